@@ -1,4 +1,4 @@
-//! The decisions of a replicated store, without I/O or clock: which view may follow which,
+//! The decisions of a replicated store, without I/O or clock: which view comes next, which view may follow which,
 //! and what each node of a slot's chain does with a message.
 //!
 //! FAWN-KV (Fan, Stanford, et al.: chapter 2 of "Memory-Efficient and Fast Key-Value Systems", after Andersen et al.,
@@ -9,7 +9,7 @@
 //! 1. Pure: what a function returns depends on its arguments only. A caller brings time, bytes and messages.
 //! 2. No input panics.
 //!
-//! Nothing here was used by a process yet. What is missing: sync in pieces, the controller, the frames' bytes.
+//! Nothing here was used by a process yet. What is missing: sync in pieces, the frames' bytes, leases of caches.
 //!
 //! # Example
 //! Node 2 is dead, and its chains go on without it:
@@ -42,6 +42,7 @@
 
 #[cfg(test)]
 mod sim;
+pub mod controller;
 pub mod slot;
 pub mod promises;
 pub mod view;

@@ -1,4 +1,4 @@
-//! Mistakes that the simulation must find: each is one of a defect seen elsewhere, or of a draft of the protocol.
+//! Mistakes that the simulation or the search must find: each is one of a defect seen elsewhere, or of a draft of the protocol.
 //!
 //! A test plants one for its thread. Without `cfg(test)` nothing is ever planted, and the compiler removes the branches.
 
@@ -31,6 +31,8 @@ pub(crate) enum Mistake {
     JoinerServes,
     /// A failed condition is answered at once.
     FailureAnsweredEarly,
+    /// A node that lacks an effect which its predecessor dropped gets no copy once it was filled.
+    LaggardGetsNoCopy,
     /// A repeated write is executed again.
     RepeatsWithoutIds,
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub const TERM: u64 = 1_000_000;
 
 /// What a node promised, and was promised.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct Promises {
     started: u64,
     epoch: u64,
@@ -26,7 +26,7 @@ pub struct Promises {
     held: BTreeMap<NodeId, u64>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 struct Grant {
     epoch: u64,
     until: u64,
@@ -69,8 +69,9 @@ impl Promises {
     /// `peer` granted what was asked for at `asked`.
     pub fn granted(&mut self, peer: NodeId, asked: u64, now: u64) {
         let from = if is_planted(Mistake::PromiseFromReceipt) { now } else { asked };
+        // A peer returns what it was sent, or errs: nothing was asked for in the future.
         let until = self.held.entry(peer).or_default();
-        *until = (*until).max(from + shorter(TERM));
+        *until = (*until).max(from.min(now) + shorter(TERM));
     }
 
     /// Whether a promise of `peer` holds at `now`.

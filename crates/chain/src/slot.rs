@@ -23,6 +23,9 @@ mod chain;
 mod message;
 mod effect;
 
+#[cfg(test)]
+mod tests;
+
 pub use chain::{Around, Contents, Slot};
 pub use effect::{
     Effect, REPEATED, Results, Stand, Version, WriteId, WriteKind, WriteVerdict, decide,

@@ -5,9 +5,10 @@ use super::world::{Happening, World};
 use crate::slot::{ClientId, REPEATED, SlotEvent, Told, WriteKind};
 use crate::view::Group;
 
-/// Keys that are used at a time, and how long: short histories are checked fast.
+/// Keys that are used at a time, and how long: short histories are checked fast. One more is used all the time.
 const KEYS: u64 = 3;
 const KEYS_LAST: u64 = 2_000_000;
+const LASTING: usize = 0;
 
 pub(super) struct Client {
     group: Group,
@@ -22,27 +23,34 @@ pub(super) struct Client {
 
 impl World {
     pub(super) fn add_clients(&mut self, count: ClientId) {
-        self.histories = vec![Vec::new(); 32];
+        self.histories = vec![Vec::new(); 18];
         for client in 0..count {
-            let now = Operation { begun: 0, ended: 0, asked: Asked::Read, told: None };
-            let group = self.view.groups[0].clone();
-            self.clients.push(Client {
-                group,
-                number: 0,
-                key: 0,
-                is_busy: false,
-                is_repeated: false,
-                tries: 0,
-                unique: 0,
-                now,
-            });
+            self.add_client();
             self.at(1_100_000, Happening::Begin(client));
         }
     }
 
+    fn add_client(&mut self) {
+        let now = Operation { begun: 0, ended: 0, asked: Asked::Read, told: None };
+        let group = self.group().clone();
+        self.clients.push(Client {
+            group,
+            number: 0,
+            key: 0,
+            is_busy: false,
+            is_repeated: false,
+            tries: 0,
+            unique: 0,
+            now,
+        });
+    }
+
     pub(super) fn begin(&mut self, id: ClientId) {
-        let key = self.now / KEYS_LAST * KEYS + self.random.of(0..KEYS);
-        let (key, begun) = (usize::try_from(key).unwrap(), self.now);
+        let fresh = self.now / KEYS_LAST * KEYS + 1 + self.random.of(0..KEYS);
+        let key = if self.random.percent(25) { LASTING } else { usize::try_from(fresh).unwrap() };
+        if self.is_calm {
+            return;
+        }
         let open = self.histories[key].iter().filter(|it| it.told.is_none()).count();
         if self.histories[key].len() > 80 || open > 6 {
             self.at(50_000, Happening::Begin(id));
@@ -52,7 +60,8 @@ impl World {
         let unique = self.clients[id as usize].unique;
         let new = fresh.to_string().into_bytes();
         // The first client only reads, so nothing but a reader tells it of a new view.
-        let chance = if id == 0 { 0 } else { self.random.of(0..12) };
+        let only_reads = id == 0 || self.now < self.weather.first_write;
+        let chance = if only_reads { 0 } else { self.random.of(0..12) };
         let asked = match chance {
             0..=4 => Asked::Read,
             5 => Asked::Write(WriteKind::Add(new)),
@@ -62,6 +71,12 @@ impl World {
             9 => Asked::Write(WriteKind::Delete),
             _ => Asked::Write(WriteKind::Set(new)),
         };
+        self.start(id, key, asked);
+    }
+
+    /// Begins an operation now.
+    fn start(&mut self, id: ClientId, key: usize, asked: Asked) {
+        let begun = self.now;
         let client = &mut self.clients[id as usize];
         client.number += 1;
         (client.key, client.is_busy, client.is_repeated, client.tries) = (key, true, false, 0);
@@ -115,7 +130,7 @@ impl World {
         let chance =
             if matches!(self.clients[id as usize].now.asked, Asked::Read) { 50 } else { 80 };
         if self.random.percent(chance) {
-            self.clients[id as usize].group = self.view.groups[0].clone();
+            self.clients[id as usize].group = self.group().clone();
         }
         self.ask(id);
     }
@@ -150,6 +165,34 @@ impl World {
         }
         let delay = self.random.of(1_000..100_000);
         self.at(delay, Happening::Begin(id));
+    }
+
+    /// How many operations are under way.
+    pub(super) fn busy(&self) -> usize {
+        self.clients.iter().filter(|it| it.is_busy).count()
+    }
+
+    /// Begins the last operations: `nth` 0 reads each key that was used, 1 stores to those that are in use, 2 reads these.
+    /// Whether there are any.
+    pub(super) fn begin_last(&mut self, nth: u32) -> bool {
+        let keys: Vec<usize> = match nth {
+            0 => (0..self.histories.len()).filter(|key| !self.histories[*key].is_empty()).collect(),
+            1 | 2 => vec![LASTING, self.histories.len() - 1],
+            _ => Vec::new(),
+        };
+        while self.clients.len() < keys.len() {
+            self.add_client();
+        }
+        for (id, key) in (0..).zip(&keys) {
+            let group = self.group().clone();
+            self.clients[id as usize].group = group;
+            let asked = match nth {
+                1 => Asked::Write(WriteKind::Set(b"last".to_vec())),
+                _ => Asked::Read,
+            };
+            self.start(id, *key, asked);
+        }
+        !keys.is_empty()
     }
 
     /// What hasn't ended has an unknown outcome.

@@ -1,17 +1,22 @@
 //! Who changes views, and who breaks things. Both at random: a controller that errs must not lose anything.
 
-use super::world::{Happening, NODES, World};
+use super::weather::NODES;
+use super::world::{Happening, World};
+use crate::controller::{self, Facts, GroupFacts, Wish};
 use crate::promises::TERM;
 use crate::view::{Group, Member, NodeId, Ranges, SLOTS, View};
 
-pub(super) fn first_view(min_write: u32) -> View {
-    let member = |node: NodeId| Member {
+fn member(node: NodeId, run: u64) -> Member {
+    Member {
         name: node.to_string(),
         peers: String::new(),
         zone: String::new(),
         weight: 1,
-        run: "0".to_owned(),
-    };
+        run: run.to_string(),
+    }
+}
+
+pub(super) fn first_view(min_write: u32) -> View {
     View {
         format: 1,
         cluster: "sim".to_owned(),
@@ -19,128 +24,156 @@ pub(super) fn first_view(min_write: u32) -> View {
         seed: String::new(),
         replicas: 3,
         min_write,
-        nodes: (1..=NODES).map(|node| (node, member(node))).collect(),
+        nodes: [(1, member(1, 0))].into(),
         groups: vec![Group {
             slots: Ranges::of(0, SLOTS),
             epoch: 1,
-            serving: vec![1, 2, 3],
+            serving: vec![1],
+            base: Some(1),
             ..Group::default()
         }],
     }
 }
 
 impl World {
+    /// The group of the slot that is simulated. The others' members do at once what they are told.
+    pub(super) fn group(&self) -> &Group {
+        self.view.group(0).unwrap()
+    }
+
     pub(super) fn control(&mut self) {
-        let delay = self.random.of(20_000..300_000);
+        let rest = if self.is_calm { 30_000 } else { self.weather.rest_max };
+        let delay = self.random.of(5_000..rest);
         self.at(delay, Happening::Control);
-        let mut next = self.view.clone();
-        next.epoch += 1;
-        let before = next.groups[0].clone();
-        if !self.change(&mut next) {
-            return;
-        }
-        let group = &mut next.groups[0];
-        if let Some(reader) = before.reader().filter(|it| group.reader() != Some(*it)) {
-            group.past.retain(|it| *it != reader);
-            group.past.push(reader);
-        }
-        if group.past != before.past {
-            self.past_since = 0;
-        }
-        group.epoch = next.epoch;
+        let facts = self.facts();
+        let Some(next) = controller::next(&self.view, &facts, &self.wish) else { return };
         assert_eq!(next.may_follow(&self.view), Ok(()), "{:?}", self.view.groups);
+        let before = self.group().clone();
         self.view = next;
+        let is_late = if self.is_calm { 0 } else { 15 };
         for id in 1..=NODES {
-            let most = if self.random.percent(15) { 3_000_000 } else { 100_000 };
+            let most = if self.random.percent(is_late) { 3_000_000 } else { 100_000 };
             let delay = self.random.of(1_000..most);
             self.at(delay, Happening::Learn(id));
         }
+        if self.group().epoch == before.epoch {
+            return;
+        }
+        self.past_since = 0;
+        if !self.is_calm && self.random.percent(self.weather.provoked) {
+            self.provoke(&before);
+        }
     }
 
-    /// Who is taken for dead, sometimes wrongly.
-    fn dead(&mut self) -> Vec<NodeId> {
-        let mut dead = Vec::new();
+    /// Breaks what a view change needs: whoever had a role before it doesn't learn of it, is slow, or falls.
+    fn provoke(&mut self, before: &Group) {
+        let members: Vec<NodeId> = before.path().chain(before.syncing.iter().copied()).collect();
+        let (Some(reader), Some(member)) = (before.reader(), self.random.pick(&members)) else {
+            return;
+        };
+        let until = self.now + self.random.of(300_000..2_500_000);
+        match self.random.of(0..8) {
+            0..=2 => self.node(reader).etcd_cut_until = until,
+            3 | 4 => {
+                self.suspected.insert(member, until);
+            }
+            5 => {
+                self.node(reader).etcd_cut_until = until;
+                self.cuts.insert((member, reader), until);
+            }
+            6 => self.fall(member),
+            _ => {
+                self.node(reader).etcd_cut_until = until;
+                members.into_iter().filter(|it| *it != reader).for_each(|it| self.fall(it));
+            }
+        }
+    }
+
+    /// What the controller believes: sometimes that a living node is dead.
+    fn facts(&mut self) -> Facts {
+        let mut facts = Facts::default();
         for id in 1..=NODES {
+            let is_suspect = self.suspected.get(&id).is_some_and(|until| self.now < *until);
+            let errs = if self.is_calm { 0 } else { self.weather.errs };
+            let errs = self.random.percent(errs);
             let node = &self.nodes[id as usize - 1];
             let is_silent =
                 !node.is_up || node.stopped_until > self.now || node.etcd_cut_until > self.now;
-            let is_other = self.view.nodes[&id].run != node.run.to_string();
-            if is_silent || is_other || self.random.percent(1) {
-                dead.push(id);
+            if !is_silent && !is_suspect && !errs {
+                facts.alive.insert(id, member(id, node.run));
             }
         }
-        dead
+        let groups = self.view.groups.clone();
+        facts.groups = groups.iter().map(|group| self.group_facts(group, &facts)).collect();
+        facts
     }
 
-    fn change(&mut self, next: &mut View) -> bool {
+    fn group_facts(&mut self, group: &Group, facts: &Facts) -> GroupFacts {
+        // Those that live with another process: the others may live where the register can't see them.
+        let returned = group.serving.iter().filter(|it| facts.alive.contains_key(it));
+        let returned: Vec<NodeId> = returned.copied().collect();
+        let base = self.random.pick(&returned).map(|base| (base, group.slots.clone()));
+        let mut known = GroupFacts {
+            filled: group.syncing.iter().copied().collect(),
+            ready: group.joining.iter().copied().collect(),
+            base: base.into_iter().collect(),
+            is_past_over: true,
+        };
+        if group.slots.contains(0) {
+            let of = |id: NodeId| &self.nodes[id as usize - 1].slot;
+            known.filled.retain(|id| of(*id).epoch() == group.epoch && of(*id).is_filled());
+            let reader = group.reader().map(of).filter(|it| it.epoch() == group.epoch);
+            known.ready.retain(|id| reader.is_some_and(|it| it.ready().contains(id)));
+            known.is_past_over = false;
+            if group.path().all(|id| of(id).epoch() >= group.epoch) {
+                if self.past_since == 0 {
+                    self.past_since = self.now;
+                }
+                known.is_past_over = self.now > self.past_since + TERM + TERM / 20;
+            }
+        }
+        known
+    }
+
+    /// The end of all faults: whoever is down comes back. Some messages get lost still.
+    pub(super) fn heal(&mut self) {
+        self.is_calm = true;
+        (self.weather.late, self.weather.slow_link) = (0, None);
+        self.cuts.clear();
+        self.suspected.clear();
+        self.wish = Wish { replicas: 3, ..Wish::default() };
         let now = self.now;
-        let run = |world: &Self, id: NodeId| world.nodes[id as usize - 1].run.to_string();
-        let is_same = |world: &Self, id: NodeId| world.view.nodes[&id].run == run(world, id);
-        let dead = self.dead();
-        let group = &mut next.groups[0];
-        let lives = |id: &NodeId| !dead.contains(id);
-        if !group.serving.iter().any(lives) {
-            let returned = |id: &NodeId| self.nodes[*id as usize - 1].is_up && !is_same(self, *id);
-            let bases: Vec<_> = group.serving.iter().copied().filter(returned).collect();
-            let all_down = group
-                .serving
-                .iter()
-                .all(|it| !self.nodes[*it as usize - 1].is_up || !is_same(self, *it));
-            let Some(base) = self.random.pick(&bases).filter(|_| all_down) else { return false };
-            group.serving = vec![base];
-            (group.joining, group.syncing) = (Vec::new(), Vec::new());
-            next.nodes.get_mut(&base).unwrap().run = run(self, base);
-            return true;
+        for node in &mut self.nodes {
+            node.stopped_until = node.stopped_until.min(now);
+            node.etcd_cut_until = 0;
         }
-        let before = group.clone();
-        group.serving.retain(lives);
-        group.joining.retain(lives);
-        group.syncing.retain(lives);
-        if *group != before {
-            return true;
-        }
-        let reader = &self.nodes[before.reader().unwrap() as usize - 1].slot;
-        if let Some(joiner) = group.joining.first().copied() {
-            let is_ready = reader.epoch() == before.epoch && reader.ready().contains(&joiner);
-            if is_ready {
-                group.joining.remove(0);
-                group.serving.push(joiner);
-                return true;
-            }
-        }
-        if let Some(id) = group.syncing.first().copied() {
-            let slot = &self.nodes[id as usize - 1].slot;
-            if slot.epoch() == before.epoch && slot.is_filled() {
-                group.joining.push(id);
-                group.syncing.clear();
-                return true;
-            }
-        }
-        let is_new = |id: &NodeId| !before.is_on_path(*id) && self.nodes[*id as usize - 1].is_up;
-        let fresh: Vec<_> = (1..=NODES).filter(is_new).collect();
-        let is_short =
-            group.path().count() < 3 && group.joining.is_empty() && group.syncing.is_empty();
-        if let Some(id) = self.random.pick(&fresh).filter(|_| is_short) {
-            group.syncing = vec![id];
-            group.attempt = next.epoch;
-            next.nodes.get_mut(&id).unwrap().run = run(self, id);
-            return true;
-        }
-        let know = |id: NodeId| self.nodes[id as usize - 1].slot.epoch() >= before.epoch;
-        if !group.past.is_empty() && group.path().all(know) {
-            if self.past_since == 0 {
-                self.past_since = now;
-            }
-            if now > self.past_since + TERM + TERM / 20 {
-                group.past.clear();
-                return true;
-            }
-        }
-        false
+    }
+
+    /// Whether all copies serve, know of it and have all.
+    pub(super) fn is_whole(&self) -> bool {
+        let group = self.group();
+        let of = |id: &NodeId| &self.nodes[*id as usize - 1].slot;
+        let knows = |id: &NodeId| of(id).epoch() == group.epoch && of(id).is_filled();
+        let progress = |id: &NodeId| of(id).progress();
+        group.serving.len() == 3
+            && group.joining.len() + group.syncing.len() + group.drain.len() + group.past.len() == 0
+            && group.serving.iter().all(knows)
+            && group.serving.iter().all(|id| progress(id) == progress(&group.serving[0]))
+            && progress(&group.serving[0]).0 == progress(&group.serving[0]).1
+    }
+
+    /// Whether the serving nodes have the same.
+    pub(super) fn are_equal(&self) -> bool {
+        let items = |id: &NodeId| &self.nodes[*id as usize - 1].disk.items;
+        let serving = &self.group().serving;
+        serving.iter().all(|id| items(id) == items(&serving[0]))
     }
 
     pub(super) fn harm(&mut self) {
-        let delay = self.random.of(100_000..1_200_000);
+        if self.is_calm {
+            return;
+        }
+        let delay = self.random.of(100_000..self.weather.harm_rest_max);
         self.at(delay, Happening::Nemesis);
         let id = u32::try_from(self.random.of(1..u64::from(NODES) + 1)).unwrap();
         let other = u32::try_from(self.random.of(1..u64::from(NODES) + 1)).unwrap();
@@ -161,13 +194,18 @@ impl World {
                     self.cuts.insert((other, id), until);
                 }
             }
+            // The operator wants something else.
+            9 if self.random.percent(50) => {
+                self.wish.replicas = u32::try_from(self.random.of(2..4)).unwrap();
+            }
+            9 if !self.wish.drain.remove(&id) => self.wish.drain = [id].into(),
             _ => {}
         }
     }
 
     fn fall(&mut self, id: NodeId) {
         if self.node(id).is_up {
-            let power = self.waits_for_disk;
+            let power = self.weather.waits_for_disk;
             self.crash(id, power);
             let most = if self.random.percent(50) { 100_000 } else { 2_000_000 };
             let delay = self.random.of(1_000..most);

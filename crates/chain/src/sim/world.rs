@@ -1,56 +1,16 @@
 //! Nodes, links, clocks and disks.
 
 use super::register::Operation;
+use super::weather::{Disk, NODES, Random, Weather};
+use crate::controller::Wish;
 use crate::planted::{Mistake, is_planted};
 use crate::promises::Promises;
 use crate::slot::{
-    Around, ClientId, Contents, Effect, Message, Slot, SlotAction, SlotEvent, Stand, Told, Version,
+    Around, ClientId, Effect, Message, Slot, SlotAction, SlotEvent, Stand, Told, Version,
 };
 use crate::view::{NodeId, View};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
-
-pub(super) const NODES: NodeId = 4;
-
-/// Random numbers (`SplitMix64`): the same on each machine.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn of(&mut self, range: std::ops::Range<u64>) -> u64 {
-        range.start + self.next() % (range.end - range.start)
-    }
-
-    pub(super) fn percent(&mut self, chance: u64) -> bool {
-        self.of(0..100) < chance
-    }
-
-    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
-        (!of.is_empty()).then(|| of[usize::try_from(self.of(0..of.len() as u64)).unwrap()])
-    }
-}
-
-#[derive(Debug, Clone, Default)]
-pub(super) struct Disk {
-    pub(super) last: u64,
-    items: BTreeMap<Vec<u8>, Stand>,
-}
-
-impl Contents for Disk {
-    fn get(&self, key: &[u8]) -> Option<Stand> {
-        self.items.get(key).cloned()
-    }
-    fn all(&self) -> Vec<(Vec<u8>, Stand)> {
-        self.items.iter().map(|(key, stand)| (key.clone(), stand.clone())).collect()
-    }
-}
 
 pub(super) struct Node {
     pub(super) run: u64,
@@ -61,8 +21,11 @@ pub(super) struct Node {
     offset: u64,
     promises: Promises,
     pub(super) slot: Slot,
-    disk: Disk,
+    pub(super) disk: Disk,
     synced: Disk,
+    is_dirty: bool,
+    /// What is on its way to the disk, with a number of its own.
+    under_way: Option<(u64, Disk)>,
 }
 
 impl Node {
@@ -102,22 +65,51 @@ impl Happening {
     }
 }
 
+/// A happening and its time. Of two at one time the one that was planned first goes first.
+struct Due {
+    order: Reverse<(u64, u64)>,
+    what: Happening,
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order.cmp(&other.order)
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
 pub(super) struct World {
     pub(super) random: Random,
     pub(super) now: u64,
-    pub(super) waits_for_disk: bool,
-    pub(super) loss: u64,
+    pub(super) weather: Weather,
     pub(super) nodes: Vec<Node>,
     pub(super) view: View,
     pub(super) cuts: BTreeMap<(u32, u32), u64>,
     links: BTreeMap<(u32, u32), u64>,
-    todo: BinaryHeap<Reverse<(u64, u64)>>,
-    what: BTreeMap<u64, Happening>,
+    todo: BinaryHeap<Due>,
     serial: u64,
     effects: BTreeMap<Version, Effect>,
     pub(super) clients: Vec<super::clients::Client>,
     pub(super) histories: Vec<Vec<Operation>>,
     pub(super) past_since: u64,
+    pub(super) wish: Wish,
+    /// The controller takes these for dead until then.
+    pub(super) suspected: BTreeMap<NodeId, u64>,
+    /// From then on nothing breaks.
+    pub(super) is_calm: bool,
     pub(super) trace: u64,
     pub(super) broken: Option<String>,
 }
@@ -125,13 +117,12 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(seed: u64, view: View) -> Self {
         let mut random = Random(seed);
-        let waits_for_disk = random.percent(50);
-        let loss = random.pick(&[0, 1, 5, 15]).unwrap_or(0);
+        let weather = Weather::draw(&mut random);
         let mut nodes = Vec::new();
         for id in 1..=NODES {
             let (rate, offset) = (random.of(991..1010), random.of(0..1 << 40));
             let promises = Promises::new(offset);
-            let slot = Slot::new(id, waits_for_disk, 0, offset);
+            let slot = Slot::new(id, weather.waits_for_disk, 0, offset);
             let (disk, synced) = (Disk::default(), Disk::default());
             let (run, is_up, stopped_until, etcd_cut_until) = (0, true, 0, 0);
             nodes.push(Node {
@@ -145,24 +136,27 @@ impl World {
                 slot,
                 disk,
                 synced,
+                is_dirty: false,
+                under_way: None,
             });
         }
         let mut world = Self {
             random,
             now: 0,
-            waits_for_disk,
-            loss,
+            weather,
             nodes,
             view,
             cuts: BTreeMap::new(),
             links: BTreeMap::new(),
             todo: BinaryHeap::new(),
-            what: BTreeMap::new(),
             serial: 0,
             effects: BTreeMap::new(),
             clients: Vec::new(),
             histories: Vec::new(),
             past_since: 0,
+            wish: Wish { replicas: 3, ..Wish::default() },
+            suspected: BTreeMap::new(),
+            is_calm: false,
             trace: 0,
             broken: None,
         };
@@ -179,18 +173,18 @@ impl World {
 
     pub(super) fn at(&mut self, delay: u64, what: Happening) {
         self.serial += 1;
-        self.todo.push(Reverse((self.now + delay, self.serial)));
-        self.what.insert(self.serial, what);
+        self.todo.push(Due { order: Reverse((self.now + delay, self.serial)), what });
     }
 
     /// Sends over a link that keeps the order.
     pub(super) fn send(&mut self, from: u32, to: u32, what: Happening) {
         let is_cut = self.cuts.get(&(from, to)).is_some_and(|until| self.now < *until);
-        if is_cut || self.random.percent(self.loss) {
+        if is_cut || self.random.percent(self.weather.loss) {
             return;
         }
-        let most = if self.random.percent(2) { 1_500_000 } else { 5_000 };
-        let delay = self.random.of(100..most);
+        let most = if self.random.percent(self.weather.late) { 1_500_000 } else { 5_000 };
+        let slow = self.weather.slow_link.filter(|it| (it.0, it.1) == (from, to));
+        let delay = self.random.of(100..most) + slow.map_or(0, |it| it.2);
         let last = self.links.entry((from, to)).or_default();
         *last = (*last + 1).max(self.now + delay);
         let delay = *last - self.now;
@@ -199,11 +193,13 @@ impl World {
 
     /// The next happening that isn't a node's own, or `None` after `until` or once an invariant is broken.
     pub(super) fn run(&mut self, until: u64) -> Option<Happening> {
-        while let Some(Reverse((time, serial))) = self.todo.pop() {
-            let what = self.what.remove(&serial)?;
+        while let Some(due) = self.todo.pop() {
+            let Reverse((time, serial)) = due.order;
             if time > until || self.broken.is_some() {
+                self.todo.push(due);
                 return None;
             }
+            let what = due.what;
             self.now = time;
             self.trace = (self.trace ^ time ^ serial).wrapping_mul(0x0100_0000_01b3);
             let Some(id) = what.node() else { return Some(what) };
@@ -241,12 +237,7 @@ impl World {
             }
             Happening::Client(_, event) => self.step(id, event),
             Happening::Tick(_, of) if of == run => self.tick(id),
-            Happening::Sync(_, of) if of == run => {
-                let node = self.node(id);
-                node.synced = node.disk.clone();
-                let last = node.synced.last;
-                self.step(id, SlotEvent::Synced(last));
-            }
+            Happening::Sync(_, serial) => self.synced(id, serial),
             Happening::Learn(_) if self.node(id).etcd_cut_until <= now => self.learn(id),
             _ => {}
         }
@@ -265,14 +256,12 @@ impl World {
         }
         self.step(id, SlotEvent::Tick);
         self.at(200_000, Happening::Tick(id, run));
-        let delay = self.random.of(1_000..190_000);
-        self.at(delay, Happening::Sync(id, run));
     }
 
     fn learn(&mut self, id: NodeId) {
-        let (epoch, group) = (self.view.epoch, self.view.groups[0].clone());
+        let (epoch, group) = (self.view.epoch, self.group().clone());
         let run = self.node(id).run.to_string();
-        let is_member = self.view.nodes[&id].run == run;
+        let is_member = self.view.nodes.get(&id).is_some_and(|it| it.run == run);
         let now = self.now;
         let clock = self.node(id).clock(now);
         let node = self.node(id);
@@ -315,6 +304,7 @@ impl World {
                 SlotAction::Replace(items, last) => {
                     is_changed = true;
                     self.node(id).disk = Disk { last, items: items.into_iter().collect() };
+                    self.node(id).under_way = None;
                 }
                 SlotAction::Answer(client, number, told) => {
                     self.send(id, 100 + client, Happening::Answer(client, number, told));
@@ -322,15 +312,37 @@ impl World {
             }
         }
         if is_changed {
-            let (delay, run) = (self.random.of(200..8_000), self.node(id).run);
-            self.at(delay, Happening::Sync(id, run));
+            self.node(id).is_dirty = true;
+            self.sync(id);
+        }
+    }
+
+    /// Begins to bring to disk what is there now, unless that is under way.
+    fn sync(&mut self, id: NodeId) {
+        let slow = self.weather.is_slow_disk(id).then_some(self.weather.sync_max);
+        let delay = self.random.of(200..slow.unwrap_or(8_000));
+        let serial = self.serial;
+        let node = self.node(id);
+        if node.under_way.is_none() && std::mem::take(&mut node.is_dirty) {
+            node.under_way = Some((serial, node.disk.clone()));
+            self.at(delay, Happening::Sync(id, serial));
+        }
+    }
+
+    fn synced(&mut self, id: NodeId, serial: u64) {
+        let node = self.node(id);
+        if let Some((_, disk)) = node.under_way.take_if(|it| it.0 == serial) {
+            node.synced = disk;
+            let last = node.synced.last;
+            self.step(id, SlotEvent::Synced(last));
+            self.sync(id);
         }
     }
 
     /// The process ends; with `power`, so does what the disk hadn't synced.
     pub(super) fn crash(&mut self, id: NodeId, power: bool) {
         let node = self.node(id);
-        node.is_up = false;
+        (node.is_up, node.is_dirty, node.under_way) = (false, false, None);
         if power {
             node.disk = node.synced.clone();
         } else {
@@ -339,7 +351,7 @@ impl World {
     }
 
     pub(super) fn restart(&mut self, id: NodeId) {
-        let (now, waits_for_disk) = (self.now, self.waits_for_disk);
+        let (now, waits_for_disk) = (self.now, self.weather.waits_for_disk);
         let node = self.node(id);
         (node.is_up, node.stopped_until) = (true, 0);
         node.run += 1;
@@ -353,7 +365,7 @@ impl World {
 
     /// What must hold after each event, along the chain of the newest view.
     fn check(&mut self) {
-        let group = &self.view.groups[0];
+        let group = self.group();
         let of = |id: NodeId| &self.nodes[id as usize - 1].slot;
         let current = |id: &NodeId| of(*id).epoch() == group.epoch && of(*id).is_filled();
         let path: Vec<NodeId> = group.path().filter(current).collect();

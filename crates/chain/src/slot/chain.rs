@@ -32,8 +32,11 @@ pub struct Around<'a> {
 /// Bytes of uncommitted effects from which on the head is busy.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
+/// The last number of an effect. No cluster comes near; a peer that names a greater one errs.
+const SEQ_MAX: u64 = u64::MAX >> 1;
+
 /// One slot on one node.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct Slot {
     me: NodeId,
     waits_for_disk: bool,
@@ -113,6 +116,21 @@ impl Slot {
         self.is_filled
     }
 
+    #[cfg(test)]
+    pub(crate) fn waits_for_disk(&self) -> bool {
+        self.waits_for_disk
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_head(&self) -> bool {
+        self.group.head() == Some(self.me)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_reader(&self) -> bool {
+        self.reads()
+    }
+
     /// Joining nodes that have all that this node had when it learned of this epoch: they may serve.
     #[must_use]
     pub fn ready(&self) -> &BTreeSet<NodeId> {
@@ -130,9 +148,9 @@ impl Slot {
             Group { epoch: group.epoch, ..Group::default() }
         };
         if self.group.serving.contains(&self.me) {
-            // Not filled by an attempt, and serving: this is the base, by what its disk has. If that is nothing, there was
-            // no write whose result it could have lost.
-            if !self.is_filled {
+            // The base is filled by its disk. If that has nothing, there was no write whose result it could have lost.
+            // Another one that isn't filled and is to serve waits for a copy.
+            if !self.is_filled && self.group.base == Some(self.me) {
                 (self.is_filled, self.complete_since) =
                     (true, if self.last == 0 { 0 } else { now });
             }
@@ -222,6 +240,9 @@ impl Slot {
         if self.queue_bytes > QUEUE_BYTES_MAX {
             return Some(Told::Busy);
         }
+        if self.last >= SEQ_MAX {
+            return Some(Told::Refused);
+        }
         let version = Version { epoch: self.group.epoch, seq: self.last + 1 };
         let (change, verdict) = decide(around.contents.get(&key).as_ref(), wanted, version.seq);
         if change.is_none() && is_planted(Mistake::FailureAnsweredEarly) {
@@ -253,7 +274,7 @@ impl Slot {
         match message {
             Message::Effect(effect) if is_before && self.is_filled => {
                 let seq = effect.version.seq;
-                if seq == self.last + 1 {
+                if seq <= SEQ_MAX && seq.checked_sub(1) == Some(self.last) {
                     self.append(effect, now, out);
                 } else if seq > self.last && self.asked_after != Some(self.last) {
                     // Once: each of what follows the gap would ask for all of it.
@@ -264,8 +285,12 @@ impl Slot {
             Message::Durable(upto) if is_before && self.is_filled => {
                 self.upstream = self.upstream.max(upto);
             }
-            Message::Copy(whole) if is_before && !self.is_filled => {
-                self.fill(around, *whole, now, out);
+            // Also a filled one needs a copy, if its predecessor dropped what got lost on the way.
+            Message::Copy(whole) if is_before && whole.last <= SEQ_MAX => {
+                let lags = whole.last > self.last && !is_planted(Mistake::LaggardGetsNoCopy);
+                if !self.is_filled || lags {
+                    self.fill(around, *whole, now, out);
+                }
             }
             Message::Ack(upto) if is_after && self.group.is_on_path(from) => {
                 self.commit(upto, out);
@@ -294,8 +319,15 @@ impl Slot {
             }
             items = merged.into_iter().collect();
         }
-        self.is_filled = true;
+        if !self.is_filled {
+            // What the disk had was no part of this.
+            (self.is_filled, self.committed, self.synced) = (true, 0, 0);
+        }
         self.last = whole.last;
+        self.ready_from = self.ready_from.max(self.last);
+        // The copy has their changes. Those behind that lack one get a copy too.
+        self.queue.clear();
+        self.queue_bytes = 0;
         self.results = whole.results;
         self.results.count_from(now);
         self.complete_since = now.saturating_sub(whole.complete_for);
@@ -366,7 +398,7 @@ impl Slot {
         while let Some(effect) = self.queue.pop_front_if(|it| it.version.seq <= self.committed) {
             self.queue_bytes -= weight(&effect);
         }
-        let later = self.writers.split_off(&(self.committed + 1));
+        let later = self.writers.split_off(&self.committed.saturating_add(1));
         for (client, id, verdict) in
             std::mem::replace(&mut self.writers, later).into_values().flatten()
         {

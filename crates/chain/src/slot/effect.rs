@@ -19,7 +19,7 @@ pub struct Version {
 }
 
 /// What a store has of a key. A delete leaves no value and its version.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Stand {
     /// The value, or that there is none.
     pub value: Option<Vec<u8>>,
@@ -45,7 +45,7 @@ pub enum WriteKind {
 }
 
 /// What became of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteVerdict {
     /// Done; the cas unique of what is there now.
     Done(u64),
@@ -60,7 +60,7 @@ pub enum WriteVerdict {
 }
 
 /// One write as the members carry it out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Effect {
     /// Its place.
     pub version: Version,
@@ -107,7 +107,7 @@ pub fn decide(
 }
 
 /// The results of recent writes, so that a repetition gets the first one's.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub struct Results {
     /// Result and the effect's number.
     by_id: BTreeMap<WriteId, (u64, WriteVerdict)>,

@@ -7,7 +7,7 @@ use crate::view::NodeId;
 pub type ClientId = u32;
 
 /// From member to member of one slot; the slot's epoch stands in the frame. A link keeps the order and may lose.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub enum Message {
     /// Down: the next write. Its predecessors have `durable` on disk.
     Effect(Effect),
@@ -22,7 +22,7 @@ pub enum Message {
 }
 
 /// A slot's whole content.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct SlotCopy {
     /// The last effect in it.
     pub last: u64,
@@ -65,7 +65,7 @@ pub enum SlotEvent {
         /// The key.
         key: Vec<u8>,
     },
-    /// All up to this is on disk.
+    /// All up to this is on disk. What was under way to the disk before a [`SlotAction::Replace`] counts no more.
     Synced(u64),
     /// Time passed, or promises came.
     Tick,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub type NodeId = u32;
 
 /// Slots with one chain, and what is under way with it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// The slots. Views of other epochs may deal them to groups differently.
@@ -16,6 +16,10 @@ pub struct Group {
     pub epoch: u64,
     /// Nodes that have all of it, in the order of writes. The first is the head, the last the reader.
     pub serving: Vec<NodeId>,
+    /// The head, if the chain began with what its disk had: the cluster's first node, or one that returned after the loss of
+    /// all. Whoever serves besides was filled by its predecessor.
+    #[serde(default)]
+    pub base: Option<NodeId>,
     /// Nodes behind the reader that must acknowledge writes, and don't serve yet.
     #[serde(default)]
     pub joining: Vec<NodeId>,

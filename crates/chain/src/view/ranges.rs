@@ -21,7 +21,7 @@ pub fn slot_of(hash: u128) -> u16 {
 }
 
 /// A set of slots.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Ranges(Vec<(u16, u16)>);
 
 impl Ranges {
@@ -39,9 +39,76 @@ impl Ranges {
         self.0.get(at).is_some_and(|&(first, _)| first <= slot)
     }
 
+    /// The set's ranges, ascending, both ends included.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
+        self.0.iter().copied()
+    }
+
     /// Each slot of the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().flat_map(|&(first, last)| first..=last)
+    }
+
+    /// How many slots the set has. Cost: a step per range.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|(first, last)| usize::from(last - first) + 1).sum()
+    }
+
+    /// The slots of either set.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut all: Vec<(u16, u16)> = self.0.iter().chain(&other.0).copied().collect();
+        all.sort_unstable();
+        let mut ranges: Vec<(u16, u16)> = Vec::with_capacity(all.len());
+        for (first, last) in all {
+            match ranges.last_mut() {
+                Some(before) if first <= before.1 + 1 => before.1 = before.1.max(last),
+                _ => ranges.push((first, last)),
+            }
+        }
+        Self(ranges)
+    }
+
+    /// The slots that aren't in `other`.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        let mut ranges = Vec::with_capacity(self.0.len());
+        for &(start, last) in &self.0 {
+            let (mut first, mut is_left) = (start, true);
+            let near = other.0.iter().filter(|it| it.1 >= start && it.0 <= last);
+            for &(without, upto) in near {
+                if without > first {
+                    ranges.push((first, without - 1));
+                }
+                is_left = upto < last;
+                first = upto + 1;
+            }
+            if is_left {
+                ranges.push((first, last));
+            }
+        }
+        Self(ranges)
+    }
+
+    /// Keeps the first `most` slots, and returns the others.
+    #[must_use]
+    pub fn split_off(&mut self, most: usize) -> Self {
+        let mut left = most;
+        for at in 0..self.0.len() {
+            let (first, last) = self.0[at];
+            let size = usize::from(last - first) + 1;
+            if left < size {
+                let mut rest = self.0.split_off(at);
+                if let Some(kept) = u16::try_from(left).ok().filter(|kept| *kept > 0) {
+                    self.0.push((first, first + kept - 1));
+                    rest[0].0 = first + kept;
+                }
+                return Self(rest);
+            }
+            left -= size;
+        }
+        Self::default()
     }
 
     /// Whether no slot is in the set.

@@ -1,6 +1,8 @@
 //! Which view may follow which.
 //!
-//! A node checks each view that it is given, so a controller with a defect can stop a slot and can't lose it.
+//! A node checks each view that it is given, so a controller with a defect can't bring two orders into a slot, nor let a
+//! node serve that wasn't filled. What no view shows stays the controller's duty: that a node which gets to serve was ready,
+//! and that all of a chain are lost before a base begins anew.
 //!
 //! # Invariants
 //! 1. The order of a chain never changes: a member leaves, or is added behind the last. So what a member has is a
@@ -11,7 +13,8 @@
 //!    once, a returned node becomes the whole chain, with what its disk has.
 //! 4. A reader that is replaced is remembered in `past`.
 
-use super::{Group, InvalidView, NodeId, SLOTS, View};
+use super::{Group, InvalidView, NodeId, View};
+use std::collections::BTreeSet;
 use std::fmt;
 
 impl View {
@@ -27,16 +30,17 @@ impl View {
         if self.cluster != before.cluster || self.seed != before.seed {
             return Err(IllegalStep::OtherCluster);
         }
-        let (ours, theirs) = (self.table(), before.table());
-        let mut last = None;
-        for slot in 0..SLOTS {
-            let pair = (ours[usize::from(slot)], theirs[usize::from(slot)]);
-            // Neighbours mostly share both groups.
-            if last.replace(pair) != Some(pair) {
-                let (new, old) = (pair.0 as usize, pair.1 as usize);
-                self.check(before, &self.groups[new], &before.groups[old])
+        let (ours, theirs) = (self.pieces(), before.pieces());
+        let (mut ours, mut theirs) = (ours.into_iter().peekable(), theirs.into_iter().peekable());
+        let mut seen = BTreeSet::new();
+        while let (Some(new), Some(old)) = (ours.peek().copied(), theirs.peek().copied()) {
+            if seen.insert((new.2, old.2)) {
+                let slot = new.0.max(old.0);
+                self.check(before, &self.groups[new.2], &before.groups[old.2])
                     .map_err(|why| IllegalStep::Slot { slot, why })?;
             }
+            ours.next_if(|it| it.1 <= old.1);
+            theirs.next_if(|it| it.1 <= new.1);
         }
         Ok(())
     }
@@ -53,9 +57,17 @@ impl View {
             is_subsequence(new.serving.iter().copied(), old.path()),
             "a node serves that didn't join, or the order changes",
         )?;
-        let is_base = matches!(new.serving[..], [base] if old.serving.contains(&base));
-        let is_fresh_base = is_base && new.joining.is_empty() && restarted(new.serving[0]);
-        must(is_fresh_base || !new.path().any(restarted), "a restarted node keeps its place")?;
+        let is_fresh_base = new.base.is_some_and(restarted);
+        if is_fresh_base {
+            let is_alone = new.path().count() == 1
+                && new.syncing.is_empty()
+                && old.serving.contains(&new.serving[0]);
+            must(is_alone, "a restarted node keeps its place")?;
+        } else {
+            must(!new.path().any(restarted), "a restarted node keeps its place")?;
+            let kept = old.base.filter(|base| new.head() == Some(*base));
+            must(new.base == kept, "the base changes, and none restarted")?;
+        }
         let added = |node: &NodeId| !old.is_on_path(*node);
         let kept = new.path().filter(|node| !added(node));
         must(is_subsequence(kept, old.path()), "the order of the chain changes")?;

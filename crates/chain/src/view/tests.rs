@@ -73,16 +73,26 @@ fn members_leave_wherever_they_stand_and_the_reader_is_remembered() {
 #[test]
 fn after_the_loss_of_all_a_returned_node_is_the_chain_by_itself() {
     let before = view(&[1, 2, 3]);
-    let return_as = |chain: &[NodeId]| {
-        step(&before, |it| {
+    let return_as = |chain: &[NodeId], base: Option<NodeId>, syncing: &[NodeId]| {
+        let next = step(&before, |it| {
             it.nodes.get_mut(&2).unwrap().run = "b".to_owned();
             it.groups[0].serving = chain.to_vec();
             it.groups[0].past = vec![3];
-        })
+            it.groups[0].base = base;
+            it.groups[0].syncing = syncing.to_vec();
+        });
+        next.map(|it| it.groups[0].serving.clone())
     };
-    return_as(&[2]).unwrap();
-    assert_eq!(return_as(&[1, 2]).unwrap_err(), "slot 0: a restarted node keeps its place");
-    return_as(&[1]).unwrap();
+    assert_eq!(return_as(&[2], Some(2), &[]), Ok(vec![2]));
+    assert_eq!(return_as(&[1], None, &[]), Ok(vec![1]));
+    let keeps = || Err("slot 0: a restarted node keeps its place".to_owned());
+    assert_eq!(return_as(&[1, 2], None, &[]), keeps());
+    assert_eq!(return_as(&[2], None, &[]), keeps(), "it begins anew and doesn't say so");
+    assert_eq!(return_as(&[2], Some(2), &[4]), keeps(), "who is filled has what the base lost");
+    let lives = return_as(&[1], Some(1), &[]);
+    assert_eq!(lives.unwrap_err(), "slot 0: the base changes, and none restarted");
+    let is_second = return_as(&[1, 2], Some(2), &[]);
+    assert_eq!(is_second.unwrap_err(), "slots 0-99 have a base that isn't the head");
     let mut filled = before.clone();
     (filled.groups[0].syncing, filled.groups[0].attempt) = (vec![4], 4);
     let anew = step(&filled, |it| it.nodes.get_mut(&4).unwrap().run = "b".to_owned());
@@ -166,6 +176,7 @@ proptest! {
     #[test]
     fn ranges_are_a_set_and_have_one_text(
         set in proptest::collection::btree_set(0..SLOTS, 0..60), more in 0..SLOTS, len in 0_u16..9,
+        other in proptest::collection::btree_set(0..SLOTS, 0..400),
     ) {
         let mut set: BTreeSet<u16> = set;
         set.extend(more..(more + len).min(SLOTS));
@@ -173,6 +184,15 @@ proptest! {
         prop_assert_eq!(ranges.iter().collect::<Vec<_>>(), set.iter().copied().collect::<Vec<_>>());
         prop_assert_eq!(ranges.to_string().parse::<Ranges>().unwrap(), ranges);
         let ranges: Ranges = set.iter().copied().collect();
+        prop_assert_eq!(ranges.len(), set.len());
+        let other: BTreeSet<u16> = other;
+        let others: Ranges = other.iter().copied().collect();
+        prop_assert_eq!(ranges.union(&others), set.union(&other).copied().collect());
+        prop_assert_eq!(ranges.minus(&others), set.difference(&other).copied().collect());
+        let (mut first, most) = (ranges.clone(), usize::from(len) * 4);
+        let rest = first.split_off(most);
+        prop_assert_eq!(first, set.iter().copied().take(most).collect());
+        prop_assert_eq!(rest, set.iter().copied().skip(most).collect());
         let near = set.iter().flat_map(|slot| [slot.wrapping_sub(1), *slot, slot + 1]);
         for slot in near.chain([0, SLOTS - 1, more]) {
             prop_assert_eq!(ranges.contains(slot), set.contains(&slot));

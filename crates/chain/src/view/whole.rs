@@ -18,7 +18,8 @@ pub struct Member {
     pub zone: String,
     /// Its share of slots, relative to other nodes.
     pub weight: u32,
-    /// Drawn anew at each start. A process that drew another one is no member: it forgot what it promised.
+    /// Drawn anew at each start. A process that drew another one is no member: it forgot what it promised. Empty if no
+    /// process of the node is a member.
     pub run: String,
 }
 
@@ -92,17 +93,30 @@ impl View {
         if self.format != FORMAT {
             return Err(InvalidView::Format(self.format));
         }
-        let mut seen = vec![false; usize::from(SLOTS)];
         for group in &self.groups {
             self.validate_group(group)?;
-            for slot in group.slots.iter() {
-                if std::mem::replace(&mut seen[usize::from(slot)], true) {
-                    return Err(InvalidView::TwoGroups(slot));
-                }
-            }
         }
-        let missing: Ranges = (0..SLOTS).filter(|slot| !seen[usize::from(*slot)]).collect();
+        let (mut next, mut missing) = (0, Vec::new());
+        for (first, last, _) in self.pieces() {
+            if first < next {
+                return Err(InvalidView::TwoGroups(first));
+            }
+            missing.extend(next..first);
+            next = last + 1;
+        }
+        missing.extend(next..SLOTS);
+        let missing: Ranges = missing.into_iter().collect();
         if missing.is_empty() { Ok(()) } else { Err(InvalidView::NoGroup(missing)) }
+    }
+
+    /// First and last slot of each range, ascending, with the index of its group.
+    pub(super) fn pieces(&self) -> Vec<(u16, u16, usize)> {
+        let of = |(at, group): (usize, &Group)| {
+            group.slots.pieces().map(move |(first, last)| (first, last, at)).collect::<Vec<_>>()
+        };
+        let mut pieces: Vec<_> = self.groups.iter().enumerate().flat_map(of).collect();
+        pieces.sort_unstable();
+        pieces
     }
 
     fn validate_group(&self, group: &Group) -> Result<(), InvalidView> {
@@ -112,6 +126,9 @@ impl View {
         }
         if group.epoch > self.epoch || group.attempt > group.epoch {
             return Err(InvalidView::FutureEpoch(slots()));
+        }
+        if group.base.is_some() && group.base != group.head() {
+            return Err(InvalidView::BaseIsNoHead(slots()));
         }
         let mut seen = BTreeSet::new();
         for node in group.path().chain(group.syncing.iter().copied()) {
@@ -141,6 +158,8 @@ pub enum InvalidView {
     NobodyServes(Ranges),
     /// A group's epoch or attempt is newer than what holds it.
     FutureEpoch(Ranges),
+    /// The base of a group isn't the head of its chain.
+    BaseIsNoHead(Ranges),
     /// A chain names a node that the view doesn't.
     UnknownNode(NodeId, Ranges),
     /// A node is twice in a chain.
@@ -158,6 +177,9 @@ impl fmt::Display for InvalidView {
             Self::NoGroup(slots) => write!(f, "slots {slots} are in no group"),
             Self::NobodyServes(slots) => write!(f, "slots {slots} have no serving node"),
             Self::FutureEpoch(slots) => write!(f, "slots {slots} have an epoch of the future"),
+            Self::BaseIsNoHead(slots) => {
+                write!(f, "slots {slots} have a base that isn't the head")
+            }
             Self::UnknownNode(node, slots) => {
                 write!(f, "slots {slots} name node {node}, the nodes don't")
             }

@@ -1,0 +1,189 @@
+//! One step per group that keeps the slots served: who leaves, who serves, who joins.
+
+use super::facts::{Facts, GroupFacts};
+use crate::view::{Group, NodeId, View};
+use std::collections::BTreeSet;
+
+/// Makes the first step that each group needs. A group that makes one has the epoch of `next`.
+pub(super) fn repair(view: &View, next: &mut View, facts: &Facts) {
+    let lives = |node: NodeId| {
+        let run = view.nodes.get(&node).map(|it| &it.run);
+        facts.alive.get(&node).is_some_and(|it| Some(&it.run) == run)
+    };
+    let epoch = next.epoch;
+    let unknown = GroupFacts::default();
+    let may_begin_anew = may_begin_anew(view, facts, lives);
+    let mut groups = Vec::with_capacity(view.groups.len());
+    for (at, before) in view.groups.iter().enumerate() {
+        let known = facts.groups.get(at).unwrap_or(&unknown);
+        let mut group = before.clone();
+        if !before.serving.iter().any(|it| lives(*it)) {
+            if take_over(&mut group, known, lives) {
+                group.epoch = epoch;
+                groups.push(group);
+            } else if may_begin_anew {
+                groups.extend(begin_anew(before, known, epoch));
+            } else {
+                groups.push(group);
+            }
+            continue;
+        }
+        let has_changed = drop_dead(&mut group, lives)
+            || serve(&mut group, known)
+            || join(&mut group, known)
+            || leave(&mut group, next.replicas)
+            || forget_past(&mut group, known);
+        if has_changed {
+            group.epoch = epoch;
+        }
+        groups.push(group);
+    }
+    next.groups = groups;
+}
+
+fn drop_dead(group: &mut Group, lives: impl Fn(NodeId) -> bool) -> bool {
+    let before = group.path().count() + group.syncing.len();
+    for nodes in [&mut group.serving, &mut group.joining, &mut group.syncing] {
+        nodes.retain(|node| lives(*node));
+    }
+    before != group.path().count() + group.syncing.len()
+}
+
+/// All that served are dead, and the first to join has all that they had.
+fn take_over(group: &mut Group, known: &GroupFacts, lives: impl Fn(NodeId) -> bool) -> bool {
+    let Some(joiner) = group.joining.first().copied() else { return false };
+    if !lives(joiner) || !known.ready.contains(&joiner) {
+        return false;
+    }
+    group.joining.remove(0);
+    group.serving = vec![joiner];
+    true
+}
+
+/// A base gets its new process's name, and must keep no place by the old one. So all groups that wait for one begin together,
+/// once each of those that can begin is decided.
+fn may_begin_anew(view: &View, facts: &Facts, lives: impl Fn(NodeId) -> bool) -> bool {
+    let is_lost = |group: &&Group| !group.serving.iter().any(|it| lives(*it));
+    let has_returned = |group: &&Group| group.serving.iter().any(|it| facts.alive.contains_key(it));
+    let is_decided = |(at, group): (usize, &Group)| {
+        let bases = facts.groups.get(at).map(|it| &it.base).into_iter().flatten();
+        let may = bases.filter(|it| group.serving.contains(it.0) && facts.alive.contains_key(it.0));
+        may.fold(group.slots.clone(), |left, it| left.minus(it.1)).is_empty()
+    };
+    let waiting = view.groups.iter().enumerate();
+    waiting.filter(|(_, it)| is_lost(it) && has_returned(it)).all(is_decided)
+}
+
+fn begin_anew(before: &Group, known: &GroupFacts, epoch: u64) -> Vec<Group> {
+    let mut left = before.slots.clone();
+    let mut groups = Vec::new();
+    for (base, slots) in known.base.iter().filter(|it| before.serving.contains(it.0)) {
+        let rest = left.minus(slots);
+        let slots = left.minus(&rest);
+        left = rest;
+        if !slots.is_empty() {
+            groups.push(Group {
+                slots,
+                epoch,
+                serving: vec![*base],
+                base: Some(*base),
+                joining: Vec::new(),
+                syncing: Vec::new(),
+                ..before.clone()
+            });
+        }
+    }
+    if !left.is_empty() {
+        groups.push(Group { slots: left, ..before.clone() });
+    }
+    groups
+}
+
+/// The first that joins serves once it is ready.
+fn serve(group: &mut Group, known: &GroupFacts) -> bool {
+    let Some(joiner) = group.joining.first().copied().filter(|it| known.ready.contains(it)) else {
+        return false;
+    };
+    group.joining.remove(0);
+    group.serving.push(joiner);
+    true
+}
+
+fn join(group: &mut Group, known: &GroupFacts) -> bool {
+    let (filled, rest) = group.syncing.iter().partition(|it| known.filled.contains(it));
+    group.syncing = rest;
+    let filled: Vec<NodeId> = filled;
+    let has_changed = !filled.is_empty();
+    group.joining.extend(filled);
+    has_changed
+}
+
+/// Who is to leave does, once as many others serve as there are to be copies.
+fn leave(group: &mut Group, replicas: u32) -> bool {
+    let stays = |it: &&NodeId| !group.drain.contains(it);
+    let enough = usize::try_from(replicas).unwrap_or(usize::MAX);
+    let leaver = group.serving.iter().find(|it| group.drain.contains(it)).copied();
+    let Some(leaver) = leaver.filter(|_| group.serving.iter().filter(stays).count() >= enough)
+    else {
+        return false;
+    };
+    group.serving.retain(|it| *it != leaver);
+    true
+}
+
+fn forget_past(group: &mut Group, known: &GroupFacts) -> bool {
+    let has_changed = known.is_past_over && !group.past.is_empty();
+    if has_changed {
+        group.past.clear();
+    }
+    has_changed
+}
+
+/// Nodes get the name of the process that lives. One that is member of a chain keeps the name that it has there.
+pub(super) fn name_processes(next: &mut View, facts: &Facts) {
+    let is_based = |group: &&Group| group.base.is_some() && group.epoch == next.epoch;
+    let based: BTreeSet<NodeId> = next
+        .groups
+        .iter()
+        .filter(is_based)
+        .filter(|it| it.path().count() == 1)
+        .flat_map(|it| it.base)
+        .collect();
+    let mut members: BTreeSet<NodeId> = BTreeSet::new();
+    for group in &next.groups {
+        members.extend(group.path().chain(group.syncing.iter().copied()));
+    }
+    for (node, alive) in &facts.alive {
+        let member = next.nodes.entry(*node).or_insert_with(|| alive.clone());
+        let is_bound = members.contains(node) && !based.contains(node);
+        let run = if is_bound { member.run.clone() } else { alive.run.clone() };
+        *member = alive.clone();
+        member.run = run;
+    }
+    let is_known = |it: &NodeId| facts.alive.contains_key(it) || facts.awaited.contains(it);
+    next.nodes.retain(|node, _| members.contains(node) || is_known(node));
+}
+
+/// Remembers replaced readers, forgets what no longer concerns a group, and joins equal groups.
+pub(super) fn finish(view: &View, next: &mut View) {
+    let epoch = next.epoch;
+    for group in next.groups.iter_mut().filter(|it| it.epoch == epoch) {
+        let Some(slot) = group.slots.iter().next() else { continue };
+        let Some(before) = view.group(slot) else { continue };
+        if let Some(reader) = before.reader().filter(|it| group.reader() != Some(*it)) {
+            group.past.retain(|it| *it != reader);
+            group.past.push(reader);
+        }
+        group.base = group.base.filter(|base| group.head() == Some(*base));
+        group.drain.retain(|it| group.serving.contains(it));
+    }
+    let mut joined: Vec<Group> = Vec::with_capacity(next.groups.len());
+    for group in next.groups.drain(..) {
+        let same = joined.iter_mut().find(|it| it.epoch == group.epoch && it.has_chain_of(&group));
+        match same {
+            Some(same) => same.slots = same.slots.union(&group.slots),
+            None => joined.push(group),
+        }
+    }
+    next.groups = joined;
+}

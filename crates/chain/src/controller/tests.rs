@@ -1,0 +1,292 @@
+//! A cluster that does what the controller says: it gets to its copies, stays level with few moves, and loses no last copy.
+
+use super::{Facts, GroupFacts, SYNCS_MAX, Wish, next};
+use crate::view::{Group, Member, NodeId, Ranges, SLOTS, View};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// Nodes, and what each has filled. Facts are what is true; a test makes them late by choosing when to look.
+struct Cluster {
+    view: View,
+    facts: Facts,
+    wish: Wish,
+    /// Copies of slots begun so far.
+    begun: usize,
+}
+
+fn member(node: NodeId, weight: u32, run: u32) -> Member {
+    Member {
+        name: format!("store-{node}"),
+        peers: format!("10.0.0.{node}:11312"),
+        zone: String::new(),
+        weight,
+        run: run.to_string(),
+    }
+}
+
+impl Cluster {
+    fn of(replicas: u32, weights: &[u32]) -> Self {
+        let first = Group {
+            slots: Ranges::of(0, SLOTS),
+            epoch: 1,
+            serving: vec![1],
+            base: Some(1),
+            ..Group::default()
+        };
+        let alive: BTreeMap<_, _> =
+            (1..).zip(weights).map(|(node, weight)| (node, member(node, *weight, 0))).collect();
+        let view = View {
+            format: 1,
+            cluster: "c1".to_owned(),
+            epoch: 1,
+            seed: String::new(),
+            replicas,
+            min_write: 1,
+            nodes: [(1, member(1, weights[0], 0))].into(),
+            groups: vec![first],
+        };
+        let facts = Facts { alive, ..Facts::default() };
+        Self { view, facts, wish: Wish { replicas, ..Wish::default() }, begun: 0 }
+    }
+
+    /// One step; whether there was one. All members do at once what they are told.
+    fn step(&mut self) -> bool {
+        let known = |group: &Group| GroupFacts {
+            filled: group.syncing.iter().copied().collect(),
+            ready: group.joining.iter().copied().collect(),
+            base: BTreeMap::new(),
+            is_past_over: true,
+        };
+        self.facts.groups = self.view.groups.iter().map(known).collect();
+        let lives = |node: &NodeId| {
+            self.facts.alive.get(node).is_some_and(|it| Some(it) == self.view.nodes.get(node))
+        };
+        for (at, group) in self.view.groups.iter().enumerate() {
+            let back = group.serving.iter().find(|it| self.facts.alive.contains_key(it));
+            if let Some(back) = back.filter(|_| !group.serving.iter().any(lives)) {
+                self.facts.groups[at].base = [(*back, group.slots.clone())].into();
+            }
+        }
+        let Some(next) = next(&self.view, &self.facts, &self.wish) else { return false };
+        assert_eq!(next.may_follow(&self.view), Ok(()));
+        for group in next.groups.iter().filter(|it| it.attempt == next.epoch) {
+            self.begun += group.slots.len() * group.syncing.len();
+        }
+        self.keeps_a_copy(&next);
+        self.view = next;
+        self.syncs_are_few();
+        true
+    }
+
+    /// No living serving copy leaves if none stays that lives, and nobody but a base serves unfilled.
+    fn keeps_a_copy(&self, next: &View) {
+        let (old, new) = (self.view.table(), next.table());
+        for slot in (0..SLOTS).step_by(97) {
+            let old = &self.view.groups[old[usize::from(slot)] as usize];
+            let new = &next.groups[new[usize::from(slot)] as usize];
+            let lives = |node: &&NodeId| {
+                let run = self.view.nodes.get(node).map(|it| &it.run);
+                self.facts.alive.get(node).is_some_and(|it| Some(&it.run) == run)
+            };
+            if old.serving.iter().any(|it| lives(&it)) {
+                assert!(new.serving.iter().any(|it| lives(&it)), "{old:?} {new:?}");
+            }
+        }
+    }
+
+    fn syncs_are_few(&self) {
+        let mut syncs: BTreeMap<NodeId, usize> = BTreeMap::new();
+        for group in &self.view.groups {
+            let filled = group.joining.iter().chain(&group.syncing);
+            filled.for_each(|node| *syncs.entry(*node).or_default() += 1);
+        }
+        assert!(syncs.values().all(|it| *it <= SYNCS_MAX), "{syncs:?}");
+    }
+
+    /// Steps until the controller stands still.
+    fn settle(&mut self) {
+        for _ in 0..2000 {
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("2000 views, and it doesn't stand still: {:?}", self.view.groups);
+    }
+
+    fn slots_of(&self, node: NodeId) -> usize {
+        let groups = self.view.groups.iter().filter(|it| it.serving.contains(&node));
+        groups.map(|it| it.slots.len()).sum()
+    }
+
+    /// All slots have so many copies, and nothing is under way.
+    fn is_full(&self, copies: usize) -> bool {
+        let is_full = |it: &Group| {
+            let under_way = it.joining.len() + it.syncing.len() + it.drain.len() + it.past.len();
+            it.serving.len() == copies && under_way == 0
+        };
+        self.view.groups.iter().all(is_full)
+    }
+}
+
+#[test]
+fn five_nodes_get_three_copies_of_each_slot_and_equal_shares() {
+    let mut cluster = Cluster::of(3, &[1; 5]);
+    cluster.settle();
+    assert!(cluster.is_full(3), "{:?}", cluster.view.groups);
+    let shares: Vec<usize> = (1..=5).map(|node| cluster.slots_of(node)).collect();
+    assert!(shares.iter().all(|it| (9830..=9831).contains(it)), "{shares:?}");
+    assert_eq!(shares.iter().sum::<usize>(), 3 * usize::from(SLOTS));
+    // Two copies of all, and what the first node had too much.
+    assert_eq!(cluster.begun, 2 * 16_384 + (16_384 - shares[0]));
+}
+
+#[test]
+fn a_sixth_node_gets_its_share_and_nothing_else_moves() {
+    let mut cluster = Cluster::of(3, &[1; 5]);
+    cluster.settle();
+    cluster.begun = 0;
+    cluster.facts.alive.insert(6, member(6, 1, 0));
+    cluster.settle();
+    assert!(cluster.is_full(3));
+    let shares: Vec<usize> = (1..=6).map(|node| cluster.slots_of(node)).collect();
+    assert_eq!(shares, [8192; 6]);
+    assert_eq!(cluster.begun, 8192);
+}
+
+#[test]
+fn weights_count_and_no_node_has_a_slot_twice() {
+    let mut cluster = Cluster::of(2, &[1, 1, 2, 8]);
+    cluster.settle();
+    assert!(cluster.is_full(2));
+    let shares: Vec<usize> = (1..=4).map(|node| cluster.slots_of(node)).collect();
+    assert_eq!(shares, [4096, 4096, 8192, 16_384]);
+}
+
+#[test]
+fn a_drained_node_is_empty_and_what_it_had_moved_once() {
+    let mut cluster = Cluster::of(3, &[1; 5]);
+    cluster.settle();
+    let had = cluster.slots_of(2);
+    cluster.begun = 0;
+    cluster.wish.drain.insert(2);
+    cluster.settle();
+    assert!(cluster.is_full(3));
+    assert_eq!(cluster.slots_of(2), 0);
+    // Who has room may have the slot already, so some other makes room for it.
+    assert!((had..had * 3 / 2).contains(&cluster.begun), "{} of {had}", cluster.begun);
+    let shares: Vec<usize> = [1, 3, 4, 5].map(|node| cluster.slots_of(node)).into();
+    assert!(shares.iter().all(|it| *it == 12_288), "{shares:?}");
+}
+
+#[test]
+fn the_number_of_copies_changes_both_ways() {
+    let mut cluster = Cluster::of(1, &[1; 4]);
+    for copies in [3_u32, 2, 4, 1] {
+        cluster.wish.replicas = copies;
+        cluster.settle();
+        assert!(cluster.is_full(copies as usize), "{copies}: {:?}", cluster.view.groups);
+        assert_eq!(cluster.view.replicas, copies);
+    }
+}
+
+#[test]
+fn copies_stand_in_different_zones() {
+    let mut cluster = Cluster::of(2, &[1; 6]);
+    for (node, member) in &mut cluster.facts.alive {
+        member.zone = if *node <= 2 { "a" } else { "b" }.to_owned();
+    }
+    cluster.settle();
+    assert!(cluster.is_full(2));
+    let zone = |node: &NodeId| cluster.view.nodes[node].zone.clone();
+    for group in &cluster.view.groups {
+        assert_ne!(zone(&group.serving[0]), zone(&group.serving[1]), "{group:?}");
+    }
+}
+
+#[test]
+fn a_short_absence_moves_nothing_and_a_long_one_fills_the_gap() {
+    let mut cluster = Cluster::of(3, &[1; 5]);
+    cluster.settle();
+    let shares = |it: &Cluster| (1..=5).map(|node| it.slots_of(node)).collect::<Vec<_>>();
+    let before = shares(&cluster);
+    let gone = cluster.facts.alive.remove(&4).unwrap();
+    cluster.facts.awaited.insert(4);
+    cluster.begun = 0;
+    cluster.settle();
+    assert_eq!((cluster.begun, cluster.slots_of(4)), (0, 0));
+    cluster.facts.awaited.clear();
+    let mut long = Cluster { facts: cluster.facts.clone(), wish: cluster.wish.clone(), ..cluster };
+    long.settle();
+    assert!(long.is_full(3));
+    assert!((before[3]..before[3] * 3 / 2).contains(&long.begun), "{}", long.begun);
+    long.facts.alive.insert(4, Member { run: "1".to_owned(), ..gone });
+    long.settle();
+    assert!(long.is_full(3));
+    assert_eq!(shares(&long).iter().max(), Some(&9831));
+}
+
+#[test]
+fn after_the_loss_of_all_those_that_return_begin_anew_together() {
+    let mut cluster = Cluster::of(2, &[1; 4]);
+    cluster.settle();
+    cluster.facts.alive.clear();
+    assert!(!cluster.step(), "nobody is there, and nobody is dropped");
+    for node in 1..=3 {
+        cluster.facts.alive.insert(node, member(node, 1, 7));
+    }
+    cluster.settle();
+    assert!(cluster.is_full(2), "{:?}", cluster.view.groups);
+    assert!(cluster.view.groups.iter().all(|it| !it.serving.contains(&4)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever comes and goes, each view is legal and keeps a living copy; then all is full and stands still.
+    #[test]
+    fn whatever_happens_it_settles(
+        replicas in 1_u32..4,
+        events in proptest::collection::vec((0_u8..7, 1_u32..8, 0_usize..9), 1..25),
+    ) {
+        let mut cluster = Cluster::of(replicas, &[2, 1, 2]);
+        let mut runs = 0;
+        for (what, node, steps) in events {
+            match what {
+                0 | 1 => {
+                    runs += 1;
+                    cluster.facts.alive.insert(node, member(node, 1 + node % 2, runs));
+                }
+                2 => drop(cluster.facts.alive.remove(&node)),
+                3 => drop(cluster.wish.drain.insert(node)),
+                4 => drop(cluster.wish.drain.remove(&node)),
+                5 => cluster.wish.replicas = node % 4 + 1,
+                _ => cluster.wish.is_paused = !cluster.wish.is_paused,
+            }
+            for _ in 0..steps {
+                cluster.step();
+            }
+        }
+        cluster.wish.is_paused = false;
+        cluster.wish.drain.clear();
+        for node in 1..=8 {
+            let alive = || member(node, 1 + node % 2, 1000);
+            cluster.facts.alive.entry(node).or_insert_with(alive);
+        }
+        cluster.settle();
+        prop_assert!(cluster.is_full(cluster.wish.replicas as usize), "{:?}", cluster.view.groups);
+        // Level, or no single move makes it so: each group of one above its share has the one below.
+        let share = |node: u32| {
+            let weight = 1 + node as usize % 2;
+            cluster.wish.replicas as usize * usize::from(SLOTS) * weight / 12
+        };
+        let above = |node: &u32| cluster.slots_of(*node) > share(*node) + 1;
+        let below = |node: &u32| cluster.slots_of(*node) + 1 < share(*node);
+        for from in (1..=8).filter(above) {
+            for to in (1..=8).filter(below) {
+                let may = |it: &Group| it.serving.contains(&from) && !it.serving.contains(&to);
+                prop_assert!(!cluster.view.groups.iter().any(may), "{} to {}", from, to);
+            }
+        }
+        prop_assert!(cluster.view.groups.len() < 1000);
+    }
+}

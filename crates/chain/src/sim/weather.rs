@@ -1,0 +1,100 @@
+//! Random numbers, what they make of one seed's world, and a disk.
+
+use crate::slot::{Contents, Stand};
+use crate::view::NodeId;
+use std::collections::BTreeMap;
+
+pub(super) const NODES: NodeId = 4;
+
+/// Random numbers (`SplitMix64`): the same on each machine.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn of(&mut self, range: std::ops::Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start)
+    }
+
+    pub(super) fn percent(&mut self, chance: u64) -> bool {
+        self.of(0..100) < chance
+    }
+
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
+        (!of.is_empty()).then(|| of[usize::try_from(self.of(0..of.len() as u64)).unwrap()])
+    }
+}
+
+/// What the world of a seed is like. Worlds differ: a defect that shows by a slow disk seldom needs a lossy network too.
+#[derive(Debug, Clone)]
+pub(super) struct Weather {
+    pub(super) waits_for_disk: bool,
+    pub(super) min_write: u32,
+    /// Of 100 messages so many get lost, and so many are late by up to a second and a half.
+    pub(super) loss: u64,
+    pub(super) late: u64,
+    /// From, to, and by how much every message is late.
+    pub(super) slow_link: Option<(u32, u32, u64)>,
+    slow_disk: Option<NodeId>,
+    are_all_disks_slow: bool,
+    pub(super) sync_max: u64,
+    /// The controller's longest rest, and in how many of 100 looks it takes a living node for dead.
+    pub(super) rest_max: u64,
+    pub(super) errs: u64,
+    /// After so many of 100 view changes something breaks that had to do with them.
+    pub(super) provoked: u64,
+    pub(super) harm_rest_max: u64,
+    pub(super) first_write: u64,
+}
+
+impl Weather {
+    pub(super) fn draw(random: &mut Random) -> Self {
+        let pick = |random: &mut Random, of: &[u64]| random.pick(of).unwrap_or(0);
+        let node =
+            |random: &mut Random| NodeId::try_from(random.of(0..u64::from(NODES))).unwrap() + 1;
+        Self {
+            waits_for_disk: random.percent(50),
+            min_write: 1 + u32::from(random.percent(20)),
+            loss: pick(random, &[0, 0, 1, 5, 15]),
+            late: pick(random, &[0, 1, 2, 2]),
+            slow_link: random.percent(60).then(|| {
+                let (from, apart) = (node(random), random.of(1..u64::from(NODES)));
+                let to = (u64::from(from) + apart - 1) % u64::from(NODES) + 1;
+                (from, u32::try_from(to).unwrap(), random.of(50_000..900_000))
+            }),
+            slow_disk: random.percent(50).then(|| node(random)),
+            are_all_disks_slow: random.percent(15),
+            sync_max: pick(random, &[100_000, 400_000, 1_000_000]),
+            rest_max: pick(random, &[15_000, 40_000, 300_000]),
+            errs: pick(random, &[0, 1, 1, 3]),
+            provoked: pick(random, &[0, 30, 60, 90]),
+            harm_rest_max: pick(random, &[400_000, 1_200_000, 1_200_000, 4_000_000]),
+            first_write: pick(random, &[0, 0, 0, 2_500_000]),
+        }
+    }
+
+    pub(super) fn is_slow_disk(&self, node: NodeId) -> bool {
+        self.are_all_disks_slow || self.slow_disk == Some(node)
+    }
+}
+
+#[derive(Debug, Clone, Default, Hash)]
+pub(super) struct Disk {
+    pub(super) last: u64,
+    pub(super) items: BTreeMap<Vec<u8>, Stand>,
+}
+
+impl Contents for Disk {
+    fn get(&self, key: &[u8]) -> Option<Stand> {
+        self.items.get(key).cloned()
+    }
+    fn all(&self) -> Vec<(Vec<u8>, Stand)> {
+        self.items.iter().map(|(key, stand)| (key.clone(), stand.clone())).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! What no simulated network says: peers that err, and views that a controller must not write.
+
+use super::{
+    Around, Contents, Effect, Message, Results, Slot, SlotAction, SlotCopy, SlotEvent, Stand, Told,
+    Version, WriteKind, WriteVerdict,
+};
+use crate::promises::{Promises, TERM};
+use crate::view::{Group, NodeId};
+
+struct Nothing;
+
+impl Contents for Nothing {
+    fn get(&self, _: &[u8]) -> Option<Stand> {
+        None
+    }
+    fn all(&self) -> Vec<(Vec<u8>, Stand)> {
+        Vec::new()
+    }
+}
+
+const NOW: u64 = 2 * TERM;
+
+fn step(slot: &mut Slot, event: SlotEvent) -> Vec<SlotAction> {
+    let promises = Promises::new(0);
+    slot.step(Around { promises: &promises, contents: &Nothing, min_write: 1 }, event, NOW)
+}
+
+fn effect(seq: u64) -> Message {
+    let version = Version { epoch: 5, seq };
+    let (key, change) = (b"k".to_vec(), Some(Some(b"v".to_vec())));
+    let verdict = WriteVerdict::Done(seq);
+    Message::Effect(Effect { version, id: (1, seq), key, change, verdict })
+}
+
+fn copy(last: u64) -> Message {
+    let (items, results) = (Vec::new(), Results::default());
+    Message::Copy(Box::new(SlotCopy { last, items, results, complete_for: 0 }))
+}
+
+fn from_1(message: Message) -> SlotEvent {
+    SlotEvent::Peer(1, 5, message)
+}
+
+fn group(serving: &[NodeId], base: Option<NodeId>, syncing: &[NodeId]) -> Group {
+    let (serving, syncing) = (serving.to_vec(), syncing.to_vec());
+    Group { epoch: 5, serving, base, syncing, attempt: 4, ..Group::default() }
+}
+
+fn write() -> SlotEvent {
+    let (key, wanted) = (b"k".to_vec(), WriteKind::Set(b"v".to_vec()));
+    SlotEvent::Write { from: 9, epoch: 5, id: (9, 1), is_repeated: false, key, wanted }
+}
+
+#[test]
+fn a_node_that_lost_an_effect_takes_a_newer_copy_and_no_older_one() {
+    let mut slot = Slot::new(2, false, 0, 0);
+    slot.set_group(&group(&[1], None, &[2]), true, NOW);
+    step(&mut slot, from_1(copy(7)));
+    step(&mut slot, from_1(effect(8)));
+    // 9 got lost, and node 1 has dropped it.
+    let asks = step(&mut slot, from_1(effect(10)));
+    let state = |it: &SlotAction| matches!(it, SlotAction::Send(1, Message::State(Some(8))));
+    assert!(asks.iter().any(state), "{asks:?}");
+    step(&mut slot, from_1(copy(8)));
+    step(&mut slot, from_1(copy(10)));
+    step(&mut slot, from_1(effect(11)));
+    assert_eq!(slot.progress().0, 11);
+}
+
+#[test]
+fn only_the_base_takes_its_disk_for_the_slots_content() {
+    let mut slot = Slot::new(2, false, 7, 0);
+    slot.set_group(&group(&[1, 2], Some(1), &[]), true, NOW);
+    assert!(!slot.is_filled(), "a controller's mistake");
+    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec() };
+    let told = step(&mut slot, read);
+    assert!(matches!(told[..], [SlotAction::Answer(9, 3, Told::Stale)]), "{told:?}");
+    step(&mut slot, from_1(copy(6)));
+    assert!(slot.is_filled() && slot.progress().0 == 6, "its predecessor has it");
+
+    let mut base = Slot::new(1, false, 7, 0);
+    base.set_group(&group(&[1], Some(1), &[]), true, NOW);
+    assert!(base.is_filled() && base.progress().0 == 7);
+    let mut alone = Slot::new(2, false, 7, 0);
+    alone.set_group(&group(&[2], None, &[]), true, NOW);
+    assert!(!alone.is_filled());
+}
+
+#[test]
+fn numbers_that_no_slot_reaches_are_refused() {
+    let mut slot = Slot::new(2, false, 0, 0);
+    slot.set_group(&group(&[1], None, &[2]), true, NOW);
+    step(&mut slot, from_1(copy(u64::MAX)));
+    assert!(!slot.is_filled());
+    step(&mut slot, from_1(copy(u64::MAX >> 1)));
+    for seq in [0, (u64::MAX >> 1) + 1, u64::MAX] {
+        step(&mut slot, from_1(effect(seq)));
+    }
+    assert_eq!(slot.progress().0, u64::MAX >> 1);
+    step(&mut slot, from_1(Message::Durable(u64::MAX)));
+    step(&mut slot, SlotEvent::Tick);
+
+    for last in [u64::MAX >> 1, u64::MAX] {
+        let mut head = Slot::new(1, false, last, 0);
+        head.set_group(&group(&[1], Some(1), &[2]), true, NOW);
+        let told = step(&mut head, write());
+        assert!(matches!(told[..], [SlotAction::Answer(9, 1, Told::Refused)]), "{told:?}");
+        for has in [None, Some(0), Some(u64::MAX)] {
+            step(&mut head, SlotEvent::Peer(2, 5, Message::State(has)));
+            step(&mut head, SlotEvent::Peer(2, 5, Message::Ack(u64::MAX)));
+        }
+    }
+}
+
+#[test]
+fn a_promise_counts_from_now_at_the_latest() {
+    let mut promises = Promises::new(0);
+    promises.set_epoch(1);
+    promises.granted(2, u64::MAX, NOW);
+    assert!(promises.has(2, NOW) && !promises.has(2, NOW + TERM));
+}
