@@ -8,6 +8,7 @@
 //! mariadb.rs   a database
 //! postgres.rs  another one
 //! mysql.rs     a third, which not every machine can get
+//! pair.rs      two hosts of one, a primary and its replica
 //! keys.rs      which keys must go at which change, whichever of MariaDB and MySQL it is
 //! sql.rs       sessions of SQL at each
 //! shop.rs      one of them, with clusters and `guira invalidate`
@@ -32,6 +33,7 @@ pub mod mariadb;
 pub mod metrics;
 pub mod mysql;
 pub mod packet;
+pub mod pair;
 pub mod postgres;
 pub mod script;
 pub mod server;

@@ -103,6 +103,14 @@ impl MariaDb {
         self.begin();
     }
 
+    /// Makes the schema and the user.
+    pub(crate) fn prepare(sql: &mut Sql, schema: &str) {
+        sql.ask("CREATE DATABASE shop; USE shop");
+        sql.ask(schema);
+        sql.ask("CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'secret'");
+        sql.ask("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1'");
+    }
+
     fn answers(&self) -> bool {
         let mut client = client(&self.dir);
         client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -113,11 +121,7 @@ impl MariaDb {
 impl Database for MariaDb {
     fn with(schema: &str) -> Self {
         let database = Self::start(&[]);
-        let mut sql = database.opener()();
-        sql.ask("CREATE DATABASE shop; USE shop");
-        sql.ask(schema);
-        sql.ask("CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'secret'");
-        sql.ask("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1'");
+        Self::prepare(&mut database.opener()(), schema);
         database
     }
 

@@ -129,6 +129,16 @@ impl MySql {
         std::fs::read_to_string(self.dir.join("log.err")).unwrap_or_default()
     }
 
+    /// Makes the schema and the user.
+    pub(crate) fn prepare(sql: &mut Sql, schema: &str) {
+        sql.ask("CREATE DATABASE shop; USE shop");
+        sql.ask(schema);
+        sql.ask("CREATE USER guira@'%' IDENTIFIED BY 'secret'");
+        sql.ask(
+            "GRANT REPLICATION SLAVE ON *.* TO guira@'%'; GRANT REFERENCES ON shop.* TO guira@'%'",
+        );
+    }
+
     fn answers(&self) -> bool {
         let mut client = mariadb::client(&self.dir);
         client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -139,13 +149,7 @@ impl MySql {
 impl Database for MySql {
     fn with(schema: &str) -> Self {
         let database = Self::start(&[]);
-        let mut sql = database.opener()();
-        sql.ask("CREATE DATABASE shop; USE shop");
-        sql.ask(schema);
-        sql.ask("CREATE USER guira@'%' IDENTIFIED BY 'secret'");
-        sql.ask(
-            "GRANT REPLICATION SLAVE ON *.* TO guira@'%'; GRANT REFERENCES ON shop.* TO guira@'%'",
-        );
+        Self::prepare(&mut database.opener()(), schema);
         database
     }
 

@@ -45,6 +45,34 @@ impl Postgres {
         database
     }
 
+    /// Starts a standby of this one, which has no slot.
+    ///
+    /// # Panics
+    /// If it doesn't start.
+    #[must_use]
+    pub fn standby(&self) -> Self {
+        let dir = own_directory();
+        if geteuid().is_root() {
+            chown(&dir, Some(NOBODY), Some(NOBODY)).expect("root may give a folder away");
+        }
+        let mut copy = command("pg_basebackup");
+        copy.arg("-h").arg(&self.dir).args(["-p", &self.port.to_string(), "-U", "postgres"]);
+        copy.arg("-D").arg(dir.join("data")).args([
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+            "--no-sync",
+        ]);
+        let done = as_nobody(&mut copy).current_dir("/").output();
+        let done = done.expect("pg_basebackup runs (apt-get install postgresql)");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let mut database = Self { child: None, dir, port: free_port() };
+        database.begin();
+        database
+    }
+
     fn begin(&mut self) {
         let log = std::fs::File::create(self.dir.join("log")).expect("a file for its log");
         let mut server = command("postgres");

@@ -199,8 +199,7 @@ fn load(path: &Path) -> Result<InvalidateConfig, (u8, String)> {
 fn check(config: &InvalidateConfig) -> Done {
     let mut text = format!("{}: the configuration is good\n", config.name);
     for from in &config.sources {
-        let position = source::check(from, &config.rules).map_err(|words| (source::BAD, words))?;
-        text.push_str(&format!("source {}: its log can be read, up to '{position}'\n", from.name));
+        text.push_str(&source::check(from, &config.rules).map_err(|words| (source::BAD, words))?);
     }
     for to in &config.destinations {
         let is_flushed = flushes(config, &to.name);

@@ -9,6 +9,7 @@ mod sources;
 mod fields;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use guira_client::Address;
@@ -60,8 +61,12 @@ pub(crate) enum WhenFull {
 pub(crate) struct SourceConfig {
     pub(crate) name: String,
     pub(crate) kind: SourceKind,
-    /// On this machine or a unix socket, unless there is `tls`.
+    /// The host that is asked: on this machine or a unix socket, unless there is `tls`.
     pub(crate) host: Address,
+    /// All of them, in the order of preference.
+    pub(crate) hosts: Arc<[Address]>,
+    /// Which of them may be followed.
+    pub(crate) tail: Tail,
     pub(crate) tls: Option<TlsConfig>,
     pub(crate) user: String,
     pub(crate) password_file: Option<PathBuf>,
@@ -77,17 +82,36 @@ pub(crate) struct SourceConfig {
 }
 
 impl SourceConfig {
-    /// Whether the database is on this machine.
+    /// Whether all its hosts are on this machine.
     pub(crate) fn is_here(&self) -> bool {
-        match &self.host {
+        self.hosts.iter().all(|host| match host {
             Address::Tcp { host, .. } => is_loopback(host),
             Address::Unix(_) => true,
+        })
+    }
+
+    /// The same, of the host whose turn it is: the hosts come in their order, and again from the first.
+    pub(crate) fn at(&self, turn: usize) -> Self {
+        let mut source = self.clone();
+        if let Some(host) = self.hosts.get(turn % self.hosts.len().max(1)) {
+            source.host.clone_from(host);
         }
+        source
     }
 }
 
 fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+/// Which host of a database may be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// One that takes changes.
+    Primary,
+    /// One that takes none.
+    Replica,
+    Any,
 }
 
 /// How a connection to a database is encrypted.

@@ -48,6 +48,11 @@ pub(crate) struct SourceCounts {
     /// XA transactions that are prepared.
     pub(crate) prepared: Count,
     pub(crate) gaps: Count,
+    /// Transactions that a new primary lacks, and their keys.
+    pub(crate) lost: Count,
+    pub(crate) resent: Count,
+    /// Which of the hosts is followed.
+    pub(crate) host: Count,
     /// Flushes that gaps and emptied tables called for.
     pub(crate) flushes: Count,
 }

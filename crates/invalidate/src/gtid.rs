@@ -60,6 +60,38 @@ impl GtidSet {
         lacking
     }
 
+    /// What of this one isn't in the other.
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        let mut rest = Self::default();
+        for (source, intervals) in &self.0 {
+            let theirs = other.0.get(source).map_or(&[][..], |theirs| &theirs[..]);
+            let mut left = Vec::new();
+            for (first, last) in intervals {
+                let mut from = *first;
+                let at = theirs.partition_point(|(_, end)| *end < from);
+                for (begin, end) in theirs[at..].iter().take_while(|(begin, _)| begin <= last) {
+                    left.extend((from < *begin).then(|| (from, begin - 1)));
+                    from = end.saturating_add(1);
+                }
+                left.extend((from <= *last).then_some((from, *last)));
+            }
+            if !left.is_empty() {
+                rest.0.insert(source.clone(), left);
+            }
+        }
+        rest
+    }
+
+    /// What both have.
+    pub(crate) fn common(&self, other: &Self) -> Self {
+        self.without(&self.without(other))
+    }
+
+    /// Each source with its lowest number.
+    pub(crate) fn lowest(&self) -> impl Iterator<Item = (&GtidSource, u64)> {
+        self.0.iter().filter_map(|(source, intervals)| Some((source, intervals.first()?.0)))
+    }
+
     /// As `COM_BINLOG_DUMP_GTID` takes it. A set without tags has the form that all servers read.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let has_tags = self.0.keys().any(|source| !source.tag.is_empty());
@@ -281,6 +313,27 @@ mod tests {
             }
             numbers.sort_unstable();
             proptest::prop_assert_eq!(made(&numbers), whole);
+        }
+
+        #[test]
+        fn what_one_has_without_another_and_in_common_with_it_is_told_number_by_number(
+            ours in proptest::collection::vec(1..40_u64, 0..30),
+            theirs in proptest::collection::vec(1..40_u64, 0..30),
+        ) {
+            let source: GtidSource = A.parse().unwrap();
+            let made = |numbers: &[u64]| {
+                let mut set = GtidSet::default();
+                numbers.iter().for_each(|number| set.add(&source, *number));
+                set
+            };
+            let apart = |is_theirs: bool| -> Vec<u64> {
+                ours.iter().copied().filter(|number| theirs.contains(number) == is_theirs).collect()
+            };
+            let (rest, common) = (apart(false), apart(true));
+            let without = made(&ours).without(&made(&theirs));
+            proptest::prop_assert_eq!(without.lowest().map(|(_, it)| it).next(), rest.iter().copied().min());
+            proptest::prop_assert_eq!(without, made(&rest));
+            proptest::prop_assert_eq!(made(&ours).common(&made(&theirs)), made(&common));
         }
 
         #[test]

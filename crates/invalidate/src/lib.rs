@@ -26,6 +26,7 @@ mod source;
 mod line;
 mod journal;
 mod segment;
+mod history;
 mod position;
 mod entry;
 mod gtid;

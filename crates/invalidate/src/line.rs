@@ -45,8 +45,14 @@ pub(crate) struct Line {
 struct State {
     journal: Journal,
     read: GtidPosition,
+    /// PostgreSQL's history that `read` is in.
+    timeline: Option<u32>,
     /// The position to be stored while XA transactions are prepared: before the first of them.
     held: Option<GtidPosition>,
+    /// The first entry that is in the journal and isn't in a stored position, until a host was seen to have its change.
+    unsettled: Option<u64>,
+    /// The turn of the host whose log is read: places are of that log, and its snapshots prove them. `None`: none was read yet.
+    turn: Option<usize>,
     /// Entries before this one can be read in the database.
     proven: u64,
     /// Entries before this one may be sent.
@@ -55,6 +61,8 @@ struct State {
     waiting: VecDeque<(u64, LogPlace)>,
     couriers: Vec<CourierState>,
     is_ended: bool,
+    /// The host isn't the one that is wanted.
+    is_left: bool,
     /// The position is known: before, there is nothing to store.
     has_begun: bool,
     stored: Option<Stored>,
@@ -67,6 +75,15 @@ pub(crate) enum Work {
     /// The entries from here on stand in this file only.
     Behind(PathBuf),
     Nothing,
+}
+
+/// What the barrier has to ask about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// Of the host that must be asked, see [`Line::follow_host`].
+    pub(crate) turn: Option<usize>,
+    /// The number after the last entry.
+    pub(crate) until: u64,
 }
 
 /// How far a courier may go.
@@ -118,12 +135,16 @@ impl Line {
             folder,
             state: Mutex::new(State {
                 read: read.clone().unwrap_or_default(),
+                timeline: stored.as_ref().and_then(|stored| stored.timeline),
                 held: None,
+                unsettled: stored.as_ref().map(|it| it.next).filter(|next| *next < journal.next()),
+                turn: None,
                 proven: needed,
                 released: needed,
                 waiting,
                 couriers,
                 is_ended: false,
+                is_left: false,
                 has_begun: stored.is_some(),
                 stored,
                 journal,
@@ -155,7 +176,8 @@ impl Line {
 
     fn make_room(&self, state: &mut MutexGuard<'_, State>) -> io::Result<()> {
         let JournalLimits { bytes, when_full, .. } = self.limits;
-        while state.journal.bytes() > bytes {
+        // What isn't settled can't go. It is soon, and what comes until then is no more than what is there.
+        while state.journal.bytes() > bytes && state.unsettled.is_none() {
             state.trim(self.limits)?;
             if state.journal.bytes() <= bytes || state.is_ended {
                 break;
@@ -193,7 +215,7 @@ impl Line {
     /// history that the database no longer has: it is proven once a snapshot has reached `place`, the log's end.
     pub(crate) fn begin_at(&self, read: &GtidPosition, place: LogPlace) {
         let mut state = self.state.lock();
-        (state.has_begun, state.held) = (true, None);
+        (state.has_begun, state.held, state.unsettled) = (true, None, None);
         state.read.clone_from(read);
         let next = state.journal.next();
         if !state.waiting.is_empty() {
@@ -201,9 +223,64 @@ impl Line {
         }
     }
 
+    /// The log is read at the host whose turn it is: the barrier must ask that one. What waits to be proven has places of another
+    /// host's log; `moves` tells of each where that is in this one's, if it isn't at the same place.
+    pub(crate) fn follow_host(&self, turn: usize, moves: impl Fn(&LogPlace) -> Option<LogPlace>) {
+        let mut state = self.state.lock();
+        (state.turn, state.is_left) = (Some(turn), false);
+        for (_, place) in &mut state.waiting {
+            if let Some(there) = moves(place) {
+                *place = there;
+            }
+        }
+    }
+
+    /// What was read, of transactions that are prepared, too; and the first entry of those that the journal has beyond the position
+    /// that was stored.
+    pub(crate) fn read_so_far(&self) -> (GtidPosition, Option<u64>) {
+        let state = self.state.lock();
+        (state.read.clone(), state.unsettled)
+    }
+
+    /// The host that is followed has all that the journal has, or that was made up for: then its log is read on from `rewound`.
+    pub(crate) fn settle(&self, rewound: Option<&GtidPosition>) {
+        let mut state = self.state.lock();
+        state.unsettled = None;
+        if let Some(rewound) = rewound {
+            state.held = None;
+            state.read.clone_from(rewound);
+        }
+    }
+
+    /// Which of PostgreSQL's histories the position is in; `None`: it wasn't noted.
+    pub(crate) fn timeline(&self) -> Option<u32> {
+        self.state.lock().timeline
+    }
+
+    /// The position is in that history, or is about to be.
+    pub(crate) fn note_timeline(&self, timeline: u32) {
+        self.state.lock().timeline = Some(timeline);
+    }
+
     /// The folder with its journal and position.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The turn of the host whose log is read.
+    pub(crate) fn turn(&self) -> Option<usize> {
+        self.state.lock().turn
+    }
+
+    /// The host of that turn isn't what is wanted any more.
+    pub(crate) fn leave_host(&self, turn: usize) {
+        let mut state = self.state.lock();
+        state.is_left = state.turn == Some(turn);
+    }
+
+    /// Whether another host is wanted.
+    pub(crate) fn is_host_left(&self) -> bool {
+        self.state.lock().is_left
     }
 
     /// Where the log is to be read on after a connection was lost.
@@ -217,23 +294,29 @@ impl Line {
         self.state.lock().stored.as_ref().map(|stored| stored.read.clone())
     }
 
-    /// Waits until the barrier has something to ask about: the number after it. `None`: the end, or nothing came for a while.
-    pub(crate) fn wait_unproven(&self) -> Option<u64> {
+    /// Waits until the barrier has something to ask about. `None`: the end, or nothing came for a while.
+    pub(crate) fn wait_unproven(&self) -> Option<Question> {
         let mut state = self.state.lock();
         if state.waiting.is_empty() && !state.is_ended {
             self.changed.wait_for(&mut state, LOOK);
         }
-        state.waiting.back().map(|(after, _)| *after)
+        state.waiting.back().map(|(after, _)| Question { turn: state.turn, until: *after })
     }
 
-    /// The database's snapshot, asked for after entry `until` was appended, is here. True if it has all of them.
+    /// A snapshot of the host that is followed, asked for after entry `until` was appended.
+    #[cfg(test)]
     pub(crate) fn prove(&self, until: u64, snapshot: &LogPlace) -> bool {
-        self.prove_by(until, |place| place.is_within(snapshot))
+        self.prove_by(Question { turn: self.turn(), until }, |place| place.is_within(snapshot))
     }
 
-    /// The same, of a snapshot that says of each place whether it has it.
-    pub(crate) fn prove_by(&self, until: u64, has: impl Fn(&LogPlace) -> bool) -> bool {
+    /// A snapshot, asked for after the question, says of each place whether it has it. True if it has all that was asked about.
+    /// One of a host that is no longer followed says nothing.
+    pub(crate) fn prove_by(&self, asked: Question, has: impl Fn(&LogPlace) -> bool) -> bool {
+        let Question { turn, until } = asked;
         let mut state = self.state.lock();
+        if state.turn != turn {
+            return false;
+        }
         while let Some((after, place)) = state.waiting.front()
             && *after <= until
             && has(place)
@@ -316,7 +399,8 @@ impl Line {
             self.couriers.iter().map(|(name, _)| name.clone()).zip(state.couriers.clone());
         let stored = Stored {
             read: state.held.as_ref().unwrap_or(&state.read).clone(),
-            next: state.journal.next(),
+            timeline: state.timeline,
+            next: state.unsettled.unwrap_or(state.journal.next()),
             couriers: couriers.collect::<BTreeMap<_, _>>(),
         };
         let before = state.stored.as_ref();

@@ -90,7 +90,7 @@ const ACK: (&str, &str) = (
     "commit_to_ack_seconds_total",
     "Seconds from a change to its batch's acknowledgement; the log has whole seconds.",
 );
-const OF_SOURCES: [OfSource; 15] = [
+const OF_SOURCES: [OfSource; 18] = [
     ("transactions_total", "counter", "Transactions that were read.", |c| c.transactions.get()),
     ("rows_total", "counter", "Changed rows of tables that a rule or the outbox is about.", |c| {
         c.rows.get()
@@ -135,6 +135,16 @@ const OF_SOURCES: [OfSource; 15] = [
     ("gaps_total", "counter", "How often the log didn't go on from the position.", |c| {
         c.gaps.get()
     }),
+    (
+        "lost_transactions_total",
+        "counter",
+        "Transactions that were read and that another host, now the primary, lacks.",
+        |c| c.lost.get(),
+    ),
+    ("lost_keys_total", "counter", "Keys of lost transactions, which were deleted again.", |c| {
+        c.resent.get()
+    }),
+    ("host", "gauge", "Which of the source's hosts is asked, from 0.", |c| c.host.get()),
     ("flushes_wanted_total", "counter", "Flushes that gaps and emptied tables called for.", |c| {
         c.flushes.get()
     }),

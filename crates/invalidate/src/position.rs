@@ -4,6 +4,7 @@
 //! guira-invalidate 1
 //! read 0-1-5,1-1-7          the last transaction of each domain whose keys are in the journal, on the device; of PostgreSQL 0/16B3748;
 //!                           of MySQL a set of GTIDs
+//! timeline 2                of PostgreSQL: which of its histories that is in; since several hosts may be named
 //! next 123                  the number that the next entry gets
 //! cursor c1 120             destination c1 has all entries before
 //! tainted c2 100            destination c2 was given up when it had these
@@ -53,6 +54,8 @@ pub(crate) struct CourierState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) read: GtidPosition,
+    /// PostgreSQL's history that the position is in.
+    pub(crate) timeline: Option<u32>,
     pub(crate) next: u64,
     pub(crate) couriers: BTreeMap<String, CourierState>,
 }
@@ -95,6 +98,28 @@ impl GtidPosition {
             Self::Set(set) => Some(set.clone()),
             Self::Domains(domains) if domains.is_empty() => Some(GtidSet::default()),
             Self::Domains(_) | Self::Lsn(_) => None,
+        }
+    }
+
+    /// The transactions of another position of the same kind were read, too.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Domains(ours), Self::Domains(theirs)) => {
+                for (domain, last) in theirs {
+                    let ours = ours.entry(*domain).or_insert(*last);
+                    if last.1 > ours.1 {
+                        *ours = *last;
+                    }
+                }
+            }
+            (Self::Set(ours), Self::Set(theirs)) => ours.add_all(theirs),
+            (Self::Lsn(ours), Self::Lsn(theirs)) => {
+                // It ends after where it begins.
+                *ours = (*ours).max(theirs.saturating_add(1));
+            }
+            // Nothing was read yet.
+            (Self::Domains(ours), _) if ours.is_empty() => self.clone_from(other),
+            _ => {}
         }
     }
 
@@ -215,7 +240,8 @@ impl Stored {
     }
 
     fn to_text(&self) -> String {
-        let mut text = format!("{FIRST}\nread {}\nnext {}\n", self.read, self.next);
+        let timeline = self.timeline.map_or_else(String::new, |it| format!("timeline {it}\n"));
+        let mut text = format!("{FIRST}\nread {}\n{timeline}next {}\n", self.read, self.next);
         for (name, courier) in &self.couriers {
             let word = if courier.is_tainted { "tainted" } else { "cursor" };
             // Writing to a string doesn't fail.
@@ -242,6 +268,10 @@ fn parse(text: &str) -> Result<Stored, String> {
         let number = |text: &str| text.parse().map_err(|_| format!("'{line}' can't be read"));
         match word {
             "read" => stored.read = rest.parse()?,
+            "timeline" => {
+                let number = rest.parse().map_err(|_| format!("'{line}' can't be read"))?;
+                stored.timeline = Some(number);
+            }
             "next" => stored.next = number(rest)?,
             "cursor" | "tainted" => {
                 let (name, cursor) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -269,6 +299,7 @@ mod tests {
         let courier = |cursor, is_tainted| CourierState { cursor, is_tainted };
         let stored = Stored {
             read: "1-1-7, 0-2-18446744073709551615".parse().unwrap(),
+            timeline: Some(2),
             next: 123,
             couriers: [("c1".to_owned(), courier(120, false)), ("c2".to_owned(), courier(9, true))]
                 .into(),
@@ -294,6 +325,17 @@ mod tests {
         ] {
             let position = |text: &str| text.parse::<GtidPosition>().unwrap();
             assert_eq!(position(ours).includes(&position(theirs)), expected, "{ours} {theirs}");
+        }
+        for (ours, theirs, both) in [
+            ("0-1-5,2-1-9", "0-2-6", "0-2-6,2-1-9"),
+            ("0-1-5,2-1-9", "0-2-4,3-1-1", "0-1-5,2-1-9,3-1-1"),
+            ("", "0/5", "0/5"),
+            ("0/5", "0/7", "0/8"),
+            ("0/9", "0/7", "0/9"),
+        ] {
+            let mut read: GtidPosition = ours.parse().unwrap();
+            read.add_all(&theirs.parse().unwrap());
+            assert_eq!(read.to_string(), both);
         }
         let lsn: GtidPosition = "16/B374D848".parse().unwrap();
         assert_eq!((lsn.lsn(), &*lsn.to_string()), (Some(0x16_b374_d848), "16/B374D848"));

@@ -72,7 +72,8 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
         spawn("barrier", move || run_barrier(&barrier, &of_barrier))?;
         let (rules, line, read) = (Arc::clone(&rules), Arc::clone(line), read.clone());
         start_store(Arc::clone(&line), tell.clone())?;
-        let follower = Follower { config: source.clone(), rules, line, read, has_gap: false };
+        let follower =
+            Follower { config: source.clone(), rules, line, read, turn: 0, has_gap: false };
         let of_source = tell.clone();
         spawn("source", move || {
             if let Err(halt) = run_source(follower) {

@@ -105,7 +105,7 @@ const JOURNAL_LEAST: u64 = 64 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{OnGap, PostgresConfig, SourceKind};
+    use crate::config::{OnGap, PostgresConfig, SourceKind, Tail};
     use crate::rule::{How, OnTruncate, Verb};
     use guira_client::Address;
 
@@ -132,6 +132,7 @@ mod tests {
         assert_eq!(config.journal.when_full, WhenFull::Hold);
         let source = &config.sources[0];
         assert_eq!(source.host, Address::Tcp { host: "localhost".into(), port: 3306 });
+        assert_eq!(source.tail, Tail::Any);
         assert_eq!((source.server_id, source.comments.keys_max), (4242, 8));
         assert_eq!(source.outbox.as_ref().unwrap().to_string(), "shop.mcinv");
         assert_eq!(config.rules[0].on.len(), 3);
@@ -148,6 +149,22 @@ mod tests {
         assert_eq!(c2.routers[0].to_string(), "r3:5000");
         let waits = config.destinations.iter().map(|it| it.flush_after).collect::<Vec<_>>();
         assert_eq!(waits, [Duration::ZERO, Duration::from_secs(600)]);
+    }
+
+    #[test]
+    fn several_hosts_have_their_turns_and_the_primary_is_followed_unless_another_is_wanted() {
+        let hosts = r#"["localhost", "127.0.0.1:7", "/run/db"]"#;
+        let text = WHOLE_FILE.replacen("[\"localhost\"]", hosts, 1);
+        let source = parse(&text).unwrap().sources.remove(0);
+        assert_eq!((source.hosts.len(), source.tail), (3, Tail::Primary));
+        let asked: Vec<String> = (0..4).map(|turn| source.at(turn).host.to_string()).collect();
+        assert_eq!(asked[0], source.host.to_string());
+        assert_eq!((&*asked[1], &asked[3]), ("127.0.0.1:7", &asked[0]));
+        for (word, tail) in [("replica", Tail::Replica), ("any", Tail::Any)] {
+            let by = format!("\"tail\": \"{word}\", \"server_id\"");
+            let text = text.replacen("\"server_id\"", &by, 1);
+            assert_eq!(parse(&text).unwrap().sources[0].tail, tail);
+        }
     }
 
     #[test]
@@ -210,7 +227,12 @@ mod tests {
                 "'hosts' is another machine, and password and rows",
             ),
             ("[\"localhost\"]", "[\"::1\", \"127.0.0.1\"]", "is no address"),
-            ("[\"localhost\"]", "[\"[::1]:1\", \"127.0.0.1\"]", "failover isn't there yet"),
+            (
+                "[\"localhost\"]",
+                "[\"[::1]:1\", \"db2\"]",
+                "'hosts' is another machine, and password and rows",
+            ),
+            ("\"server_id\"", "\"tail\": \"primry\", \"server_id\"", "did you mean 'primary'?"),
             ("4242", "0", "'server_id' is a whole number from 1 to 4294967295"),
             ("\"16MiB\"", "\"16 apples\"", "'memory' : a size is a number of bytes"),
             ("\"1h\"", "\"1\"", "'keep' is a time with its unit"),

@@ -7,7 +7,7 @@ use guira_config::{ConfigError, Json, Result};
 
 use super::fields::{Fields, duration};
 use super::{
-    DestinationConfig, OnGap, OnUnknown, PostgresConfig, SourceConfig, SourceKind, TlsConfig,
+    DestinationConfig, OnGap, OnUnknown, PostgresConfig, SourceConfig, SourceKind, Tail, TlsConfig,
     is_loopback,
 };
 use crate::rule::{How, TableName};
@@ -25,13 +25,13 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
     check_name(&fields, name, json)?;
     fields.needed("kind")?;
     let is_postgres = fields.choice("kind", KINDS, &[])?;
-    fields.choice("tail", &[("primary", ())], &["replica", "any"])?;
     fields.choice("start", &[("now", ())], &[])?;
     let hosts = addresses(&fields, "hosts", if is_postgres { 5432 } else { 3306 })?;
-    let [host] = &hosts[..] else {
-        return Err(fields.error("hosts", "names several, and failover isn't there yet: name one"));
-    };
-    let tls = tls_towards(&fields, host, name)?;
+    let tail = tail(&fields, hosts.len(), is_postgres)?;
+    let mut tls = None;
+    for host in &hosts {
+        tls = tls_towards(&fields, host, name)?;
+    }
     if !is_postgres {
         fields.needed("server_id")?;
     }
@@ -58,7 +58,9 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
     Ok(SourceConfig {
         name: name.to_owned(),
         kind,
-        host: host.clone(),
+        host: hosts[0].clone(),
+        hosts: hosts.into(),
+        tail,
         tls,
         user: fields.needed_text("user")?.to_owned(),
         password_file: fields.text("password_file")?.map(Into::into),
@@ -77,6 +79,17 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
             &[],
         )?,
     })
+}
+
+/// Of several hosts only one takes changes, as a rule; a single one is what it is.
+fn tail(fields: &Fields<'_>, hosts: usize, is_postgres: bool) -> Result<Tail> {
+    let all = [("primary", Tail::Primary), ("replica", Tail::Replica), ("any", Tail::Any)];
+    match fields.get("tail") {
+        None if hosts == 1 && !is_postgres => Ok(Tail::Any),
+        None => Ok(Tail::Primary),
+        Some(_) if is_postgres => fields.choice("tail", &all[..1], &["replica", "any"]),
+        Some(_) => fields.choice("tail", &all, &[]),
+    }
 }
 
 /// Names stand in SQL and in commands: those of letters, digits and `_` only, where PostgreSQL's own rule isn't as strict.

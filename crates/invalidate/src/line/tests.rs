@@ -38,7 +38,7 @@ fn nothing_is_sent_before_the_snapshot_has_it() {
     assert_eq!(read, None);
     append(&line, 100);
     append(&line, 200);
-    assert_eq!(line.wait_unproven(), Some(3));
+    assert_eq!(line.wait_unproven().unwrap().until, 3);
     assert!(numbers(&line, 1).is_empty());
     assert!(!line.prove(3, &place(199)));
     assert_eq!(numbers(&line, 1), [1]);
@@ -70,13 +70,23 @@ fn a_restart_goes_on_from_what_was_stored_and_asks_the_barrier_anew() {
     let (line, read) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
     assert_eq!(read, Some("0-1-9".parse().unwrap()));
     assert_eq!((line.cursor(0).cursor, line.cursor(1).cursor), (3, 2));
-    assert_eq!(line.wait_unproven(), Some(4), "what was appended after it is there as well");
+    assert_eq!(
+        line.wait_unproven().unwrap().until,
+        4,
+        "what was appended after it is there as well"
+    );
     assert!(numbers(&line, 2).is_empty());
     line.prove(4, &place(300));
     assert!(matches!(line.work(2, 10, Duration::ZERO), Work::Behind(_)));
     line.advance(&"0-1-10".parse().unwrap(), Some(&"0-1-9".parse().unwrap()));
-    line.store().unwrap();
-    let stored = Stored::read(&folder.path().join("db")).unwrap().unwrap();
+    assert_eq!(line.read_so_far(), ("0-1-10".parse().unwrap(), Some(3)));
+    let stored = || {
+        line.store().unwrap();
+        Stored::read(&folder.path().join("db")).unwrap().unwrap()
+    };
+    assert_eq!(stored().next, 3, "no host was seen to have what came after it");
+    line.settle(None);
+    let stored = stored();
     assert_eq!((stored.read.to_string(), stored.next), ("0-1-9".to_owned(), 4));
 }
 
@@ -165,6 +175,30 @@ fn what_waits_for_a_lost_history_is_proven_by_a_snapshot_of_where_the_log_is_rea
 }
 
 #[test]
+fn what_waits_is_proven_by_the_host_that_is_followed_and_by_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    append(&line, 100);
+    let asked = line.wait_unproven().unwrap();
+    assert_eq!((asked.turn, asked.until), (None, 2));
+    line.follow_host(0, |_| None);
+    assert!(!line.prove_by(asked, |_| true), "nobody knew whom to ask");
+    let asked = line.wait_unproven().unwrap();
+    line.follow_host(1, |before| (before.offset == 100).then(|| place(7)));
+    assert!(!line.prove_by(asked, |_| true), "the other host was asked");
+    assert!(numbers(&line, 1).is_empty());
+    assert!(!line.prove(2, &place(6)));
+    assert!(line.prove(2, &place(7)));
+    assert_eq!(numbers(&line, 1), [1]);
+    line.leave_host(0);
+    assert!(!line.is_host_left(), "it is left already");
+    line.leave_host(1);
+    assert!(line.is_host_left());
+    line.follow_host(2, |_| None);
+    assert!(!line.is_host_left());
+}
+
+#[test]
 fn after_the_position_was_removed_all_that_the_journal_has_goes_to_all() {
     let folder = tempfile::tempdir().unwrap();
     let (line, _) = open(folder.path(), limits(4000, WhenFull::Taint));
@@ -181,7 +215,7 @@ fn after_the_position_was_removed_all_that_the_journal_has_goes_to_all() {
     assert_eq!(read, None);
     let first = line.cursor(0).cursor;
     assert!(first > 1 && first < 300, "{first}");
-    assert_eq!(line.wait_unproven(), Some(300));
+    assert_eq!(line.wait_unproven().unwrap().until, 300);
     line.begin_at(&"0-1-9".parse().unwrap(), place(5));
     line.prove(300, &place(5));
     assert!(matches!(line.work(first, 10, Duration::ZERO), Work::Behind(_)), "it can be read");

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::checked::Checked;
 use super::follower::Follower;
 use super::halt::Halt;
-use super::{barrier, mysql, postgres, run as by_events, setup};
-use crate::config::{SourceConfig, SourceKind};
+use super::{barrier, mysql, postgres, role, run as by_events, setup};
+use crate::config::{SourceConfig, SourceKind, Tail};
 use crate::line::Line;
 use crate::rule::Rule;
 
@@ -29,16 +30,35 @@ pub(crate) fn run_barrier(source: &SourceConfig, line: &Arc<Line>) {
     }
 }
 
-/// Checks what [`run`] needs; the position is the answer.
+/// Checks what [`run`] needs, at each host; a line for each is the answer.
 ///
 /// # Errors
 /// In sentences, each with the SQL that mends it.
 pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, String> {
-    match &source.kind {
-        SourceKind::MariaDb => setup::check(source),
-        SourceKind::MySql => mysql::check(source, rules),
-        SourceKind::Postgres(database) => postgres::check(source, database, rules),
+    let (mut told, mut findings, mut suits) = (String::new(), Vec::new(), false);
+    for turn in 0..source.hosts.len() {
+        let mut at = source.at(turn);
+        if source.hosts.len() > 1 {
+            at.name = format!("{}: host {}", source.name, at.host);
+        }
+        let checked = match &at.kind {
+            SourceKind::MariaDb => setup::check(&at),
+            SourceKind::MySql => mysql::check(&at, rules),
+            SourceKind::Postgres(database) => postgres::check(&at, database, rules),
+        };
+        match checked {
+            Ok(Checked { words, is_replica }) => {
+                suits |= role::is_wanted(source.tail, is_replica);
+                told.push_str(&format!("source {}: {words}\n", at.name));
+            }
+            Err(words) => findings.push(words),
+        }
     }
+    if findings.is_empty() && !suits {
+        let tail = if source.tail == Tail::Primary { "primary" } else { "replica" };
+        findings.push(format!("source {}: none of its hosts is a {tail} (tail)", source.name));
+    }
+    if findings.is_empty() { Ok(told) } else { Err(findings.join("\n")) }
 }
 
 /// The SQL that makes a database ready.

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::role;
 use super::session::{Session, Trouble};
 use super::watch::watch;
 use crate::config::SourceConfig;
@@ -23,8 +24,12 @@ use crate::line::Line;
 
 /// Asks as often as something waits, until the line ends.
 pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
-    let open = || Session::open(source, SILENCE);
-    watch(&source.name, line, open, |session, until| Ok(line.prove(until, &ask(session)?)));
+    let open = |source: &SourceConfig| Session::open(source, SILENCE);
+    let ask = |session: &mut Session, asked| {
+        let snapshot = ask(session)?;
+        Ok(line.prove_by(asked, |place| place.is_within(&snapshot)))
+    };
+    watch(source, line, open, ask, role::suits);
 }
 
 /// The place in the log that a snapshot of now stands for.

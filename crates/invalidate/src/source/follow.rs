@@ -21,6 +21,7 @@ use super::mysql_gtid::{plain_gtid, tagged_gtid};
 use super::naming::{Naming, OfRow};
 use super::payload::Payload;
 use super::prepared::{NoRoom, Prepared};
+use super::role;
 use super::rows::{self, Row, RowsHead, Table};
 use super::session::{Session, Trouble};
 use super::statement::{Deed, deed};
@@ -96,7 +97,13 @@ impl<'s> Follow<'s> {
     }
 
     fn take(&mut self, packet: &[u8]) -> Result<(), Stopped<Trouble>> {
-        self.take_event(&event::event(packet, self.has_checksums)?)
+        let event = event::event(packet, self.has_checksums)?;
+        // As long as changes come it is a log worth reading.
+        let is_idle = matches!(event.kind, event::HEARTBEAT | event::HEARTBEAT_2);
+        if is_idle && self.line.is_host_left() {
+            return Err(role::other(self.naming.config.tail).into());
+        }
+        self.take_event(&event)
     }
 
     fn take_event(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {

@@ -21,6 +21,8 @@ pub(crate) struct Follower {
     pub(crate) line: Arc<Line>,
     /// `None`: it was never read, and begins now.
     pub(crate) read: Option<GtidPosition>,
+    /// Of its hosts the one that is asked, see [`SourceConfig::at`].
+    pub(crate) turn: usize,
     /// The log has a gap, and isn't read on yet.
     pub(crate) has_gap: bool,
 }
@@ -51,8 +53,8 @@ pub(super) trait Calling: Display {
 }
 
 impl Follower {
-    /// Tries to follow the log until the line ends; `answer_gap` says how it goes on after a gap. Between two tries it waits,
-    /// at last for `pause_most`.
+    /// Tries to follow the log until the line ends; `answer_gap` says how it goes on after a gap. After trouble it is the next host's
+    /// turn. When all had theirs it waits, at last for `pause_most`.
     ///
     /// # Errors
     /// What somebody must decide: a gap, a setting, an event that nobody knows.
@@ -62,7 +64,8 @@ impl Follower {
         mut try_once: impl FnMut(&mut Self) -> Result<(), Stopped<T>>,
         mut answer_gap: impl FnMut(&mut Self, &str) -> Result<(), Halt>,
     ) -> Result<(), Halt> {
-        let (mut pause, mut broken) = (PAUSE_LEAST, 0);
+        let hosts = self.config.hosts.len().max(1);
+        let (mut pause, mut broken, mut refused) = (PAUSE_LEAST, 0, 0);
         while !self.line.is_ended() {
             let before = self.line.counts.transactions.get();
             let stopped = try_once(self);
@@ -72,6 +75,9 @@ impl Follower {
                 (pause, broken) = (PAUSE_LEAST, 0);
             }
             let name = &self.config.name;
+            let host =
+                if hosts > 1 { format!(", host {}", self.config.host) } else { String::new() };
+            refused = if is_refused(&stopped) { refused + 1 } else { 0 };
             match stopped {
                 Ok(()) => return Ok(()),
                 Err(Stopped::Halt(halt)) => return Err(halt),
@@ -94,12 +100,22 @@ impl Follower {
                             return Err(Halt { code: UNREADABLE, words });
                         }
                         Calls::Few(_) => broken += 1,
-                        Calls::Somebody => {
-                            let words = format!("source {name}: {trouble}");
+                        // As long as another host may do, it is no end.
+                        Calls::Somebody if refused >= hosts => {
+                            let words = format!("source {name}{host}: {trouble}");
                             return Err(Halt { code: BAD, words });
                         }
+                        Calls::Somebody => {}
                     }
-                    tracing::warn!("source {name}: {trouble}; it is asked again");
+                    let next =
+                        if hosts > 1 { "the next one is asked" } else { "it is asked again" };
+                    tracing::warn!("source {name}{host}: {trouble}; {next}");
+                    self.turn += 1;
+                    self.config = self.config.at(self.turn);
+                    counts.host.set((self.turn % hosts) as u64);
+                    if !self.turn.is_multiple_of(hosts) {
+                        continue;
+                    }
                 }
             }
             thread::sleep(pause);
@@ -159,6 +175,7 @@ impl Follower {
         place: LogPlace,
     ) -> Result<(), Stopped<T>> {
         let line = &self.line;
+        line.follow_host(self.turn, |_| Some(place.clone()));
         if self.has_gap && self.config.on_gap == OnGap::Flush {
             let (place, stamp) = (place.clone(), read.to_string().into());
             let origin = Origin { place, stamp, at_s: unix_seconds() };
@@ -183,6 +200,11 @@ pub(crate) fn unsynced(line: &Line) -> Option<Halt> {
         line.name
     );
     Some(Halt { code: UNUSABLE, words })
+}
+
+/// Somebody must mend the host.
+fn is_refused<T: Calling>(stopped: &Result<(), Stopped<T>>) -> bool {
+    matches!(stopped, Err(Stopped::Trouble(trouble)) if matches!(trouble.calls(), Calls::Somebody))
 }
 
 /// Of what has no time of its own in the log.
@@ -215,7 +237,7 @@ const BROKEN_MAX: u32 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{JournalLimits, SourceKind, WhenFull};
+    use crate::config::{JournalLimits, SourceKind, Tail, WhenFull};
     use crate::text::CommentLimits;
 
     fn follower(folder: &std::path::Path, on_gap: OnGap) -> Follower {
@@ -226,6 +248,8 @@ mod tests {
             name: "db".to_owned(),
             kind: SourceKind::MariaDb,
             host: "127.0.0.1:1".parse().unwrap(),
+            hosts: ["127.0.0.1:1".parse().unwrap()].into(),
+            tail: Tail::Any,
             tls: None,
             user: "guira".to_owned(),
             password_file: None,
@@ -236,7 +260,14 @@ mod tests {
             on_unknown: crate::config::OnUnknown::Count,
             has_accepted_cascades: false,
         };
-        Follower { config, rules: Arc::new([]), line: Arc::new(line), read, has_gap: false }
+        Follower {
+            config,
+            rules: Arc::new([]),
+            line: Arc::new(line),
+            read,
+            turn: 0,
+            has_gap: false,
+        }
     }
 
     fn begin(follower: &mut Follower, read: &str) -> Result<(), Stopped<Never>> {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use super::follow::Follow;
 use super::follower::{Follower, Stopped};
 use super::halt::Halt;
+use super::lost::Standing;
 use super::naming::Naming;
 use super::session::{Session, Trouble};
-use super::{mysql, setup};
+use super::{mysql, role, setup};
 use crate::config::{SourceConfig, SourceKind};
 use crate::entry::LogPlace;
 
@@ -34,6 +35,7 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         true => mysql::prepare(&mut session, &follower.config)?,
         false => setup::prepare(&mut session, &follower.config)?,
     };
+    let is_replica = role::check(&mut session, &follower.config)?;
     let begins = match (&follower.read, is_mysql) {
         (Some(_), _) => None,
         // What is in the position can be read.
@@ -43,21 +45,29 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
             Some((setup::position_now(&mut session)?, setup::place_now(&mut session)?))
         }
     };
+    if begins.is_none() {
+        let before = follower.line.read_position();
+        let is_ours = if is_mysql { before.set().is_some() } else { before.has_domains() };
+        if !is_ours {
+            return Err(Trouble::Refused(ANOTHERS.to_owned()).into());
+        }
+        // The place is asked for after the history.
+        let history =
+            if is_mysql { mysql::history(&mut session)? } else { setup::history(&mut session)? };
+        let place = if is_mysql { LogPlace::proven() } else { setup::place_now(&mut session)? };
+        follower.settle(&Standing { history, is_replica, place })?;
+    }
     let stored = || follower.line.read_position();
     let position = begins.as_ref().map_or_else(stored, |(now, _)| now.clone());
     let config = &follower.config.clone();
     let (rules, line) = (Arc::clone(&follower.rules), Arc::clone(&follower.line));
-    match (is_mysql, position.set()) {
-        (true, Some(set)) => {
-            if let Some(words) = mysql::compare(&mut session, &set)? {
-                return Err(Stopped::Gap(words));
-            }
-            mysql::begin_dump(&mut session, config, &position)?;
+    if is_mysql {
+        if let Some(words) = mysql::purged(&mut session, &position)? {
+            return Err(Stopped::Gap(words));
         }
-        (false, _) if position.has_domains() => {
-            setup::begin_dump(&mut session, config, &position)?;
-        }
-        _ => return Err(Trouble::Refused(ANOTHERS.to_owned()).into()),
+        mysql::begin_dump(&mut session, config, &position)?;
+    } else {
+        setup::begin_dump(&mut session, config, &position)?;
     }
     line.counts.connects.add(1);
     let naming = Naming { config, rules: &rules, line: &line };
@@ -70,7 +80,7 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         );
         follower.begin_at(now, place)?;
     }
-    tracing::info!("source {}: reads on from '{position}'", config.name);
+    tracing::info!("source {}: reads on from '{position}', at {}", config.name, config.host);
     follow.run(&mut session)
 }
 

@@ -1,8 +1,11 @@
 //! What is asked and set before MariaDB's log is read.
 
+use super::checked::Checked;
+use super::role;
 use super::session::{Session, Trouble};
 use crate::config::SourceConfig;
 use crate::entry::LogPlace;
+use crate::history::History;
 use crate::position::GtidPosition;
 
 /// Checks the settings and prepares the session. True: events have checksums.
@@ -77,6 +80,12 @@ pub(super) fn place_now(session: &mut Session) -> Result<LogPlace, Trouble> {
     }
 }
 
+/// Which transactions the log has, or had.
+pub(super) fn history(session: &mut Session) -> Result<History, Trouble> {
+    let text = session.row("SELECT @@gtid_binlog_state")?.concat();
+    History::of_state(&text).map_err(Trouble::Broken)
+}
+
 /// Asks for the log after a position.
 pub(super) fn begin_dump(
     session: &mut Session,
@@ -114,16 +123,24 @@ pub(crate) fn init(source: &SourceConfig) -> String {
 ///
 /// # Errors
 /// In a sentence.
-pub(crate) fn check(source: &SourceConfig) -> Result<String, String> {
+pub(super) fn check(source: &SourceConfig) -> Result<Checked, String> {
     let silence = std::time::Duration::from_secs(5);
     let asked = Session::open(source, silence).and_then(|mut session| {
         prepare(&mut session, source)?;
+        if source.hosts.len() > 1 {
+            let logs = session.row("SELECT @@global.log_slave_updates")?.concat();
+            if logs != "1" {
+                let words = "its log lacks what it gets from another host: start it with --log-slave-updates";
+                return Err(Trouble::Refused(words.to_owned()));
+            }
+        }
+        let is_replica = role::is_replica(&mut session)?;
         super::barrier::ask(&mut session)?;
         let position = position_now(&mut session)?;
         begin_dump(&mut session, source, &position)?;
         // The first packet is an event, or says which right is missing.
         session.receive(1 << 20)?;
-        Ok(position.to_string())
+        Ok(Checked::new(&position.to_string(), is_replica))
     });
     asked.map_err(|trouble| format!("source {}: {trouble}", source.name))
 }

@@ -4,37 +4,47 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::line::{BARRIER_AWAY, Line};
+use crate::config::SourceConfig;
+use crate::line::{BARRIER_AWAY, Line, Question};
 
-/// Asks until the line ends. `open` makes a connection, again after an error. `ask` gets it and the number after the last entry,
-/// asks the database, tells the line, and says whether all can be read; or why the database can't be asked.
+/// Asks until the line ends. `open` makes a connection to the host whose log is read, again after an error or when that is another
+/// one. `ask` gets it and the question, asks the database, tells the line, and says whether all can be read; or why the database
+/// can't be asked. `suits` says whether the host still is one that may be followed.
 #[expect(
     clippy::disallowed_methods,
     reason = "it waits for a real database, in a thread of its own"
 )]
 pub(super) fn watch<S, T: Display>(
-    name: &str,
+    source: &SourceConfig,
     line: &Line,
-    open: impl Fn() -> Result<S, T>,
-    ask: impl Fn(&mut S, u64) -> Result<bool, T>,
+    open: impl Fn(&SourceConfig) -> Result<S, T>,
+    ask: impl Fn(&mut S, Question) -> Result<bool, T>,
+    suits: impl Fn(&mut S, &SourceConfig) -> Result<bool, T>,
 ) {
-    let mut session = None;
+    let name = &source.name;
+    let mut host = AtHost { source, open, session: None };
+    let mut looked = Instant::now();
     let mut away_since: Option<Instant> = None;
     let mut waits_since = Instant::now();
     let mut has_told = false;
     while !line.is_ended() {
-        let Some(until) = line.wait_unproven() else {
+        let asked = line.wait_unproven();
+        if source.hosts.len() > 1
+            && looked.elapsed() >= LOOK_EVERY
+            && let Some(turn) = line.turn()
+        {
+            looked = Instant::now();
+            if host.with(turn, |session| suits(session, source)) == Ok(false) {
+                line.leave_host(turn);
+            }
+        }
+        let Some(question) = asked else {
             (waits_since, has_told) = (Instant::now(), false);
             continue;
         };
         let began = Instant::now();
-        let opened = session.take().map_or_else(&open, Ok);
-        let asked = opened.and_then(|mut opened| {
-            let has_all = ask(&mut opened, until)?;
-            session = Some(opened);
-            Ok(has_all)
-        });
-        match asked {
+        let turn = question.turn.ok_or_else(|| "no host is followed yet".to_owned());
+        match turn.and_then(|turn| host.with(turn, |session| ask(session, question))) {
             Ok(has_all) => {
                 away_since = None;
                 line.counts.barrier_asked.add(1);
@@ -67,5 +77,32 @@ pub(super) fn watch<S, T: Display>(
     }
 }
 
+/// A connection to the host whose turn it is.
+struct AtHost<'s, O, S> {
+    source: &'s SourceConfig,
+    open: O,
+    session: Option<(usize, S)>,
+}
+
+impl<S, T: Display, O: Fn(&SourceConfig) -> Result<S, T>> AtHost<'_, O, S> {
+    /// Asks the host of a turn, over the last connection if that was to it.
+    fn with<R>(
+        &mut self,
+        turn: usize,
+        ask: impl FnOnce(&mut S) -> Result<R, T>,
+    ) -> Result<R, String> {
+        let words = |trouble: T| trouble.to_string();
+        let mut session = match self.session.take() {
+            Some((before, session)) if before == turn => session,
+            _ => (self.open)(&self.source.at(turn)).map_err(words)?,
+        };
+        let answer = ask(&mut session).map_err(words)?;
+        self.session = Some((turn, session));
+        Ok(answer)
+    }
+}
+
+/// How often it sees whether the host still is what is wanted.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 const AWAY_PAUSE: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(1);

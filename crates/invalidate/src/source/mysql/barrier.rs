@@ -14,16 +14,18 @@ use crate::config::SourceConfig;
 use crate::entry::LogPlace;
 use crate::gtid::GtidSet;
 use crate::line::Line;
+use crate::source::role;
 use crate::source::session::{Session, Trouble};
 use crate::source::watch::watch;
 
 /// Asks as often as something waits, until the line ends.
 pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
-    let open = || Session::open(source, SILENCE);
-    watch(&source.name, line, open, |session, until| {
+    let open = |source: &SourceConfig| Session::open(source, SILENCE);
+    let ask = |session: &mut Session, asked| {
         let executed = ask(session)?;
-        Ok(line.prove_by(until, |place| is_shown(&executed, place)))
-    });
+        Ok(line.prove_by(asked, |place| is_shown(&executed, place)))
+    };
+    watch(source, line, open, ask, role::suits);
 }
 
 /// Whether a reader who sees these transactions sees the change at a place. What isn't named by a GTID was left by another database;

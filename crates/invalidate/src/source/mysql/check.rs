@@ -6,19 +6,22 @@ use super::dump::begin_dump;
 use super::settings::{Settings, lacks_comments, position_now, prepare, settings};
 use crate::config::SourceConfig;
 use crate::rule::{Rule, TableName};
+use crate::source::checked::Checked;
 use crate::source::naming::Naming;
+use crate::source::role;
 use crate::source::session::{Session, Trouble};
 
 /// Connects and checks what the daemon needs; the position is the answer.
 ///
 /// # Errors
 /// All that was found, in sentences.
-pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, String> {
+pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, String> {
     let asked = Session::open(source, SILENCE).and_then(|mut session| {
         prepare(&mut session, source)?;
         let user = session.row("SELECT CURRENT_USER()")?.concat();
         let user = user.split_once('@').map(|(name, host)| format!("{}@{}", text(name), text(host)));
         let user = user.unwrap_or_default();
+        let is_replica = role::is_replica(&mut session)?;
         let position = position_now(&mut session)?;
         let mut findings = Vec::new();
         let settings = settings(&mut session)?;
@@ -27,6 +30,11 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, Str
                 "comments of statements aren't in the log: SET PERSIST binlog_rows_query_log_events = ON"
                     .to_owned(),
             );
+        }
+        let is_off = |name: &str| settings.get(name).is_some_and(|it| it == "OFF");
+        let mut of_updates = ["log_replica_updates", "log_slave_updates"].into_iter();
+        if let Some(name) = of_updates.find(|name| is_off(name)).filter(|_| source.hosts.len() > 1) {
+            findings.push(format!("its log lacks what it gets from another host ({name})"));
         }
         for table in Naming::tables(source, rules) {
             check_columns(&mut session, &user, &table, rules, &mut findings)?;
@@ -43,10 +51,10 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, Str
             }
             Err(trouble) => return Err(trouble),
         }
-        Ok((position.to_string(), findings))
+        Ok((Checked::new(&position.to_string(), is_replica), findings))
     });
     match asked {
-        Ok((position, findings)) if findings.is_empty() => Ok(position),
+        Ok((checked, findings)) if findings.is_empty() => Ok(checked),
         Ok((_, findings)) => Err(format!("source {}: {}", source.name, findings.join("\n  "))),
         Err(trouble) => Err(format!("source {}: {trouble}", source.name)),
     }

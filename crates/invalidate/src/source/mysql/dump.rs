@@ -2,28 +2,33 @@
 
 use crate::config::SourceConfig;
 use crate::gtid::GtidSet;
+use crate::history::History;
 use crate::position::GtidPosition;
 use crate::source::session::{Session, Trouble};
 
-/// Why the log doesn't go on from a set; `None`: it does.
-pub(crate) fn compare(session: &mut Session, ours: &GtidSet) -> Result<Option<String>, Trouble> {
-    let set = |session: &mut Session, name: &str| -> Result<GtidSet, Trouble> {
-        let text = session.row(&format!("SELECT @@global.{name}"))?.concat();
-        text.parse().map_err(Trouble::Broken)
-    };
+/// The transactions that the server has.
+pub(crate) fn history(session: &mut Session) -> Result<History, Trouble> {
     // In this order: what commits meanwhile is in one of the two. What was sent and is still to be committed is owned.
     let mut theirs = set(session, "gtid_owned")?;
     theirs.add_all(&set(session, "gtid_executed")?);
-    Ok(break_between(ours, &theirs, &set(session, "gtid_purged")?))
+    Ok(History::Set(theirs))
 }
 
-fn break_between(ours: &GtidSet, theirs: &GtidSet, purged: &GtidSet) -> Option<String> {
-    let unknown = theirs.lacks(ours);
-    if !unknown.is_empty() {
-        return Some(format!(
-            "the database doesn't have what was read, {unknown}: it is an older copy of itself, or another"
-        ));
-    }
+/// Why the log doesn't go on from a position that the server has; `None`: it does.
+pub(crate) fn purged(
+    session: &mut Session,
+    position: &GtidPosition,
+) -> Result<Option<String>, Trouble> {
+    let purged = set(session, "gtid_purged")?;
+    Ok(break_between(&position.set().unwrap_or_default(), &purged))
+}
+
+fn set(session: &mut Session, name: &str) -> Result<GtidSet, Trouble> {
+    let text = session.row(&format!("SELECT @@global.{name}"))?.concat();
+    text.parse().map_err(Trouble::Broken)
+}
+
+fn break_between(ours: &GtidSet, purged: &GtidSet) -> Option<String> {
     let gone = ours.lacks(purged);
     (!gone.is_empty()).then(|| format!("the database has purged what wasn't read of {gone}"))
 }
@@ -55,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_goes_on_from_what_it_has_and_did_not_purge() {
+    fn a_log_goes_on_from_what_it_did_not_purge() {
         const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
         let set = |numbers: &str| -> GtidSet {
             if numbers.is_empty() {
@@ -63,11 +68,9 @@ mod tests {
             }
             format!("{A}:{numbers}").parse().unwrap()
         };
-        let told = |ours, theirs, purged| break_between(&set(ours), &set(theirs), &set(purged));
-        assert_eq!(told("1-5", "1-9", "1-5"), None);
-        assert_eq!(told("", "1-9", ""), None);
-        assert!(told("1-5", "1-9", "1-6").is_some_and(|it| it.contains("purged")));
-        assert!(told("", "1-9", "1").is_some_and(|it| it.contains("purged")));
-        assert!(told("1-5", "1-4", "").is_some_and(|it| it.contains("older copy")));
+        let told = |ours, purged| break_between(&set(ours), &set(purged));
+        assert_eq!((told("1-5", "1-5"), told("", "")), (None, None));
+        assert!(told("1-5", "1-6").is_some_and(|it| it.contains("purged")));
+        assert!(told("", "1").is_some_and(|it| it.contains("purged")));
     }
 }

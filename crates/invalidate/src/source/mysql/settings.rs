@@ -110,6 +110,8 @@ const SETTINGS: &[&str] = &[
     "binlog_checksum",
     "binlog_rows_query_log_events",
     "server_id",
+    "log_replica_updates",
+    "log_slave_updates",
     "innodb_native_foreign_keys",
 ];
 

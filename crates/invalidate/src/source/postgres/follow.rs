@@ -31,6 +31,7 @@ fn connect_and_follow(
 ) -> Result<(), Stopped<PgTrouble>> {
     let mut wire = Wire::open(&follower.config, database, true)?;
     settings::prepare(&mut wire)?;
+    let timeline = settings::timeline(&mut wire)?;
     let slot = settings::slot(&mut wire, database)?;
     match follower.read {
         Some(_) => {
@@ -39,7 +40,14 @@ fn connect_and_follow(
                     "the stored position is another database's: remove it from the state folder";
                 return Err(PgTrouble::Refused(words.to_owned()).into());
             };
+            if let Some(before) = follower.line.timeline().filter(|before| *before != timeline) {
+                let left = settings::left(&mut wire, timeline, before)?;
+                let read = follower.read_so_far().map_err(Stopped::Journal)?;
+                let read = read.lsn().unwrap_or(position);
+                settings::compare_histories(left, read).map_err(Stopped::Gap)?;
+            }
             settings::compare(slot, position).map_err(Stopped::Gap)?;
+            follower.line.note_timeline(timeline);
         }
         None => {
             let SlotState::At { confirmed, .. } = slot else {
@@ -50,15 +58,19 @@ fn connect_and_follow(
                 return Err(PgTrouble::Refused(words).into());
             };
             // What lies before a slot can be read: who made it after a gap has waited for that.
+            follower.line.note_timeline(timeline);
             let place = LogPlace { file: LogPlace::OF_TRANSACTIONS.into(), offset: 0 };
             follower.begin_at(GtidPosition::of_lsn(confirmed), place)?;
         }
     }
+    // Transactions have the same numbers at a standby that was promoted.
+    follower.line.follow_host(follower.turn, |_| None);
+    follower.line.settle(None);
     let Follower { config, rules, line, .. } = follower;
     let position = line.read_position();
     wire.begin_stream(&settings::begin(database, &position))?;
     line.counts.connects.add(1);
-    tracing::info!("source {}: reads on from '{position}'", config.name);
+    tracing::info!("source {}: reads on from '{position}', at {}", config.name, config.host);
     let received = position.lsn().unwrap_or(0);
     PgStream::new(Naming { config, rules, line }, database, received).run(&mut wire)
 }

@@ -6,6 +6,7 @@ use super::wire::Wire;
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::position::GtidPosition;
 use crate::rule::{Rule, TableName};
+use crate::source::checked::Checked;
 use crate::source::naming::Naming;
 
 /// A slot.
@@ -39,6 +40,10 @@ pub(super) fn prepare(wire: &mut Wire) -> Result<(), PgTrouble> {
         return Err(PgTrouble::Refused(words.to_owned()));
     }
     Ok(())
+}
+
+fn is_standby(wire: &mut Wire) -> Result<bool, PgTrouble> {
+    Ok(wire.row("SELECT pg_is_in_recovery()")?.is_some_and(|row| row.concat() == "t"))
 }
 
 /// Where the slot is.
@@ -95,6 +100,43 @@ pub(super) fn compare(slot: SlotState, position: u64) -> Result<(), String> {
     }
 }
 
+/// Which of its histories the database writes: each promotion of a standby begins one.
+pub(super) fn timeline(wire: &mut Wire) -> Result<u32, PgTrouble> {
+    let row = wire.row("IDENTIFY_SYSTEM")?.unwrap_or_default();
+    let timeline = row.get(1).and_then(|text| text.parse().ok());
+    timeline.ok_or_else(|| PgTrouble::Broken("a system without a timeline".to_owned()))
+}
+
+/// Where a history left an earlier one; `None`: it doesn't come from that one.
+pub(super) fn left(wire: &mut Wire, timeline: u32, before: u32) -> Result<Option<u64>, PgTrouble> {
+    let row = wire.row(&format!("TIMELINE_HISTORY {timeline}"))?.unwrap_or_default();
+    Ok(row.get(1).and_then(|text| left_at(text, before)))
+}
+
+/// Lines: a history, where it was left, and why.
+fn left_at(text: &str, before: u32) -> Option<u64> {
+    let mut lines = text.lines().map(|line| line.split_whitespace());
+    lines.find_map(|mut words| {
+        let is_it = words.next()?.parse::<u32>() == Ok(before);
+        words.next().filter(|_| is_it)?.parse::<GtidPosition>().ok()?.lsn()
+    })
+}
+
+/// Whether a position that was read in an earlier history is in this one, too.
+///
+/// # Errors
+/// Why not. A slot that somebody made meanwhile doesn't have what lies between.
+pub(super) fn compare_histories(left: Option<u64>, position: u64) -> Result<(), String> {
+    match left {
+        Some(left) if position <= left => Ok(()),
+        Some(left) => Err(format!(
+            "the host was promoted at '{}', before what was read: what came after that is lost",
+            GtidPosition::of_lsn(left)
+        )),
+        None => Err("the host's log doesn't come from the one that was read".to_owned()),
+    }
+}
+
 /// Makes the slot anew, over a replication connection, and waits until all that lies before it in the log can be read.
 ///
 /// PostgreSQL makes a slot after the transactions that were under way have ended, however long that takes. Its snapshot has
@@ -144,8 +186,12 @@ pub(crate) fn check(
     source: &SourceConfig,
     database: &PostgresConfig,
     rules: &[Rule],
-) -> Result<String, String> {
+) -> Result<Checked, String> {
     let asked = Wire::open(source, database, true).and_then(|mut wire| {
+        if source.hosts.len() > 1 && is_standby(&mut wire)? {
+            let words = "it is a standby: once it is promoted it is a gap (on_gap)".to_owned();
+            return Ok((Checked { words, is_replica: true }, Vec::new()));
+        }
         prepare(&mut wire)?;
         let mut findings = Vec::new();
         let position = match slot(&mut wire, database)? {
@@ -162,10 +208,10 @@ pub(crate) fn check(
         check_publication(&mut wire, source, database, rules, &mut findings)?;
         check_settings(&mut wire, &mut findings)?;
         snapshot::ask(&mut Wire::open(source, database, false)?)?;
-        Ok((position, findings))
+        Ok((Checked::new(&position, false), findings))
     });
     match asked {
-        Ok((position, findings)) if findings.is_empty() => Ok(position),
+        Ok((checked, findings)) if findings.is_empty() => Ok(checked),
         Ok((_, findings)) => Err(format!("source {}: {}", source.name, findings.join("\n  "))),
         Err(trouble) => Err(format!("source {}: {trouble}", source.name)),
     }
@@ -318,6 +364,16 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_position_is_in_a_later_history_if_that_left_after_it() {
+        let text = "1\t0/3000060\tno recovery target specified\n\n2\t0/5000000\tagain\n";
+        assert_eq!((left_at(text, 1), left_at(text, 2)), (Some(0x300_0060), Some(0x500_0000)));
+        assert_eq!((left_at(text, 3), left_at("", 1)), (None, None));
+        assert!(compare_histories(Some(50), 50).is_ok());
+        assert!(compare_histories(Some(49), 50).unwrap_err().contains("promoted at '0/31'"));
+        assert!(compare_histories(None, 50).is_err());
+    }
 
     #[test]
     fn a_slot_goes_on_only_from_between_its_own_place_and_the_end() {

@@ -30,11 +30,13 @@ pub(super) struct PgSnapshot {
 
 /// Asks as often as something waits, until the line ends.
 pub(crate) fn run(source: &SourceConfig, database: &PostgresConfig, line: &Arc<Line>) {
-    let open = || Wire::open(source, database, false);
-    watch(&source.name, line, open, |session, until| {
+    let open = |source: &SourceConfig| Wire::open(source, database, false);
+    let ask = |session: &mut Wire, asked| {
         let snapshot = ask(session)?;
-        Ok(line.prove_by(until, |place| snapshot.shows(place.offset)))
-    });
+        Ok(line.prove_by(asked, |place| snapshot.shows(place.offset)))
+    };
+    // A primary doesn't become a standby while connections last.
+    watch(source, line, open, ask, |_, _| Ok(true));
 }
 
 /// A snapshot of now.
