@@ -21,7 +21,9 @@ use crate::entry::LogPlace;
 pub(crate) fn run(mut follower: Follower) -> Result<(), Halt> {
     let try_once = |follower: &mut Follower| {
         connect_and_follow(follower).map_err(|stopped| match stopped {
-            Stopped::Trouble(Trouble::Server { code: PURGED, words }) => Stopped::Gap(words),
+            Stopped::Trouble(Trouble::Server { code: PURGED | FILE_GONE, words }) => {
+                Stopped::Gap(words)
+            }
             other => other,
         })
     };
@@ -101,6 +103,8 @@ fn answer_gap(follower: &mut Follower, words: &str) -> Result<(), Halt> {
 
 const ANOTHERS: &str = "the stored position is another database's: remove it from the state folder";
 const PURGED: u16 = 1236;
+/// The index of the log names a file that somebody removed.
+const FILE_GONE: u16 = 29;
 /// The server sends a heartbeat each second.
 const SILENCE: Duration = Duration::from_secs(15);
 const PAUSE_MOST: Duration = Duration::from_secs(10);
