@@ -85,7 +85,7 @@ fn keys_of_rows_comments_and_compressed_events_are_journalled() {
         made::users(7),
         made::inserted(7, &[one.clone(), made::row(2, b"b", b"long")]),
         made::users(7),
-        made::updated(7, &[one.clone(), made::row(1, b"c", b"")]),
+        made::updated(7, &[one, made::row(1, b"c", b"")]),
         made::xid(),
         made::gtid(2, 0, b""),
         made::compressed_query(b"BEGIN"),
