@@ -5,7 +5,7 @@ use std::process::Command;
 
 use guira_tests::keys::{self, is_there};
 use guira_tests::mysql::{self, MySql};
-use guira_tests::server::{own_directory, send_signal, within, workspace};
+use guira_tests::server::{eventually, own_directory, send_signal, within, workspace};
 use guira_tests::shop::{ROWS, stop};
 use rustix::process::Signal;
 
@@ -163,8 +163,8 @@ fn a_gap_and_what_must_be_set_end_the_daemon_with_what_mends_it() {
     let mut clients = [shop.clusters[0].client()];
     clients[0].set("user:9", b"v");
     sql.ask("INSERT INTO shop.users VALUES (9)");
-    shop.catch_up(&mut sql);
-    assert_eq!(is_there(&mut clients, "user:9"), [false], "{}", shop.said());
+    // The stored position has the numbers of the new history, too, until it is replaced.
+    eventually("its key goes", || is_there(&mut clients, "user:9") == [false]);
 }
 
 #[test]
