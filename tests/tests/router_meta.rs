@@ -61,6 +61,56 @@ fn one_of_all_who_miss_has_the_lease_on_stock_memcached_and_a_delete_takes_it_aw
     assert_eq!(memcached.connect().get("k").as_deref(), Some(&b"newer"[..]));
 }
 
+/// A server that doesn't know the line of a lease-set takes its value for commands.
+#[test]
+fn no_lease_set_travels_to_a_server_without_leases() {
+    let (router, memcached) = router("ascii");
+    let mut behind = memcached.connect();
+    assert_eq!(behind.set("k", b"kept"), "STORED\r\n");
+    for send in [
+        "lease-set a 1 0 0 9\nflush_all\n",
+        "lease-set a 0 0 0 15\ndelete k\ndelet\n",
+        "lease-get a\nlease-set a 1 0 0 9\nflush_all\n",
+    ] {
+        let reply = talk(&mut router.connect(), send);
+        assert!(reply.starts_with("CLIENT_ERROR bad command\n"), "{send:?}: {reply:?}");
+        assert!(!reply.contains("OK") && !reply.contains("STORED"), "{send:?}: {reply:?}");
+        let others = talk(&mut router.connect(), "get k\n");
+        assert_eq!(others, "VALUE k 0 4\nkept\nEND\n", "after {send:?}");
+    }
+}
+
+#[test]
+fn a_lease_of_another_connection_may_be_the_first_that_the_router_hears_of_leases() {
+    let server = Server::start_tcp(Program::Guira, &[]);
+    let Address::Tcp(behind) = *server.address() else { panic!("a port") };
+    let config = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{behind}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
+    );
+    let router = Server::start_router(&["--config", &config]);
+    let token = lease(&mut server.connect(), "k");
+    let filled = talk(&mut router.connect(), &format!("lease-set k {token} 0 0 2\nv1\n"));
+    assert_eq!(filled, "STORED\n");
+    assert_eq!(server.connect().get("k").as_deref(), Some(&b"v1"[..]));
+}
+
+/// A line of more than 2 KiB makes memcached close a connection that others share.
+#[test]
+fn meta_flags_without_end_are_refused_before_they_reach_a_server() {
+    let (router, memcached) = router("ascii");
+    assert_eq!(memcached.connect().set("k", b"kept"), "STORED\r\n");
+    for length in [900, 100_000] {
+        let reply = talk(&mut router.connect(), &format!("mg k v{}\n", "v".repeat(length)));
+        assert_eq!(
+            reply.starts_with("CLIENT_ERROR options flags are too long"),
+            length > 900,
+            "{reply}"
+        );
+        let others = talk(&mut router.connect(), "get k\n");
+        assert_eq!(others, "VALUE k 0 4\nkept\nEND\n", "after {length}");
+    }
+}
+
 #[test]
 fn a_lease_that_nobody_used_goes_to_another_after_ten_seconds() {
     let (router, _memcached) = router("meta");

@@ -204,6 +204,9 @@ impl<'b> Meta<'b> {
         if self.key.len() > KEY_BYTES_MAX {
             return Err(Fault::Key);
         }
+        if self.flags.rest().len() > FLAGS_BYTES_MAX {
+            return Err(Fault::TooMany);
+        }
         let mut words = words_before;
         let mut fault = None;
         for word in self.flags {
@@ -337,6 +340,9 @@ enum Fault {
 
 /// Command, key and length included.
 const WORDS_MAX: usize = 20;
+
+/// A line that is longer than 2 KiB closes a connection with memcached, which others may share.
+const FLAGS_BYTES_MAX: usize = 1024;
 
 /// memcached looks no further than this many words.
 const WORDS_KEPT: usize = 23;

@@ -101,7 +101,7 @@ impl Proxy {
         }
         let tree = self.tree.borrow();
         let last = last(&*tree.root, request, context);
-        last.leaf()?.plain(context)
+        last.leaf()?.plain(request, context)
     }
 
     pub(crate) fn tree(&self) -> Rc<Tree> {

@@ -114,10 +114,12 @@ impl Leaf {
         reply
     }
 
-    /// Itself, if a request of this context may be begun by [`begin`](Self::begin) or [`begin_keys`](Self::begin_keys):
+    /// Itself, if this request may be begun by [`begin`](Self::begin) or [`begin_keys`](Self::begin_keys):
     /// nothing but sending it and waiting is to be done here.
-    pub(crate) fn plain(&self, context: &Context) -> Option<Rc<Leaf>> {
-        let is_plain = context.record.is_none()
+    pub(crate) fn plain(&self, request: &Request, context: &Context) -> Option<Rc<Leaf>> {
+        let is_known = |link: &Arc<Link>| link.takes_lease_sets();
+        let is_plain = (request.op != Op::LeaseSet || self.links.iter().all(is_known))
+            && context.record.is_none()
             && !context.is_shadow
             && context.asynclog.is_none()
             && !self.links[0].is_limited();
@@ -171,6 +173,12 @@ impl Leaf {
         self.fit(&mut request);
         let link = self.link();
         let (reply, took) = match link.permit(self.wanted.timeout).await {
+            Ok((_permit, left)) if request.op == Op::LeaseSet && !link.takes_lease_sets() => {
+                match link.ask_for_leases(left, context).await {
+                    Ok(()) => link.ask(request, left, context).await,
+                    Err(reply) => (reply, Duration::ZERO),
+                }
+            }
             Ok((_permit, left)) => link.ask(request, left, context).await,
             Err(reply) => (reply, Duration::ZERO),
         };

@@ -53,6 +53,8 @@ pub(crate) struct Link {
     is_responsible: AtomicBool,
     /// We close the connection ourselves, because it is idle.
     is_resetting: AtomicBool,
+    /// The server has leases, as was seen on this connection.
+    has_leases: AtomicBool,
 }
 
 /// What happened on a link: written by its thread, but for `is_up`.
@@ -112,6 +114,7 @@ impl Link {
                 care,
                 is_responsible: AtomicBool::new(false),
                 is_resetting: AtomicBool::new(false),
+                has_leases: AtomicBool::new(false),
             }
         })
     }
@@ -124,6 +127,7 @@ impl Link {
                     self.stats.closed.fetch_add(1, Relaxed);
                 }
                 self.is_resetting.store(false, Relaxed);
+                self.has_leases.store(false, Relaxed);
                 self.stats.opened.fetch_add(1, Relaxed);
             }
             Event::Down(reply) => {
@@ -201,6 +205,31 @@ impl Link {
         match self.begin(request, timeout, (start, context)) {
             Ok(mut under_way) => poll_fn(|cx| under_way.poll(cx)).await,
             Err(reply) => (reply, Duration::ZERO),
+        }
+    }
+
+    /// Whether a lease-set may travel now. A server without leases doesn't know its line, and takes its value for commands.
+    pub(crate) fn takes_lease_sets(&self) -> bool {
+        let has_leases = self.stats.is_up.load(Relaxed) && self.has_leases.load(Relaxed);
+        has_leases || self.server.speaks_meta()
+    }
+
+    /// Finds out whether the server has leases.
+    ///
+    /// # Errors
+    /// It has none, or doesn't answer: its reply.
+    pub(crate) async fn ask_for_leases(
+        self: &Arc<Self>,
+        timeout: Duration,
+        context: &crate::Context,
+    ) -> Result<(), Reply> {
+        let (reply, _) = self.ask(Request::new(Op::LeaseGet, LEASE_PROBE), timeout, context).await;
+        match reply.outcome {
+            Outcome::Found | Outcome::NotFound => {
+                self.has_leases.store(true, Relaxed);
+                Ok(())
+            }
+            _ => Err(reply),
         }
     }
 
@@ -460,6 +489,8 @@ fn say_in_mcrouters_words(reply: &mut Reply) {
     }
 }
 
+/// A key that nobody has: its lease-get tells whether there are leases.
+const LEASE_PROBE: &str = "guira:has-leases";
 /// By so much a connect that takes too long is known before the requests that wait for it fail.
 const CONNECT_SLACK: Duration = Duration::from_millis(20);
 /// How long a server may be silent, its oldest request overdue, before its connection is given up: marked servers are
