@@ -254,7 +254,7 @@ fn a_promoted_postgresql_is_a_gap_also_if_somebody_makes_the_slot() {
 /// A replica that is followed on purpose, and another that lags: nothing of that is lost.
 #[test]
 fn a_replica_that_lags_is_passed_over_and_loses_nothing() {
-    let mut shop = shop::<MariaDb>();
+    let shop = shop::<MariaDb>();
     shop.reconfigure("\"server_id\"", "\"tail\": \"any\", \"server_id\"");
     let mut daemon = shop.daemon();
     assert_eq!(shop.metric("host"), Some(0), "the replica is named first: {}", shop.said());
