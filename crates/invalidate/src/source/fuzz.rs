@@ -13,7 +13,7 @@ use super::packets::Packets;
 use super::postgres::{fuzz_login, fuzz_stream};
 use super::session::Session;
 use crate::config::{InvalidateConfig, JournalLimits, WhenFull};
-use crate::line::Line;
+use crate::line::{Line, Question};
 use crate::position::GtidPosition;
 
 /// A binary log. The first byte chooses a made log, in which later ones change bytes, or says that they are events: a kind, a
@@ -79,7 +79,7 @@ fn put_packet(said: &mut Vec<u8>, event: &[u8]) {
 /// All may be sent, and all is.
 fn settle(line: &Line) {
     let (next, ..) = line.figures();
-    line.prove_by(next, |_| true);
+    line.prove_by(Question { turn: line.turn(), until: next }, |_| true);
     line.note_cursor(0, next);
     let position = line.read_position();
     let again: GtidPosition =
