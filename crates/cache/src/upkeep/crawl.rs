@@ -121,7 +121,7 @@ impl Crawled {
 #[cfg(test)]
 mod tests {
     use crate::engine::WALK_STEP as STEP;
-    use crate::{Cache, CacheConfig, START_S, StoreTerms};
+    use crate::{Cache, CacheConfig, Handle, START_S, StoreTerms};
     use std::collections::BTreeMap;
 
     /// Places its keys alike in each run: Miri's index begins so small that by chance it has no place for a key.
@@ -135,8 +135,7 @@ mod tests {
         Cache::new(&config).unwrap()
     }
 
-    fn store(cache: &Cache, key: &str, value_bytes: usize, exptime: u32) {
-        let mut handle = cache.handle();
+    fn store(handle: &mut Handle, key: &str, value_bytes: usize, exptime: u32) {
         let how = StoreTerms { exptime, ..StoreTerms::default() };
         let value = vec![b'v'; value_bytes];
         handle.store(&handle.key(key.as_bytes()), &value, &how, START_S).unwrap();
@@ -159,14 +158,16 @@ mod tests {
     #[test]
     fn a_walk_lists_each_live_item_once_whatever_its_size() {
         let cache = cache();
+        let mut handle = cache.handle();
         let small = if cfg!(miri) { 300 } else { 2000 };
         for n in 0..small {
-            store(&cache, &format!("small{n}"), n % 100, 0);
+            store(&mut handle, &format!("small{n}"), n % 100, 0);
         }
         for (n, bytes) in [9_000, 40_000, 300_000].into_iter().enumerate() {
-            store(&cache, &format!("chained{n}"), bytes, 0);
+            store(&mut handle, &format!("chained{n}"), bytes, 0);
         }
-        store(&cache, "dead", 10, START_S + 1);
+        store(&mut handle, "dead", 10, START_S + 1);
+        drop(handle);
         let keys = listed(&cache, START_S + 1);
         assert_eq!(keys.len(), small + 3);
         assert!(keys.values().all(|&times| times == 1));
@@ -176,10 +177,12 @@ mod tests {
     #[test]
     fn a_reaping_walk_takes_out_the_dead_and_frees_their_memory() {
         let cache = cache();
+        let mut handle = cache.handle();
         let dead = if cfg!(miri) { 20 } else { 100 };
         for n in 0..5 * dead {
-            store(&cache, &format!("k{n}"), 10, if n % 5 == 0 { START_S + 1 } else { 0 });
+            store(&mut handle, &format!("k{n}"), 10, if n % 5 == 0 { START_S + 1 } else { 0 });
         }
+        drop(handle);
         let mut crawl = cache.crawl(0..cache.classes());
         while !crawl.reap(START_S + 1, usize::MAX).is_done {}
         assert!(crawl.is_settled());
@@ -197,9 +200,11 @@ mod tests {
     fn a_reaping_walk_leaves_a_class_once_it_has_looked_at_enough() {
         let (items, most) = if cfg!(miri) { (300, 20) } else { (3000, 1000) };
         let cache = cache();
+        let mut handle = cache.handle();
         for n in 0..items {
-            store(&cache, &format!("k{n:04}"), 10, START_S + 1);
+            store(&mut handle, &format!("k{n:04}"), 10, START_S + 1);
         }
+        drop(handle);
         let mut crawl = cache.crawl(0..cache.classes());
         while !crawl.reap(START_S + 1, most).is_done {}
         drop(crawl);
