@@ -19,6 +19,8 @@ mod bits;
 mod locate;
 
 pub(crate) use locate::{BlockIndex, Located};
+#[cfg(feature = "silt-layout")]
+pub(crate) use trie::{Order, Trie, TrieBuilder};
 
 use crate::hash::KeyHash;
 use crate::options::RunIndex;

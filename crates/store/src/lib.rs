@@ -25,6 +25,8 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(feature = "silt-layout")]
+pub mod silt;
 mod db;
 mod background;
 mod recover;
