@@ -70,7 +70,7 @@ impl<'a> Plan<'a> {
             }
         }
         let zones = known.into_iter().map(|(node, it)| (*node, it.zone.clone())).collect();
-        let bound = view.groups.iter().flat_map(|it| it.path().chain(it.syncing.iter().copied()));
+        let bound = view.groups.iter().flat_map(Group::members);
         let run = |it: &NodeId| facts.alive.get(it).map(|it| &it.run);
         let is_misnamed = |it: &NodeId| run(it) != view.nodes.get(it).map(|it| &it.run);
         let misnamed = bound.filter(is_misnamed).collect();

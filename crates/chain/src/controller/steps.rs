@@ -28,7 +28,7 @@ pub(super) fn repair(view: &View, next: &mut View, facts: &Facts) {
             }
             continue;
         }
-        let has_changed = drop_dead(&mut group, lives)
+        let has_changed = group.retain(lives)
             || serve(&mut group, known)
             || join(&mut group, known)
             || leave(&mut group, next.replicas)
@@ -39,14 +39,6 @@ pub(super) fn repair(view: &View, next: &mut View, facts: &Facts) {
         groups.push(group);
     }
     next.groups = groups;
-}
-
-fn drop_dead(group: &mut Group, lives: impl Fn(NodeId) -> bool) -> bool {
-    let before = group.path().count() + group.syncing.len();
-    for nodes in [&mut group.serving, &mut group.joining, &mut group.syncing] {
-        nodes.retain(|node| lives(*node));
-    }
-    before != group.path().count() + group.syncing.len()
 }
 
 /// All that served are dead, and the first to join has all that they had.
@@ -149,10 +141,7 @@ pub(super) fn name_processes(next: &mut View, facts: &Facts) {
         .filter(|it| it.path().count() == 1)
         .flat_map(|it| it.base)
         .collect();
-    let mut members: BTreeSet<NodeId> = BTreeSet::new();
-    for group in &next.groups {
-        members.extend(group.path().chain(group.syncing.iter().copied()));
-    }
+    let members: BTreeSet<NodeId> = next.groups.iter().flat_map(Group::members).collect();
     for (node, alive) in &facts.alive {
         let member = next.nodes.entry(*node).or_insert_with(|| alive.clone());
         let is_bound = members.contains(node) && !based.contains(node);
@@ -170,11 +159,7 @@ pub(super) fn finish(view: &View, next: &mut View) {
     for group in next.groups.iter_mut().filter(|it| it.epoch == epoch) {
         let Some(slot) = group.slots.iter().next() else { continue };
         let Some(before) = view.group(slot) else { continue };
-        if let Some(reader) = before.reader().filter(|it| group.reader() != Some(*it)) {
-            group.past.retain(|it| *it != reader);
-            group.past.push(reader);
-        }
-        group.base = group.base.filter(|base| group.head() == Some(*base));
+        group.follow(before);
         group.drain.retain(|it| group.serving.contains(it));
     }
     let mut joined: Vec<Group> = Vec::with_capacity(next.groups.len());

@@ -6,7 +6,7 @@ use crate::controller::{self, Facts, GroupFacts, Wish};
 use crate::promises::TERM;
 use crate::view::{Group, Member, NodeId, Ranges, SLOTS, View};
 
-fn member(node: NodeId, run: u64) -> Member {
+pub(super) fn member(node: NodeId, run: u64) -> Member {
     Member {
         name: node.to_string(),
         peers: String::new(),
@@ -67,7 +67,7 @@ impl World {
 
     /// Breaks what a view change needs: whoever had a role before it doesn't learn of it, is slow, or falls.
     fn provoke(&mut self, before: &Group) {
-        let members: Vec<NodeId> = before.path().chain(before.syncing.iter().copied()).collect();
+        let members: Vec<NodeId> = before.members().collect();
         let (Some(reader), Some(member)) = (before.reader(), self.random.pick(&members)) else {
             return;
         };

@@ -10,6 +10,7 @@
 //!
 //! `GUIRA_CHAIN_STATES` is how many states to look at, nearest first.
 
+use super::control::{first_view, member};
 use super::tests::number;
 use super::weather::Disk;
 use crate::planted::{Mistake, plant};
@@ -17,7 +18,7 @@ use crate::promises::{Promises, TERM};
 use crate::slot::{
     Around, Message, Slot, SlotAction, SlotEvent, Stand, Told, WriteKind, WriteVerdict,
 };
-use crate::view::{Group, Member, NodeId, Ranges, SLOTS, View};
+use crate::view::{Group, NodeId, Ranges, SLOTS, View};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -211,11 +212,9 @@ impl State {
             };
             return self.finish(back.map(anew).collect());
         }
-        for id in old.path().chain(old.syncing.iter().copied()) {
+        for id in old.members() {
             let mut group = old.clone();
-            for nodes in [&mut group.serving, &mut group.joining, &mut group.syncing] {
-                nodes.retain(|it| *it != id);
-            }
+            group.retain(|it| it != id);
             if group.serving.iter().any(|it| is_same(*it)) {
                 next.push(group);
             }
@@ -248,12 +247,7 @@ impl State {
     fn finish(&self, mut next: Vec<Group>) -> Vec<Group> {
         for group in &mut next {
             group.epoch = self.epoch + 1;
-            group.base = group.base.filter(|base| group.head() == Some(*base));
-            let replaced = self.group.reader().filter(|it| group.reader() != Some(*it));
-            if let Some(reader) = replaced {
-                group.past.retain(|it| *it != reader);
-                group.past.push(reader);
-            }
+            group.follow(&self.group);
         }
         next
     }
@@ -357,36 +351,23 @@ impl State {
         let next = self.views().swap_remove(at);
         self.left.views -= 1;
         let before = self.as_view();
-        for id in next.path().chain(next.syncing.iter().copied()).collect::<Vec<_>>() {
-            if next.attempt == next.epoch || next.base == Some(id) && next.path().count() == 1 {
-                let run = self.node(id).run;
-                let is_new = next.syncing.contains(&id) || next.path().count() == 1;
-                if is_new {
-                    self.runs[id as usize - 1] = run;
-                }
-            }
+        // A chain names the process of whoever is filled or begins anew.
+        let filled = next.syncing.iter().copied().filter(|_| next.attempt == next.epoch);
+        let anew = next.base.filter(|_| next.path().count() == 1);
+        for id in filled.chain(anew) {
+            self.runs[id as usize - 1] = self.node(id).run;
         }
         (self.epoch, self.group) = (next.epoch, next);
         assert_eq!(self.as_view().may_follow(&before), Ok(()), "{before:?}");
     }
 
     fn as_view(&self) -> View {
-        let member = |id: NodeId| Member {
-            name: String::new(),
-            peers: String::new(),
-            zone: String::new(),
-            weight: 1,
-            run: self.runs[id as usize - 1].to_string(),
-        };
+        let member = |id: NodeId| (id, member(id, self.runs[id as usize - 1]));
         View {
-            format: 1,
-            cluster: String::new(),
             epoch: self.epoch,
-            seed: String::new(),
-            replicas: 3,
-            min_write: 1,
-            nodes: (1..=NODES).map(|id| (id, member(id))).collect(),
+            nodes: (1..=NODES).map(member).collect(),
             groups: vec![self.group.clone()],
+            ..first_view(1)
         }
     }
 

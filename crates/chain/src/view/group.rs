@@ -55,10 +55,33 @@ impl Group {
         self.serving.iter().chain(&self.joining).copied()
     }
 
+    /// All of the chain: the write path, then those that are being filled.
+    pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.path().chain(self.syncing.iter().copied())
+    }
+
     /// Whether `node` must acknowledge writes.
     #[must_use]
     pub fn is_on_path(&self, node: NodeId) -> bool {
         self.path().any(|it| it == node)
+    }
+
+    /// Who isn't kept leaves the chain, whatever it was. Returns whether somebody left.
+    pub fn retain(&mut self, keep: impl Fn(NodeId) -> bool) -> bool {
+        let before = self.members().count();
+        for nodes in [&mut self.serving, &mut self.joining, &mut self.syncing] {
+            nodes.retain(|node| keep(*node));
+        }
+        before != self.members().count()
+    }
+
+    /// Notes what the step from `before` left behind: a replaced reader is past, and a base that isn't the head is none.
+    pub fn follow(&mut self, before: &Self) {
+        if let Some(reader) = before.reader().filter(|it| self.reader() != Some(*it)) {
+            self.past.retain(|it| *it != reader);
+            self.past.push(reader);
+        }
+        self.base = self.base.filter(|base| self.head() == Some(*base));
     }
 
     /// Whether all but the slots and the epoch is equal.

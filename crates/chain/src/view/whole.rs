@@ -131,7 +131,7 @@ impl View {
             return Err(InvalidView::BaseIsNoHead(slots()));
         }
         let mut seen = BTreeSet::new();
-        for node in group.path().chain(group.syncing.iter().copied()) {
+        for node in group.members() {
             if !self.nodes.contains_key(&node) {
                 return Err(InvalidView::UnknownNode(node, slots()));
             }
