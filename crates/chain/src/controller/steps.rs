@@ -133,14 +133,12 @@ fn forget_past(group: &mut Group, known: &GroupFacts) -> bool {
 
 /// Nodes get the name of the process that lives. One that is member of a chain keeps the name that it has there.
 pub(super) fn name_processes(next: &mut View, facts: &Facts) {
-    let is_based = |group: &&Group| group.base.is_some() && group.epoch == next.epoch;
-    let based: BTreeSet<NodeId> = next
-        .groups
-        .iter()
-        .filter(is_based)
-        .filter(|it| it.path().count() == 1)
-        .flat_map(|it| it.base)
-        .collect();
+    // A base that left this group just now is no base.
+    let is_based = |group: &&Group| {
+        group.epoch == next.epoch && group.base == group.head() && group.path().count() == 1
+    };
+    let based: BTreeSet<NodeId> =
+        next.groups.iter().filter(is_based).filter_map(|it| it.base).collect();
     let members: BTreeSet<NodeId> = next.groups.iter().flat_map(Group::members).collect();
     for (node, alive) in &facts.alive {
         let member = next.nodes.entry(*node).or_insert_with(|| alive.clone());

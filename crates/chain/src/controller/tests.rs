@@ -239,6 +239,24 @@ fn after_the_loss_of_all_those_that_return_begin_anew_together() {
     assert!(cluster.view.groups.iter().all(|it| !it.serving.contains(&4)));
 }
 
+#[test]
+fn slots_that_wait_for_a_base_keep_no_others_from_a_step() {
+    let mut cluster = Cluster::of(2, &[1; 3]);
+    cluster.settle();
+    // Node 1 is back with another process, and what it had alone with a lost one isn't decided.
+    let lost = cluster.view.groups.iter().find(|it| it.serving.contains(&1)).unwrap().clone();
+    let other = *lost.serving.iter().find(|it| **it != 1).unwrap();
+    cluster.facts.alive.insert(1, member(1, 1, 7));
+    cluster.facts.alive.remove(&other);
+    cluster.facts.groups = Vec::new();
+    let next = next(&cluster.view, &cluster.facts, &cluster.wish).unwrap();
+    assert_eq!(next.may_follow(&cluster.view), Ok(()));
+    let slot = lost.slots.iter().next().unwrap();
+    assert_eq!(next.group(slot).map(|it| &it.serving), Some(&lost.serving));
+    let has_left = |it: &&Group| !it.serving.contains(&other) && it.epoch == next.epoch;
+    assert!(next.groups.iter().any(|it| has_left(&it)), "{:?}", next.groups);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
