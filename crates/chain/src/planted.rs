@@ -35,6 +35,18 @@ pub(crate) enum Mistake {
     LaggardGetsNoCopy,
     /// A repeated write is executed again.
     RepeatsWithoutIds,
+    /// A base takes repeated writes for new ones, as if it had the results of all.
+    BaseKnowsAllResults,
+    /// The controller lets a joining node serve that isn't ready.
+    ServesUnready,
+    /// The controller lets a joining node that isn't ready be the chain once all that served are dead.
+    TakesOverUnready,
+    /// The controller forgets past readers at once.
+    ForgetsPastEarly,
+    /// The controller begins anew with one that returned though another of the copies lives.
+    BeginsAnewBesideTheLiving,
+    /// The controller lets a drained node leave before others have its copies.
+    LeavesEarly,
 }
 
 /// Whether a test of this thread planted `mistake`.

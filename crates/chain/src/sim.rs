@@ -8,6 +8,10 @@
 //!
 //! `search` goes through all states of three nodes instead, as near to the beginning as there is time.
 //!
+//! Two rules make no difference here. A copy that is alone answers no read while it holds: what it could show is what a past
+//! reader shows, and only leases of caches need it. And no write waits for a node that isn't filled: the tests of `controller`
+//! see that one.
+//!
 //! Sync is one message, so what `bulk` may do wrong isn't covered. Leases of caches, a deposed controller and expiry aren't
 //! modelled.
 //!

@@ -1,6 +1,7 @@
 //! One step per group that keeps the slots served: who leaves, who serves, who joins.
 
 use super::facts::{Facts, GroupFacts};
+use crate::planted::{Mistake, is_planted};
 use crate::view::{Group, NodeId, View};
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ pub(super) fn repair(view: &View, next: &mut View, facts: &Facts) {
     for (at, before) in view.groups.iter().enumerate() {
         let known = facts.groups.get(at).unwrap_or(&unknown);
         let mut group = before.clone();
-        if !before.serving.iter().any(|it| lives(*it)) {
+        let errs = || is_planted(Mistake::BeginsAnewBesideTheLiving) && !known.base.is_empty();
+        if !before.serving.iter().any(|it| lives(*it)) || errs() {
             if take_over(&mut group, known, lives) {
                 group.epoch = epoch;
                 groups.push(group);
@@ -44,7 +46,8 @@ pub(super) fn repair(view: &View, next: &mut View, facts: &Facts) {
 /// All that served are dead, and the first to join has all that they had.
 fn take_over(group: &mut Group, known: &GroupFacts, lives: impl Fn(NodeId) -> bool) -> bool {
     let Some(joiner) = group.joining.first().copied() else { return false };
-    if !lives(joiner) || !known.ready.contains(&joiner) {
+    let is_ready = known.ready.contains(&joiner) || is_planted(Mistake::TakesOverUnready);
+    if !lives(joiner) || !is_ready {
         return false;
     }
     group.joining.remove(0);
@@ -93,9 +96,8 @@ fn begin_anew(before: &Group, known: &GroupFacts, epoch: u64) -> Vec<Group> {
 
 /// The first that joins serves once it is ready.
 fn serve(group: &mut Group, known: &GroupFacts) -> bool {
-    let Some(joiner) = group.joining.first().copied().filter(|it| known.ready.contains(it)) else {
-        return false;
-    };
+    let may = |it: &NodeId| known.ready.contains(it) || is_planted(Mistake::ServesUnready);
+    let Some(joiner) = group.joining.first().copied().filter(may) else { return false };
     group.joining.remove(0);
     group.serving.push(joiner);
     true
@@ -115,16 +117,16 @@ fn leave(group: &mut Group, replicas: u32) -> bool {
     let stays = |it: &&NodeId| !group.drain.contains(it);
     let enough = usize::try_from(replicas).unwrap_or(usize::MAX);
     let leaver = group.serving.iter().find(|it| group.drain.contains(it)).copied();
-    let Some(leaver) = leaver.filter(|_| group.serving.iter().filter(stays).count() >= enough)
-    else {
-        return false;
-    };
+    let has_enough = group.serving.iter().filter(stays).count() >= enough;
+    let may = has_enough || is_planted(Mistake::LeavesEarly);
+    let Some(leaver) = leaver.filter(|_| may) else { return false };
     group.serving.retain(|it| *it != leaver);
     true
 }
 
 fn forget_past(group: &mut Group, known: &GroupFacts) -> bool {
-    let has_changed = known.is_past_over && !group.past.is_empty();
+    let is_over = known.is_past_over || is_planted(Mistake::ForgetsPastEarly);
+    let has_changed = is_over && !group.past.is_empty();
     if has_changed {
         group.past.clear();
     }

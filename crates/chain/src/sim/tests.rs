@@ -98,7 +98,7 @@ fn a_seed_repeats_bit_for_bit() {
 }
 
 /// Mistakes, and within how many seeds each must be found. Behind it the first seed that does.
-const FOUND_WITHIN: [(Mistake, u64); 14] = [
+const FOUND_WITHIN: [(Mistake, u64); 20] = [
     (Mistake::PromiseFromReceipt, 400),          // 64
     (Mistake::OldEpochTaken, 1000),              // 392
     (Mistake::HoldForLastReaderOnly, 400),       // 161
@@ -113,6 +113,12 @@ const FOUND_WITHIN: [(Mistake, u64); 14] = [
     (Mistake::NoHold, 400),                      // 36
     (Mistake::ReadsWithoutPromises, 400),        // 64
     (Mistake::PromisesOfServingOnly, 400),       // 211
+    (Mistake::BaseKnowsAllResults, 400),         // 20
+    (Mistake::ServesUnready, 400),               // 4
+    (Mistake::TakesOverUnready, 400),            // 2
+    (Mistake::ForgetsPastEarly, 400),            // 109
+    (Mistake::BeginsAnewBesideTheLiving, 400),   // 0
+    (Mistake::LeavesEarly, 400),                 // 3
 ];
 
 /// What the first seed below `within` that finds `mistake` found.

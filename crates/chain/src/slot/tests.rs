@@ -113,6 +113,36 @@ fn numbers_that_no_slot_reaches_are_refused() {
 }
 
 #[test]
+fn a_head_is_busy_while_too_much_waits_and_goes_on_after() {
+    let mut head = Slot::new(1, false, 0, 0);
+    head.set_group(&group(&[1, 2], Some(1), &[]), true, NOW);
+    let value = vec![b'v'; 1 << 20];
+    let mut write = |number: u64| {
+        let (key, wanted) = (b"k".to_vec(), WriteKind::Set(value.clone()));
+        let event = SlotEvent::Write {
+            from: 9,
+            epoch: 5,
+            id: (9, number),
+            is_repeated: false,
+            key,
+            wanted,
+        };
+        step(&mut head, event)
+    };
+    let is_busy = |it: &[SlotAction]| matches!(it, [SlotAction::Answer(9, _, Told::Busy)]);
+    let taken = (1..100).take_while(|number| !is_busy(&write(*number))).count();
+    assert_eq!(taken, 16, "16 MiB of values wait, and not all of a client's writes");
+    let told = step(&mut head, SlotEvent::Peer(2, 5, Message::Ack(16)));
+    let answers = told.iter().filter(|it| matches!(it, SlotAction::Answer(_, _, Told::Wrote(_))));
+    assert_eq!(answers.count(), 16);
+    let (key, wanted) = (b"k".to_vec(), WriteKind::Delete);
+    let event =
+        SlotEvent::Write { from: 9, epoch: 5, id: (9, 100), is_repeated: false, key, wanted };
+    let told = step(&mut head, event);
+    assert!(matches!(told[..], [SlotAction::Apply(_), ..]), "{told:?}");
+}
+
+#[test]
 fn a_promise_counts_from_now_at_the_latest() {
     let mut promises = Promises::new(0);
     promises.set_epoch(1);
