@@ -9,7 +9,7 @@
 //! 1. Pure: what a function returns depends on its arguments only. A caller brings time, bytes and messages.
 //! 2. No input panics.
 //!
-//! Nothing here was used by a process yet. What is missing: sync in pieces, the frames' bytes, leases of caches.
+//! Nothing here was used by a process yet. What is missing: sync in pieces, leases of caches.
 //!
 //! # Example
 //! Node 2 is dead, and its chains go on without it:
@@ -43,9 +43,10 @@
 #[cfg(test)]
 mod sim;
 pub mod controller;
+pub mod frames;
 pub mod slot;
 pub mod promises;
 pub mod view;
 mod planted;
 
-pub use view::{Group, IllegalStep, InvalidView, Member, Ranges, SLOTS, View, slot_of};
+pub use view::{Group, IllegalStep, InvalidView, Member, NodeId, Ranges, SLOTS, View, slot_of};

@@ -107,7 +107,7 @@ pub fn decide(
 }
 
 /// The results of recent writes, so that a repetition gets the first one's.
-#[derive(Debug, Clone, Default, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Results {
     /// Result and the effect's number.
     by_id: BTreeMap<WriteId, (u64, WriteVerdict)>,
@@ -115,6 +115,19 @@ pub struct Results {
 }
 
 impl Results {
+    /// What [`Results::entries`] gave, possibly on another node. Until [`Results::count_from`] they count from time 0.
+    #[must_use]
+    pub fn from_entries(entries: Vec<(WriteId, u64, WriteVerdict)>) -> Self {
+        let times = entries.iter().map(|it| (0, it.0)).collect();
+        Self { by_id: entries.into_iter().map(|it| (it.0, (it.1, it.2))).collect(), times }
+    }
+
+    /// Each write with its number and its result, the oldest first.
+    pub fn entries(&self) -> impl Iterator<Item = (WriteId, u64, &WriteVerdict)> {
+        let of = |(_, id): &(u64, WriteId)| self.by_id.get(id).map(|(seq, it)| (*id, *seq, it));
+        self.times.iter().filter_map(of)
+    }
+
     /// The number and the result of a write that was seen.
     #[must_use]
     pub fn get(&self, id: WriteId) -> Option<&(u64, WriteVerdict)> {

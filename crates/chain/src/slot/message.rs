@@ -7,7 +7,7 @@ use crate::view::NodeId;
 pub type ClientId = u32;
 
 /// From member to member of one slot; the slot's epoch stands in the frame. A link keeps the order and may lose.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Message {
     /// Down: the next write. Its predecessors have `durable` on disk.
     Effect(Effect),
@@ -22,7 +22,7 @@ pub enum Message {
 }
 
 /// A slot's whole content.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SlotCopy {
     /// The last effect in it.
     pub last: u64,

@@ -1,0 +1,75 @@
+//! What is wrong with a frame.
+
+use crate::view::InvalidView;
+use std::fmt;
+
+/// Why bytes are no frame, or something can't be one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadFrame {
+    /// A part is longer than it may be: what, its bytes, and how many it may have.
+    TooLong(&'static str, usize, usize),
+    /// The length says less than a header has.
+    TooShort(usize),
+    /// What the frame says its checksum is, and what it is.
+    Checksum(u32, u32),
+    /// The frame's version.
+    Version(u8),
+    /// The oldest and the newest version that the peer speaks.
+    Versions(u8, u8),
+    /// A hello that doesn't begin as ours.
+    Foreign,
+    /// An unknown kind of frame.
+    Kind(u8),
+    /// A slot that doesn't exist, or one where none belongs.
+    Slot(u16),
+    /// An epoch where none belongs.
+    Epoch(u64),
+    /// Bytes that must be 0.
+    Reserved(u32),
+    /// The frame ends within this part.
+    Cut(&'static str),
+    /// So many bytes are left behind the last part.
+    Rest(usize),
+    /// A part has a tag that stands for nothing.
+    Tag(&'static str, u8),
+    /// A part isn't UTF-8.
+    NoText(&'static str),
+    /// The view is none.
+    View(InvalidView),
+}
+
+impl fmt::Display for BadFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(what, bytes, most) => {
+                write!(f, "the {what} has {bytes} bytes, {most} are allowed")
+            }
+            Self::TooShort(bytes) => write!(f, "a frame of {bytes} bytes has no header"),
+            Self::Checksum(said, is) => {
+                write!(f, "the checksum is {is:08x}, the frame says {said:08x}: bytes were damaged")
+            }
+            Self::Version(version) => write!(f, "a frame of version {version}, not of {VERSION}"),
+            Self::Versions(min, max) => {
+                let is_newer = *min > VERSION;
+                let older = if is_newer { "this program" } else { "the peer" };
+                write!(f, "the peer speaks versions {min} to {max}, this one {VERSION}: ")?;
+                write!(f, "update {older}")
+            }
+            Self::Foreign => write!(f, "the peer is no node of a cluster: check the address"),
+            Self::Kind(kind) => write!(f, "frames of kind {kind} are unknown"),
+            Self::Slot(slot) => write!(f, "no slot {slot} belongs here"),
+            Self::Epoch(epoch) => write!(f, "no epoch belongs here, and it has {epoch}"),
+            Self::Reserved(bytes) => write!(f, "reserved bytes are {bytes:#x}, not 0"),
+            Self::Cut(what) => write!(f, "the frame ends within its {what}"),
+            Self::Rest(bytes) => write!(f, "{bytes} bytes are left behind the frame's last part"),
+            Self::Tag(what, tag) => write!(f, "the {what} has the unknown tag {tag}"),
+            Self::NoText(what) => write!(f, "the {what} isn't UTF-8"),
+            Self::View(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BadFrame {}
+
+/// The version of frames that this program writes and reads.
+pub const VERSION: u8 = 1;

@@ -1,0 +1,267 @@
+//! A frame: header, kinds, checksum.
+
+use super::bytes::{Body, put_name, put_u16, put_u32, put_u64};
+use super::fault::{BadFrame, VERSION};
+use super::parts::{copy, effect, put_copy, put_effect};
+use crate::slot::Message;
+use crate::view::{NodeId, SLOTS, View};
+
+/// The longest frame, in bytes.
+pub const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// The longest hello, in bytes: all that a stranger may send.
+pub const HELLO_BYTES_MAX: usize = 2 << 10;
+
+/// What stands before what the length counts.
+const PREFIX_BYTES: usize = 8;
+const HEADER_BYTES: usize = 24;
+const MAGIC: &[u8; 8] = b"guira/1\n";
+
+/// Who speaks on a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerHello {
+    /// The cluster's name.
+    pub cluster: String,
+    /// The node's number.
+    pub node: NodeId,
+    /// What operators call it.
+    pub name: String,
+    /// Its process.
+    pub run: String,
+    /// The epoch of the view that it knows, 0 if none.
+    pub epoch: u64,
+}
+
+/// One frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PeerFrame {
+    /// The first of a link, each way.
+    Hello(PeerHello),
+    /// For a slot, from a member of its chain.
+    Slot {
+        /// The slot.
+        slot: u16,
+        /// Its epoch, as the sender knows it.
+        epoch: u64,
+        /// What is said.
+        message: Message,
+    },
+    /// Asks for a promise.
+    Renew {
+        /// The epoch of the asker's view.
+        epoch: u64,
+        /// When, by the asker's clock, in microseconds.
+        asked: u64,
+        /// The asker's process.
+        run: String,
+    },
+    /// A promise; the answer to the [`PeerFrame::Renew`] with the same `asked` and `run`.
+    Granted {
+        /// When it was asked for, by the asker's clock.
+        asked: u64,
+        /// The process that asked.
+        run: String,
+    },
+    /// Asks for the view that the receiver knows.
+    AskView,
+    /// A view.
+    View(Box<View>),
+}
+
+/// What the front of some bytes is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Framed {
+    /// No whole frame: one has at least so many bytes.
+    Incomplete {
+        /// More than there are.
+        at_least: usize,
+    },
+    /// A frame.
+    Whole {
+        /// The frame.
+        frame: Box<PeerFrame>,
+        /// How many bytes it has.
+        used: usize,
+    },
+}
+
+impl PeerFrame {
+    /// Appends the frame to `out`. Cost: a copy of keys and values, and a checksum of it.
+    ///
+    /// # Errors
+    /// [`BadFrame::TooLong`] if a part or the frame is. Then `out` is as it was.
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), BadFrame> {
+        let start = out.len();
+        let done = self.put(out, start);
+        if done.is_err() {
+            out.truncate(start);
+        }
+        done
+    }
+
+    fn put(&self, out: &mut Vec<u8>, start: usize) -> Result<(), BadFrame> {
+        let (slot, epoch) = match self {
+            Self::Hello(hello) => (0, hello.epoch),
+            Self::Slot { slot, epoch, .. } => (*slot, *epoch),
+            Self::Renew { epoch, .. } => (0, *epoch),
+            Self::Granted { .. } | Self::AskView | Self::View(_) => (0, 0),
+        };
+        let version = version_of(self.kind());
+        out.extend_from_slice(&[0; PREFIX_BYTES]);
+        out.extend_from_slice(&[version, self.kind()]);
+        put_u16(out, slot);
+        put_u32(out, 0);
+        put_u64(out, epoch);
+        self.put_body(out)?;
+        let most = if self.kind() == 0 { HELLO_BYTES_MAX } else { FRAME_BYTES_MAX };
+        let bytes = out.len() - start;
+        let counted = u32::try_from(bytes - PREFIX_BYTES).ok().filter(|_| bytes <= most);
+        let counted = counted.ok_or(BadFrame::TooLong("frame", bytes, most))?;
+        let checksum = crc32c::crc32c(&out[start + PREFIX_BYTES..]);
+        out[start..start + 4].copy_from_slice(&counted.to_le_bytes());
+        out[start + 4..start + PREFIX_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        Ok(())
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Hello(_) => 0,
+            Self::Slot { message, .. } => match message {
+                Message::Effect(_) => 1,
+                Message::Durable(_) => 2,
+                Message::Ack(_) => 3,
+                Message::State(_) => 4,
+                Message::Copy(_) => 5,
+            },
+            Self::Renew { .. } => 6,
+            Self::Granted { .. } => 7,
+            Self::AskView => 8,
+            Self::View(_) => 9,
+        }
+    }
+
+    fn put_body(&self, out: &mut Vec<u8>) -> Result<(), BadFrame> {
+        match self {
+            Self::Hello(hello) => {
+                out.extend_from_slice(MAGIC);
+                out.extend_from_slice(&[VERSION, VERSION]);
+                put_u32(out, hello.node);
+                put_name(out, &hello.cluster, "cluster's name")?;
+                put_name(out, &hello.name, "node's name")?;
+                put_name(out, &hello.run, "run")?;
+            }
+            Self::Slot { message, .. } => match message {
+                Message::Effect(effect) => put_effect(out, effect)?,
+                Message::Durable(upto) | Message::Ack(upto) => put_u64(out, *upto),
+                Message::State(None) => {}
+                Message::State(Some(last)) => put_u64(out, *last),
+                Message::Copy(copy) => put_copy(out, copy)?,
+            },
+            Self::Renew { asked, run, .. } | Self::Granted { asked, run } => {
+                put_u64(out, *asked);
+                put_name(out, run, "run")?;
+            }
+            Self::AskView => {}
+            Self::View(view) => out.extend_from_slice(view.to_json().as_bytes()),
+        }
+        Ok(())
+    }
+}
+
+/// A hello's form is the same for ever.
+fn version_of(kind: u8) -> u8 {
+    if kind == 0 { 0 } else { VERSION }
+}
+
+/// Reads the frame at the front of `input`, if it has no more than `most` bytes.
+///
+/// # Errors
+/// What is wrong. A length that is too great is known by the first four bytes, so nobody waits for the rest. After an error
+/// nothing tells where the next frame begins: the link has to end.
+pub fn parse_frame(input: &[u8], most: usize) -> Result<Framed, BadFrame> {
+    let Some((length, rest)) = input.split_first_chunk() else {
+        return Ok(Framed::Incomplete { at_least: HEADER_BYTES });
+    };
+    let counted = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let used = counted.saturating_add(PREFIX_BYTES);
+    if used > most {
+        return Err(BadFrame::TooLong("frame", used, most));
+    }
+    if used < HEADER_BYTES {
+        return Err(BadFrame::TooShort(used));
+    }
+    let (Some((said, _)), Some(counted)) =
+        (rest.split_first_chunk(), input.get(PREFIX_BYTES..used))
+    else {
+        return Ok(Framed::Incomplete { at_least: used });
+    };
+    let (said, is) = (u32::from_le_bytes(*said), crc32c::crc32c(counted));
+    if said != is {
+        return Err(BadFrame::Checksum(said, is));
+    }
+    Ok(Framed::Whole { frame: Box::new(frame(counted)?), used })
+}
+
+/// What has the right checksum.
+fn frame(counted: &[u8]) -> Result<PeerFrame, BadFrame> {
+    let mut body = Body(counted);
+    let (version, kind) = (body.u8("header")?, body.u8("header")?);
+    let (slot, reserved) = (body.u16("header")?, body.u32("header")?);
+    let epoch = body.u64("header")?;
+    if version != version_of(kind) {
+        return Err(BadFrame::Version(version));
+    }
+    if reserved != 0 {
+        return Err(BadFrame::Reserved(reserved));
+    }
+    if slot >= SLOTS || slot != 0 && matches!(kind, 0 | 6..=9) {
+        return Err(BadFrame::Slot(slot));
+    }
+    if epoch != 0 && (7..=9).contains(&kind) {
+        return Err(BadFrame::Epoch(epoch));
+    }
+    let message = match kind {
+        0 => return hello(body, epoch),
+        1 => Message::Effect(effect(&mut body)?),
+        2 => Message::Durable(body.u64("number")?),
+        3 => Message::Ack(body.u64("number")?),
+        4 if body.0.is_empty() => Message::State(None),
+        4 => Message::State(Some(body.u64("number")?)),
+        5 => Message::Copy(Box::new(copy(&mut body)?)),
+        6 | 7 => {
+            let (asked, run) = (body.u64("time")?, body.name("run")?);
+            body.end()?;
+            return Ok(match kind {
+                6 => PeerFrame::Renew { epoch, asked, run },
+                _ => PeerFrame::Granted { asked, run },
+            });
+        }
+        8 => return body.end().map(|()| PeerFrame::AskView),
+        9 => {
+            let text = str::from_utf8(body.0).map_err(|_| BadFrame::NoText("view"))?;
+            let view = View::from_json(text).map_err(BadFrame::View)?;
+            return Ok(PeerFrame::View(Box::new(view)));
+        }
+        _ => return Err(BadFrame::Kind(kind)),
+    };
+    body.end()?;
+    Ok(PeerFrame::Slot { slot, epoch, message })
+}
+
+fn hello(mut body: Body<'_>, epoch: u64) -> Result<PeerFrame, BadFrame> {
+    if body.take(MAGIC.len(), "magic") != Ok(&MAGIC[..]) {
+        return Err(BadFrame::Foreign);
+    }
+    let (min, max) = (body.u8("versions")?, body.u8("versions")?);
+    if !(min..=max).contains(&VERSION) {
+        return Err(BadFrame::Versions(min, max));
+    }
+    let node = body.u32("node")?;
+    let cluster = body.name("cluster's name")?;
+    let (name, run) = (body.name("node's name")?, body.name("run")?);
+    // A newer version may say more.
+    if max == VERSION {
+        body.end()?;
+    }
+    Ok(PeerFrame::Hello(PeerHello { cluster, node, name, run, epoch }))
+}
