@@ -5,6 +5,8 @@
 //!                                                        ├ stripes   changes under way, the turn of each key
 //!                                                        └ readers   threads that wait for the device
 //! ```
+//! [`Peers`] are links to other nodes of a cluster, which no command uses yet.
+//!
 //! [`command`] is the program's command line. [`Engine`] is what it needs of a store: others than `guira-store` are served by
 //! [`serve_with`], so that engines are compared under one front.
 //!
@@ -15,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod peers;
 mod tools;
 mod sizing;
 mod silt;
@@ -47,4 +50,5 @@ pub use engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, R
 pub use figures::Figures;
 pub use metrics::metric_meanings as store_metric_meanings;
 pub use options::{IndexFlag, Opening, StoreArgs, Syncing};
+pub use peers::{Arrived, LinkState, PeerLimits, Peers, Unsent};
 pub use stats::stat_tables as store_stat_tables;

@@ -18,7 +18,15 @@ pub const EDGES: [(&str, &[&str]); 24] = [
     ("guira-store", &["guira-disk", "guira-filter"]),
     (
         "guira-node",
-        &["guira-client", "guira-disk", "guira-front", "guira-log", "guira-proto", "guira-store"],
+        &[
+            "guira-chain",
+            "guira-client",
+            "guira-disk",
+            "guira-front",
+            "guira-log",
+            "guira-proto",
+            "guira-store",
+        ],
     ),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-log", &[]),

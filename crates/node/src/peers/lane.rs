@@ -1,0 +1,115 @@
+//! What waits to be written to one peer.
+
+use guira_chain::frames::{BadFrame, PeerFrame, PeerHello};
+use parking_lot::Mutex;
+use std::fmt;
+use tokio::sync::Notify;
+
+/// How the link to a peer is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkState {
+    /// There is none, and why.
+    Down(String),
+    /// What the peer said of itself when it began.
+    Up(PeerHello),
+}
+
+/// Why a frame wasn't sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unsent {
+    /// Nobody gave an address for the node.
+    Unknown,
+    /// There is no link now.
+    Down,
+    /// The peer reads too slowly: so many bytes wait for it.
+    Full(usize),
+    /// The frame can't be written.
+    Bad(BadFrame),
+}
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => write!(f, "the node has no address"),
+            Self::Down => write!(f, "there is no link to the node"),
+            Self::Full(bytes) => write!(f, "{bytes} bytes wait for the node already"),
+            Self::Bad(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Unsent {}
+
+/// See the module's head.
+#[derive(Debug)]
+pub(super) struct Lane {
+    waiting: Mutex<Waiting>,
+    comes: Notify,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    state: LinkState,
+    bytes: Vec<u8>,
+    /// Bytes that were taken and aren't written yet.
+    writing: usize,
+}
+
+impl Lane {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let state = LinkState::Down("it is being dialled".to_owned());
+        let waiting = Mutex::new(Waiting { state, bytes: Vec::new(), writing: 0 });
+        Self { waiting, comes: Notify::new(), bytes_max }
+    }
+
+    /// Adds a frame, if the link is up and the lane has room. An empty lane has room for any frame.
+    pub(super) fn put(&self, frame: &PeerFrame) -> Result<(), Unsent> {
+        let mut waiting = self.waiting.lock();
+        if !matches!(waiting.state, LinkState::Up(_)) {
+            return Err(Unsent::Down);
+        }
+        let before = waiting.bytes.len();
+        let taken = before + waiting.writing;
+        if taken >= self.bytes_max {
+            return Err(Unsent::Full(taken));
+        }
+        frame.encode(&mut waiting.bytes).map_err(Unsent::Bad)?;
+        if taken > 0 && waiting.bytes.len() + waiting.writing > self.bytes_max {
+            waiting.bytes.truncate(before);
+            return Err(Unsent::Full(taken));
+        }
+        drop(waiting);
+        self.comes.notify_one();
+        Ok(())
+    }
+
+    /// All that waits, once something does. It counts until [`Lane::written`].
+    pub(super) async fn take(&self) -> Vec<u8> {
+        loop {
+            {
+                let mut waiting = self.waiting.lock();
+                if !waiting.bytes.is_empty() {
+                    waiting.writing = waiting.bytes.len();
+                    return std::mem::take(&mut waiting.bytes);
+                }
+            }
+            self.comes.notified().await;
+        }
+    }
+
+    /// So many bytes of what was taken are written.
+    pub(super) fn written(&self, bytes: usize) {
+        let mut waiting = self.waiting.lock();
+        waiting.writing = waiting.writing.saturating_sub(bytes);
+    }
+
+    /// The link begins or ends. What waited is gone.
+    pub(super) fn set_state(&self, state: LinkState) {
+        *self.waiting.lock() = Waiting { state, bytes: Vec::new(), writing: 0 };
+    }
+
+    pub(super) fn state(&self) -> LinkState {
+        self.waiting.lock().state.clone()
+    }
+}

@@ -1,0 +1,128 @@
+//! What all links of a node have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use guira_chain::NodeId;
+use guira_chain::frames::{FRAME_BYTES_MAX, PeerFrame, PeerHello};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::stream::LinkEnd;
+
+/// How much a link may take, of memory and of time.
+#[derive(Debug, Clone)]
+pub struct PeerLimits {
+    /// So many bytes may wait to be written to a peer; or one frame, if it is longer.
+    pub lane_bytes: usize,
+    /// So many bytes of a peer may have arrived and wait for this node; or one frame, if it is longer.
+    pub arrived_bytes: usize,
+    /// Within this a connection must be there, and again within this the peer's hello.
+    pub hello: Duration,
+    /// A peer that takes no byte for so long has no link any more.
+    pub stall: Duration,
+    /// How long a link is given up at first, and at most: twice as long after each failure.
+    pub backoff: (Duration, Duration),
+}
+
+/// 16 MiB each way, two seconds for a hello and five of silence, up to two seconds between tries.
+impl Default for PeerLimits {
+    fn default() -> Self {
+        Self {
+            lane_bytes: 16 << 20,
+            arrived_bytes: 16 << 20,
+            hello: Duration::from_secs(2),
+            stall: Duration::from_secs(5),
+            backoff: (Duration::from_millis(20), Duration::from_secs(2)),
+        }
+    }
+}
+
+/// A frame of a peer. The first of each link, either way, is the peer's hello.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Whose.
+    pub from: NodeId,
+    /// What it says.
+    pub frame: PeerFrame,
+    /// Dropped, it makes room for more of this peer.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    me: PeerHello,
+    pub(super) epoch: AtomicU64,
+    pub(super) limits: PeerLimits,
+    arrivals: UnboundedSender<Arrived>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        me: PeerHello,
+        limits: PeerLimits,
+    ) -> (Arc<Self>, UnboundedReceiver<Arrived>) {
+        let (arrivals, arrived) = unbounded_channel();
+        let epoch = AtomicU64::new(me.epoch);
+        (Arc::new(Self { me, epoch, limits, arrivals }), arrived)
+    }
+
+    /// What this node says now.
+    pub(super) fn hello(&self) -> PeerHello {
+        PeerHello { epoch: self.epoch.load(Ordering::Relaxed), ..self.me.clone() }
+    }
+
+    /// The hello's bytes.
+    pub(super) fn hello_bytes(&self) -> Result<Vec<u8>, LinkEnd> {
+        let mut bytes = Vec::new();
+        PeerFrame::Hello(self.hello()).encode(&mut bytes).map_err(LinkEnd::Bad)?;
+        Ok(bytes)
+    }
+
+    /// Whether who said this is another node of this cluster.
+    pub(super) fn check(&self, hello: &PeerHello) -> Result<(), LinkEnd> {
+        if hello.cluster != self.me.cluster {
+            return Err(LinkEnd::OtherCluster(hello.cluster.clone()));
+        }
+        if hello.node == self.me.node {
+            return Err(LinkEnd::OtherNode(hello.node, hello.name.clone()));
+        }
+        Ok(())
+    }
+
+    /// A peer's hello arrived.
+    pub(super) fn arrive_hello(&self, hello: PeerHello) {
+        let from = hello.node;
+        // Nobody hears it while the node stops.
+        let _ = self.arrivals.send(Arrived { from, frame: PeerFrame::Hello(hello), _room: None });
+    }
+
+    /// A frame of so many bytes arrived. Waits for room among what that peer sent.
+    pub(super) async fn arrive(&self, room: &Room, from: NodeId, frame: PeerFrame, bytes: usize) {
+        let taken = Arc::clone(&room.free).acquire_many_owned(room.pieces(bytes)).await.ok();
+        let _ = self.arrivals.send(Arrived { from, frame, _room: taken });
+    }
+}
+
+/// What may wait of one peer, in KiB.
+pub(super) struct Room {
+    free: Arc<Semaphore>,
+    most: u32,
+}
+
+impl Room {
+    pub(super) fn new(limits: &PeerLimits) -> Self {
+        let most = Self::kib(limits.arrived_bytes.clamp(1, 16 * FRAME_BYTES_MAX));
+        let free = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(1)));
+        Self { free, most }
+    }
+
+    fn kib(bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
+    }
+
+    fn pieces(&self, bytes: usize) -> u32 {
+        Self::kib(bytes).clamp(1, self.most)
+    }
+}
