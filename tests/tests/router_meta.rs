@@ -7,18 +7,22 @@ use std::time::Duration;
 
 /// A router in front of one memcached, and that memcached.
 fn router(protocol: &str) -> (Server, Server) {
-    with_fields(&format!("\"protocol\": \"{protocol}\""))
+    in_front_of(Program::Memcached, &format!("\"protocol\": \"{protocol}\""))
 }
 
-/// The same, with these fields in its pool.
-fn with_fields(fields: &str) -> (Server, Server) {
-    let memcached = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(behind) = *memcached.address() else { panic!("a port") };
+/// A router in front of another server, with these fields in its pool.
+fn in_front_of(program: Program, fields: &str) -> (Server, Server) {
+    let server = Server::start_tcp(program, &[]);
+    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    (in_front_of_port(port, fields), server)
+}
+
+fn in_front_of_port(port: u16, fields: &str) -> Server {
     let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{behind}\"], {fields}}}}}, \
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"], {fields}}}}}, \
          \"route\": \"PoolRoute|A\"}}"
     );
-    (Server::start_router(&["--config", &config]), memcached)
+    Server::start_router(&["--config", &config])
 }
 
 fn talk(client: &mut Client, send: &str) -> String {
@@ -82,12 +86,7 @@ fn no_lease_set_travels_to_a_server_without_leases() {
 
 #[test]
 fn a_lease_of_another_connection_may_be_the_first_that_the_router_hears_of_leases() {
-    let server = Server::start_tcp(Program::Guira, &[]);
-    let Address::Tcp(behind) = *server.address() else { panic!("a port") };
-    let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{behind}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
-    );
-    let router = Server::start_router(&["--config", &config]);
+    let (router, server) = in_front_of(Program::Guira, "\"protocol\": \"ascii\"");
     let token = lease(&mut server.connect(), "k");
     let filled = talk(&mut router.connect(), &format!("lease-set k {token} 0 0 2\nv1\n"));
     assert_eq!(filled, "STORED\n");
@@ -196,7 +195,8 @@ fn meta_flags_reach_the_server_whatever_the_pool_speaks() {
 
 #[test]
 fn a_deleted_value_is_kept_as_stale_for_those_who_ask_for_leases() {
-    let (router, memcached) = with_fields("\"protocol\": \"meta\", \"stale_on_delete\": 30");
+    let (router, memcached) =
+        in_front_of(Program::Memcached, "\"protocol\": \"meta\", \"stale_on_delete\": 30");
     let mut client = router.connect();
     assert_eq!(talk(&mut client, "delete k\n"), "NOT_FOUND\n");
     talk(&mut client, "set k 5 0 3\nold\n");

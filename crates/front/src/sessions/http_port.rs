@@ -9,7 +9,7 @@ use crate::http::{Probed, serve};
 use rustix::fd::AsFd;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::sessions::listener::{Listening, Places, all_addresses, refusal, twice};
+use crate::sessions::listener::{Listening, Places, all_addresses, refused, twice};
 
 /// Reads `--http`, as `guira serve` has it: an address or a name with a port, `*` for all addresses, or a port of this
 /// machine's own address.
@@ -70,7 +70,7 @@ fn listen(text: &str, address: SocketAddr, is_own: bool) -> Result<TcpListener, 
             socket.set_nonblocking(true)?;
             Ok(socket.into())
         });
-    opened.map_err(|error| refusal(&flag, address, &error, &[]))
+    opened.map_err(|error| refused(&flag, address, &error))
 }
 
 /// Answers for a program until the process ends.

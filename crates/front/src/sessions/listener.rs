@@ -189,7 +189,7 @@ pub fn reserve(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Places, Stri
     for (flag, port, kind) in plain.chain(tls) {
         for address in addresses(listen, port)? {
             let flag = format!("{flag} {port}");
-            let socket = bind(address).map_err(|error| refusal(&flag, address, &error, &[]))?;
+            let socket = bind(address).map_err(|error| refused(&flag, address, &error))?;
             places.push(Place::Port { socket, address, flag, kind });
         }
     }
@@ -207,12 +207,7 @@ pub fn reserve(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Places, Stri
 }
 
 /// Why a flag's port can't be opened beside the sockets that are `there` already, and what to do.
-pub(crate) fn refusal(
-    flag: &str,
-    place: SocketAddr,
-    error: &io::Error,
-    there: &[Listening],
-) -> String {
+fn refusal(flag: &str, place: SocketAddr, error: &io::Error, there: &[Listening]) -> String {
     if error.kind() == io::ErrorKind::AddrInUse && there.iter().any(|own| own.is_at(place)) {
         return twice(flag, place);
     }
@@ -226,7 +221,8 @@ pub(crate) fn twice(flag: &str, place: SocketAddr) -> String {
     )
 }
 
-fn refused(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {
+/// Why a flag's port can't be opened, and what to do.
+pub(crate) fn refused(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => "; another program has it: stop that one, or choose another",
         io::ErrorKind::AddrNotAvailable => "; this machine has no such address",

@@ -173,12 +173,6 @@ impl Leaf {
         self.fit(&mut request);
         let link = self.link();
         let (reply, took) = match link.permit(self.wanted.timeout).await {
-            Ok((_permit, left)) if request.op == Op::LeaseSet && !link.takes_lease_sets() => {
-                match link.ask_for_leases(left, context).await {
-                    Ok(()) => link.ask(request, left, context).await,
-                    Err(reply) => (reply, Duration::ZERO),
-                }
-            }
             Ok((_permit, left)) => link.ask(request, left, context).await,
             Err(reply) => (reply, Duration::ZERO),
         };

@@ -194,8 +194,24 @@ impl Link {
         Ok(UnderWay::new(self, ask, count, start.at))
     }
 
-    /// The same for one request, until its reply is there; also says how long that took.
+    /// The same for one request, until its reply is there; also says how long that took. A lease-set travels only once the
+    /// server is known to have leases.
     pub(crate) async fn ask(
+        self: &Arc<Self>,
+        request: Request,
+        timeout: Duration,
+        context: &crate::Context,
+    ) -> (Reply, Duration) {
+        if request.op == Op::LeaseSet
+            && !self.takes_lease_sets()
+            && let Err(reply) = self.ask_for_leases(timeout, context).await
+        {
+            return (reply, Duration::ZERO);
+        }
+        self.ask_now(request, timeout, context).await
+    }
+
+    async fn ask_now(
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
@@ -218,12 +234,13 @@ impl Link {
     ///
     /// # Errors
     /// It has none, or doesn't answer: its reply.
-    pub(crate) async fn ask_for_leases(
+    async fn ask_for_leases(
         self: &Arc<Self>,
         timeout: Duration,
         context: &crate::Context,
     ) -> Result<(), Reply> {
-        let (reply, _) = self.ask(Request::new(Op::LeaseGet, LEASE_PROBE), timeout, context).await;
+        let probe = Request::new(Op::LeaseGet, LEASE_PROBE);
+        let (reply, _) = self.ask_now(probe, timeout, context).await;
         match reply.outcome {
             Outcome::Found | Outcome::NotFound => {
                 self.has_leases.store(true, Relaxed);
