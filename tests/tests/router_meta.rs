@@ -2,6 +2,9 @@
 
 use guira_tests::client::Client;
 use guira_tests::server::{Address, Program, Server, free_port};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -81,6 +84,76 @@ fn no_lease_set_travels_to_a_server_without_leases() {
         assert!(!reply.contains("OK") && !reply.contains("STORED"), "{send:?}: {reply:?}");
         let others = talk(&mut router.connect(), "get k\n");
         assert_eq!(others, "VALUE k 0 4\nkept\nEND\n", "after {send:?}");
+    }
+}
+
+/// A server from before meta commands; what it is asked beside that and `version` it notes.
+fn old_server() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let noted = Arc::clone(&asked);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let noted = Arc::clone(&noted);
+            thread::spawn(move || answer_as_old(&stream, &noted));
+        }
+    });
+    (port, asked)
+}
+
+fn answer_as_old(mut stream: &TcpStream, asked: &Mutex<Vec<String>>) {
+    let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
+    while let Some(Ok(line)) = lines.next() {
+        let mut reply = match line.split(' ').next() {
+            Some("version") => "VERSION 1.4.15\r\n",
+            Some("get" | "gets") => "END\r\n",
+            Some("delete") if line.ends_with(" noreply") => "",
+            Some("flush_all") => "OK\r\n",
+            _ => "ERROR\r\n",
+        };
+        let is_text_set = line.starts_with("set ");
+        asked.lock().expect("sound").push(line);
+        if is_text_set {
+            lines.next();
+            reply = "STORED\r\n";
+        }
+        if stream.write_all(reply.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn no_meta_set_travels_to_a_server_from_before_meta_commands() {
+    for protocol in ["ascii", "meta"] {
+        let (port, asked) = old_server();
+        let router = in_front_of_port(port, &format!("\"protocol\": \"{protocol}\""));
+        for send in ["ms k 9 T0 c\nflush_all\n", "ms k 9 I MA N0\nflush_all\n"] {
+            let reply = talk(&mut router.connect(), send);
+            assert_eq!(reply, "CLIENT_ERROR bad command\n", "{protocol}: {send:?}");
+            // It doesn't know `mg` either, and isn't marked for that.
+            let expected = if protocol == "meta" { reply.as_str() } else { "END\n" };
+            assert_eq!(talk(&mut router.connect(), "gets k\n"), expected, "{protocol}");
+        }
+        let reply = talk(&mut router.connect(), "set k 0 0 9\nflush_all\n");
+        assert_eq!(reply, "STORED\n", "{protocol}");
+        let asked = asked.lock().expect("sound");
+        assert!(asked.iter().any(|line| line.starts_with("ms k ")), "{asked:?}");
+        assert!(!asked.iter().any(|line| line.starts_with("flush_all")), "{asked:?}");
+    }
+}
+
+/// While a server is first asked what it knows, what a client sends behind waits.
+#[test]
+fn requests_of_a_client_are_carried_out_in_their_order_also_behind_its_first_meta_set() {
+    for program in [Program::Memcached, Program::Guira] {
+        let (router, server) = in_front_of(program, "\"protocol\": \"ascii\"");
+        assert_eq!(server.connect().set("k", b"old"), "STORED\r\n");
+        let reply = talk(&mut router.connect(), "ms k 3 T90 c\nnew\nget k\nget k none\ndelete k\n");
+        let (first, rest) = reply.split_once('\n').expect("a line");
+        assert!(first.starts_with("HD c"), "{reply}");
+        assert_eq!(rest, "VALUE k 0 3\nnew\nEND\nVALUE k 0 3\nnew\nEND\nDELETED\n");
     }
 }
 

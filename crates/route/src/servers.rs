@@ -6,6 +6,7 @@ mod leaf;
 mod directory;
 mod pool_stats;
 mod link;
+mod skills;
 mod tko;
 mod permits;
 pub(crate) mod names;

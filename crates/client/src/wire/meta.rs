@@ -1,24 +1,25 @@
-//! The meta protocol's side of a connection, leases on stock memcached among it (`mg` with `N`, `ms` with `C`).
+//! The meta protocol's side of a connection, leases on stock memcached among it (`mg` with `N`, and `cas`).
 //!
 //! # Leases
 //! ```text
 //! mg k v f c N10    ─▶ VA … c7 W     ours to fill: token 7 + 2, so that none is 0 or 1
 //!                      VA … c7 Z     somebody else's: wait
-//! ms k n C7         ─▶ HD stored; EX, NF: the lease is void
+//! cas k f t n 7     ─▶ STORED; EXISTS, NOT_FOUND: the lease is void
 //! ```
 //! Whoever wins leaves a stub of ten seconds, so that the next lease comes when memcached's `lease-get` would give one.
 //!
 //! # Invariants
 //! 1. A stub, and what was marked stale, is a miss for every get but a lease-get.
-//! 2. What has no meta command is left to the text protocol, which the same connection speaks.
+//! 2. What has no meta command is left to the text protocol, which the same connection speaks. So is what stores a value: a
+//!    server that doesn't know `ms` would read the value as commands.
 
 use std::io::Write;
 
 use bytes::Bytes;
-use guira_proto::MetaFlags;
 use guira_proto::reply::MetaStatus;
+use guira_proto::{MetaFlags, Verb};
 
-use super::{OutOfStep, verbatim};
+use super::{OutOfStep, text, verbatim};
 use crate::{Op, Outcome, Reply, Request};
 
 /// Appends the line of `request`, without the body of a storage request; false if there is no such meta command.
@@ -26,7 +27,7 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     if request.meta.is_some() {
         return verbatim::encode(request, out);
     }
-    let Request { op, key, value, flags, exptime, token, delta, .. } = request;
+    let Request { op, key, exptime, token, delta, .. } = request;
     let (command, rest) = match op {
         Op::Get => ("mg", "v f".into()),
         Op::Gets => ("mg", "v f c".into()),
@@ -35,20 +36,16 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
         Op::LeaseGet => ("mg", format!("v f c N{LEASE_S}")),
         Op::MetaGet => ("mg", "h l s t".into()),
         Op::Touch => ("mg", format!("T{exptime}")),
-        Op::Set => ("ms", format!("{} F{flags} T{exptime}", value.len())),
-        Op::Add => ("ms", format!("{} F{flags} T{exptime} ME", value.len())),
-        Op::Replace => ("ms", format!("{} F{flags} T{exptime} MR", value.len())),
-        Op::Append => ("ms", format!("{} MA", value.len())),
-        Op::Prepend => ("ms", format!("{} MP", value.len())),
-        Op::Cas => ("ms", format!("{} F{flags} T{exptime} C{token}", value.len())),
         Op::LeaseSet => {
             let cas = token.saturating_sub(TOKENS_RESERVED);
-            ("ms", format!("{} F{flags} T{exptime} C{cas}", value.len()))
+            text::encode_store(request, Verb::Cas, cas, out);
+            return true;
         }
+        op if op.is_update() => return false,
         Op::Delete if *exptime == 0 => ("md", String::new()),
         Op::Incr => ("ma", format!("v D{delta}")),
         Op::Decr => ("ma", format!("v MD D{delta}")),
-        Op::Delete | Op::FlushAll | Op::Version => return false,
+        _ => return false,
     };
     out.extend_from_slice(command.as_bytes());
     out.push(b' ');
@@ -85,11 +82,7 @@ pub(crate) fn decode(
         (MetaStatus::Done, Op::Delete) => Outcome::Deleted,
         (MetaStatus::Done, Op::Touch) if is_stale() => Outcome::NotFound,
         (MetaStatus::Done, Op::Touch) => Outcome::Touched,
-        (MetaStatus::Done, op) if op.is_update() => Outcome::Stored,
-        (MetaStatus::NotFound | MetaStatus::Exists, Op::LeaseSet) => Outcome::NotStored,
-        (MetaStatus::Exists, Op::Cas) => Outcome::Exists,
-        (MetaStatus::NotStored, op) if op.is_update() => Outcome::NotStored,
-        (MetaStatus::NotFound, op) if !op.is_get() => Outcome::NotFound,
+        (MetaStatus::NotFound, op) if !op.is_get() && !op.is_update() => Outcome::NotFound,
         (MetaStatus::Miss, op) if op.is_get() || op == Op::Touch => Outcome::NotFound,
         _ => return Err(OutOfStep(format!("{op:?} was answered with {status:?}"))),
     };
@@ -183,13 +176,7 @@ mod tests {
             (Op::LeaseGet, "mg k v f c N10\r\n"),
             (Op::MetaGet, "mg k h l s t\r\n"),
             (Op::Touch, "mg k T30\r\n"),
-            (Op::Set, "ms k 3 F7 T30\r\n"),
-            (Op::Add, "ms k 3 F7 T30 ME\r\n"),
-            (Op::Replace, "ms k 3 F7 T30 MR\r\n"),
-            (Op::Append, "ms k 3 MA\r\n"),
-            (Op::Prepend, "ms k 3 MP\r\n"),
-            (Op::Cas, "ms k 3 F7 T30 C99\r\n"),
-            (Op::LeaseSet, "ms k 3 F7 T30 C97\r\n"),
+            (Op::LeaseSet, "cas k 7 30 3 97\r\n"),
             (Op::Incr, "ma k v D5\r\n"),
             (Op::Decr, "ma k v MD D5\r\n"),
         ] {
@@ -200,7 +187,7 @@ mod tests {
         let mut out = Vec::new();
         assert!(encode(&Request::new(Op::Delete, "k"), &mut out));
         assert_eq!(out, b"md k\r\n");
-        for op in [Op::Delete, Op::FlushAll, Op::Version] {
+        for op in [Op::Delete, Op::FlushAll, Op::Version, Op::Set, Op::Append, Op::Cas] {
             assert!(!encode(&Request { op, ..base.clone() }, &mut out), "{op:?} is for text");
         }
     }
@@ -253,6 +240,7 @@ mod tests {
             (Op::Get, MetaStatus::NotFound),
             (Op::Delete, MetaStatus::Exists),
             (Op::Incr, MetaStatus::Done),
+            (Op::Set, MetaStatus::Done),
         ] {
             assert!(decode(op, Some(status), no_flags(), Bytes::new()).is_err(), "{op:?}");
         }

@@ -27,13 +27,13 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) {
             out.extend_from_slice(b"\r\n");
             return;
         }
-        Op::Set => store(request, Verb::Set),
-        Op::Add => store(request, Verb::Add),
-        Op::Replace => store(request, Verb::Replace),
-        Op::Append => store(request, Verb::Append),
-        Op::Prepend => store(request, Verb::Prepend),
-        Op::Cas => store(request, Verb::Cas),
-        Op::LeaseSet => store(request, Verb::Lease),
+        Op::Set => store(request, Verb::Set, 0),
+        Op::Add => store(request, Verb::Add, 0),
+        Op::Replace => store(request, Verb::Replace, 0),
+        Op::Append => store(request, Verb::Append, 0),
+        Op::Prepend => store(request, Verb::Prepend, 0),
+        Op::Cas => store(request, Verb::Cas, request.token),
+        Op::LeaseSet => store(request, Verb::Lease, request.token),
         Op::Delete => {
             let hold_off_s = u32::try_from(request.exptime).unwrap_or(0).min(HOLD_OFF_MAX_S);
             Command::Delete { key, hold_off_s, quiet: false }
@@ -56,10 +56,15 @@ fn exptime(request: &Request) -> i32 {
     i32::try_from(request.exptime).unwrap_or(if request.exptime < 0 { -1 } else { i32::MAX })
 }
 
-fn store(request: &Request, verb: Verb) -> Command<'_> {
+/// Appends the line that stores a request's value so, whatever it asks for.
+pub(crate) fn encode_store(request: &Request, verb: Verb, cas: u64, out: &mut Vec<u8>) {
+    store(request, verb, cas).encode(out);
+}
+
+fn store(request: &Request, verb: Verb, cas: u64) -> Command<'_> {
     Command::Store(StoreCommand {
         key: &request.key,
-        cas: request.token,
+        cas,
         flags: request.flags,
         exptime: exptime(request),
         value_bytes: u32::try_from(request.value.len()).unwrap_or(u32::MAX),
@@ -79,6 +84,8 @@ pub(crate) fn decode(op: Op, line: ReplyLine<'_>) -> Result<Reply, OutOfStep> {
         ReplyLine::Stored if op.is_update() => Outcome::Stored,
         ReplyLine::StaleStored if op.is_update() => Outcome::StaleStored,
         ReplyLine::NotStored if op.is_update() => Outcome::NotStored,
+        // A lease on a server that has only `cas` is void.
+        ReplyLine::Exists | ReplyLine::NotFound if op == Op::LeaseSet => Outcome::NotStored,
         ReplyLine::Exists if op.is_update() => Outcome::Exists,
         ReplyLine::NotFound if !op.is_get() => Outcome::NotFound,
         ReplyLine::Deleted if op == Op::Delete => Outcome::Deleted,

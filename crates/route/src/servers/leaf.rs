@@ -117,8 +117,7 @@ impl Leaf {
     /// Itself, if this request may be begun by [`begin`](Self::begin) or [`begin_keys`](Self::begin_keys):
     /// nothing but sending it and waiting is to be done here.
     pub(crate) fn plain(&self, request: &Request, context: &Context) -> Option<Rc<Leaf>> {
-        let is_known = |link: &Arc<Link>| link.takes_lease_sets();
-        let is_plain = (request.op != Op::LeaseSet || self.links.iter().all(is_known))
+        let is_plain = self.links.iter().all(|link| link.may_carry(request))
             && context.record.is_none()
             && !context.is_shadow
             && context.asynclog.is_none()

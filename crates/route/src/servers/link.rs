@@ -26,6 +26,7 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
 use super::permits::{PermitLimits, Permits};
+use super::skills::{Skill, Skills};
 use super::tko::Tko;
 use crate::deletes::account::Account;
 use crate::server::{LeafSpec, Server};
@@ -53,8 +54,8 @@ pub(crate) struct Link {
     is_responsible: AtomicBool,
     /// We close the connection ourselves, because it is idle.
     is_resetting: AtomicBool,
-    /// The server has leases, as was seen on this connection.
-    has_leases: AtomicBool,
+    /// What the server showed on this connection.
+    skills: Skills,
 }
 
 /// What happened on a link: written by its thread, but for `is_up`.
@@ -114,7 +115,7 @@ impl Link {
                 care,
                 is_responsible: AtomicBool::new(false),
                 is_resetting: AtomicBool::new(false),
-                has_leases: AtomicBool::new(false),
+                skills: Skills::default(),
             }
         })
     }
@@ -127,7 +128,7 @@ impl Link {
                     self.stats.closed.fetch_add(1, Relaxed);
                 }
                 self.is_resetting.store(false, Relaxed);
-                self.has_leases.store(false, Relaxed);
+                self.skills.forget();
                 self.stats.opened.fetch_add(1, Relaxed);
             }
             Event::Down(reply) => {
@@ -194,60 +195,57 @@ impl Link {
         Ok(UnderWay::new(self, ask, count, start.at))
     }
 
-    /// The same for one request, until its reply is there; also says how long that took. A lease-set travels only once the
-    /// server is known to have leases.
+    /// The same for one request, until its reply is there; also says how long that took. One whose value a server could read
+    /// as commands travels only once that is known not to be so.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
         context: &crate::Context,
     ) -> (Reply, Duration) {
-        if request.op == Op::LeaseSet
-            && !self.takes_lease_sets()
-            && let Err(reply) = self.ask_for_leases(timeout, context).await
-        {
-            return (reply, Duration::ZERO);
-        }
-        self.ask_now(request, timeout, context).await
-    }
-
-    async fn ask_now(
-        self: &Arc<Self>,
-        request: Request,
-        timeout: Duration,
-        context: &crate::Context,
-    ) -> (Reply, Duration) {
-        let start = Start { at: Instant::now(), waker: None };
-        match self.begin(request, timeout, (start, context)) {
+        let asked = if self.may_carry(&request) {
+            self.begin(request, timeout, (now(), context))
+        } else {
+            self.begin_in_turn(request, timeout, context).await
+        };
+        match asked {
             Ok(mut under_way) => poll_fn(|cx| under_way.poll(cx)).await,
             Err(reply) => (reply, Duration::ZERO),
         }
     }
 
-    /// Whether a lease-set may travel now. A server without leases doesn't know its line, and takes its value for commands.
-    pub(crate) fn takes_lease_sets(&self) -> bool {
-        let has_leases = self.stats.is_up.load(Relaxed) && self.has_leases.load(Relaxed);
-        has_leases || self.server.speaks_meta()
-    }
-
-    /// Finds out whether the server has leases.
-    ///
-    /// # Errors
-    /// It has none, or doesn't answer: its reply.
-    async fn ask_for_leases(
+    /// Sends a request once the server is known to understand it, and behind those that came before.
+    async fn begin_in_turn(
         self: &Arc<Self>,
+        request: Request,
         timeout: Duration,
         context: &crate::Context,
-    ) -> Result<(), Reply> {
-        let probe = Request::new(Op::LeaseGet, LEASE_PROBE);
-        let (reply, _) = self.ask_now(probe, timeout, context).await;
-        match reply.outcome {
-            Outcome::Found | Outcome::NotFound => {
-                self.has_leases.store(true, Relaxed);
-                Ok(())
+    ) -> Result<UnderWay<Ask>, Reply> {
+        let Some(_turn) = self.skills.turn(timeout).await else {
+            return Err(self.noted(Reply::failure(Outcome::Timeout, "Reply timeout")));
+        };
+        if let Some(skill) = self.lacks(&request) {
+            let question = skill.question(&request);
+            let mut asked = self.begin(question, timeout, (now(), context))?;
+            let (reply, _) = poll_fn(|cx| asked.poll(cx)).await;
+            if !skill.is_shown_by(reply.outcome) {
+                return Err(reply);
             }
-            _ => Err(reply),
+            self.skills.learn(skill);
         }
+        self.begin(request, timeout, (now(), context))
+    }
+
+    /// Whether the request may travel now: the server is known to understand it, and isn't being asked.
+    pub(crate) fn may_carry(&self, request: &Request) -> bool {
+        !self.skills.are_asked() && self.lacks(request).is_none()
+    }
+
+    /// What the server has to show before the request travels.
+    fn lacks(&self, request: &Request) -> Option<Skill> {
+        let skill = Skill::for_request(request, self.server.speaks_meta())?;
+        let is_shown = self.stats.is_up.load(Relaxed) && self.skills.has(skill);
+        (!is_shown).then_some(skill)
     }
 
     fn admit(&self, op: Op) -> Result<(), Reply> {
@@ -488,6 +486,10 @@ impl<A> Drop for UnderWay<A> {
     }
 }
 
+fn now() -> Start<'static> {
+    Start { at: Instant::now(), waker: None }
+}
+
 /// Adds to a number that only this thread writes.
 fn add(cell: &AtomicU64, n: u64) {
     cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
@@ -506,8 +508,6 @@ fn say_in_mcrouters_words(reply: &mut Reply) {
     }
 }
 
-/// A key that nobody has: its lease-get tells whether there are leases.
-const LEASE_PROBE: &str = "guira:has-leases";
 /// By so much a connect that takes too long is known before the requests that wait for it fail.
 const CONNECT_SLACK: Duration = Duration::from_millis(20);
 /// How long a server may be silent, its oldest request overdue, before its connection is given up: marked servers are
