@@ -4,26 +4,38 @@ use guira_tests::client::Client;
 use guira_tests::server::{Server, eventually, within};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-/// A server of misses. It closes the connection on which `lost` is asked for, answers `late` after seconds, and takes as long
-/// to send `long` and `drip`.
+/// A server of misses. It closes the connection on which `lost` is asked for, and all for good for `gone`. It answers `late`
+/// after seconds, and takes as long to send `long` and `drip`.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {
-        for stream in listener.incoming().take(20).flatten() {
-            thread::spawn(move || answer(&stream));
+        let is_gone = Arc::new(AtomicBool::new(false));
+        for stream in listener.incoming().take(100).flatten() {
+            if is_gone.load(SeqCst) {
+                return;
+            }
+            let is_gone = Arc::clone(&is_gone);
+            thread::spawn(move || answer(&stream, port, &is_gone));
         }
     });
     port
 }
 
-fn answer(mut stream: &TcpStream) {
+fn answer(mut stream: &TcpStream, port: u16, is_gone: &AtomicBool) {
     let lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
     for line in lines.map_while(Result::ok) {
         if line == "get lost" {
+            return;
+        }
+        if line == "get gone" {
+            is_gone.store(true, SeqCst);
+            while TcpStream::connect(("127.0.0.1", port)).is_ok() {}
             return;
         }
         if line == "get late" {
@@ -53,9 +65,12 @@ fn dole_out(key: &str, piece_bytes: usize, mut stream: &TcpStream) -> std::io::R
 }
 
 fn router(flags: &[&str]) -> Server {
+    router_for(server(), flags)
+}
+
+fn router_for(port: u16, flags: &[&str]) -> Server {
     let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{}\"]}}}}, \"route\": \"PoolRoute|A\"}}",
-        server()
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
     );
     Server::start_router(&[&["--config", &config], flags].concat())
 }
@@ -118,15 +133,61 @@ fn a_server_that_only_times_out_is_slow_in_the_statistics() {
 }
 
 #[test]
-fn a_connection_that_is_lost_with_a_request_marks_the_server() {
+fn a_server_that_goes_with_its_connection_is_marked() {
     let router = router(&[]);
     let mut client = router.connect();
     assert_eq!(client.ask("get here"), "END\r\n");
-    let reply = client.ask("get lost");
+    let reply = client.ask("get gone");
     assert!(reply.starts_with("SERVER_ERROR"), "{reply}");
     eventually("the server is marked", || marked(&router) == [1, 0]);
     let reply = client.ask("get here");
     assert!(reply.starts_with("SERVER_ERROR Server unavailable"), "{reply}");
+}
+
+/// Whoever knew a request that makes a server close its connection had the server marked for everybody, for ten seconds.
+#[test]
+fn a_request_for_which_a_server_closes_its_connection_marks_no_server() {
+    let router = router(&["--num-proxies", "1"]);
+    let (mut attacker, mut client) = (router.connect(), router.connect());
+    assert_eq!(client.ask("get here"), "END\r\n");
+    for _ in 0..20 {
+        let reply = attacker.ask("get lost");
+        assert!(reply.starts_with("SERVER_ERROR"), "{reply}");
+        assert_eq!(client.ask("get here"), "END\r\n");
+    }
+    assert!(!router.said().contains("TKO"), "{}", router.said());
+}
+
+/// It may be the first that comes after a pause.
+#[test]
+fn a_server_that_is_marked_for_the_first_request_of_a_connection_is_probed_at_once() {
+    let router = router(&["--probe-timeout-initial", "3600000", "--probe-timeout-max", "3600000"]);
+    assert!(router.connect().ask("get lost").starts_with("SERVER_ERROR"));
+    within(60, "it returns", || router.connect().ask("get here") == "END\r\n");
+    assert_eq!(marked(&router), [0, 0]);
+}
+
+#[test]
+fn a_server_that_only_closes_connections_is_marked_and_not_asked_again_and_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&accepted);
+    thread::spawn(move || {
+        for _ in listener.incoming().flatten() {
+            counted.fetch_add(1, SeqCst);
+        }
+    });
+    let router = router_for(port, &["--num-proxies", "1"]);
+    assert!(router.connect().ask("get here").starts_with("SERVER_ERROR"));
+    eventually("it is marked", || marked(&router) == [1, 0]);
+    eventually("it is probed at once", || accepted.load(SeqCst) >= 2);
+    for _ in 0..200 {
+        let reply = router.connect().ask("get here");
+        assert!(reply.starts_with("SERVER_ERROR Server unavailable"), "{reply}");
+    }
+    let accepted = accepted.load(SeqCst);
+    assert!(accepted < 10, "{accepted}");
 }
 
 /// It still counted the server that had returned.
@@ -134,7 +195,6 @@ fn a_connection_that_is_lost_with_a_request_marks_the_server() {
 fn the_lines_of_a_mark_count_the_servers_that_are_marked_then() {
     let router = router(&[]);
     let mut client = router.connect();
-    assert_eq!(client.ask("get here"), "END\r\n");
     client.ask("get lost");
     for line in [
         "marked hard TKO. Total hard TKOs: 1; soft TKOs: 0. Reply: mc_res_connect_error",

@@ -6,7 +6,9 @@
 //! 1. Whoever marks a server TKO on a link probes it over that link until a probe succeeds or the link is gone; a link
 //!    that goes takes its mark off, or hands that over to another of the same server, if that is owed deletes.
 //! 2. While the server is marked no request travels: only probes do, and deletes that were written down.
-//! 3. A server that returns, or comes back into the configuration, is asked once it has the deletes that it is owed
+//! 3. A connection that is lost after the server answered on it marks nobody: a request that makes a server close the
+//!    connection is no outage. The server is asked for its version at once, and marked if it doesn't answer.
+//! 4. A server that returns, or comes back into the configuration, is asked once it has the deletes that it is owed
 //!    (`returning`).
 
 use std::fmt;
@@ -54,6 +56,8 @@ pub(crate) struct Link {
     is_responsible: AtomicBool,
     /// We close the connection ourselves, because it is idle.
     is_resetting: AtomicBool,
+    /// The server has answered on this connection.
+    has_answered: AtomicBool,
     /// What the server showed on this connection.
     skills: Skills,
 }
@@ -115,6 +119,7 @@ impl Link {
                 care,
                 is_responsible: AtomicBool::new(false),
                 is_resetting: AtomicBool::new(false),
+                has_answered: AtomicBool::new(false),
                 skills: Skills::default(),
             }
         })
@@ -136,25 +141,34 @@ impl Link {
                     self.stats.closed.fetch_add(1, Relaxed);
                 }
                 let was_asked = self.stats.outstanding.load(Relaxed) > 0;
+                let has_answered = self.has_answered.swap(false, Relaxed);
                 match reply.outcome {
                     Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(reply.outcome),
                     // Not the server's fault: the next request tries again.
                     Outcome::LocalError => self.tell_of_lack(reply),
                     _ if self.is_resetting.swap(false, Relaxed) => {}
-                    _ if was_asked => self.failed(Outcome::ConnectError),
-                    // The server closed an idle connection: it has ended, or just tidies up. A connection that fails
-                    // marks it before a client's request has to.
-                    _ => {
-                        let link = Arc::downgrade(self);
-                        tokio::spawn(async move {
-                            if let Some(link) = link.upgrade() {
-                                link.probe().await;
-                            }
-                        });
-                    }
+                    // A request that the server didn't take, a server that has ended, or one that tidies up.
+                    _ if has_answered && !self.tko.is_marked() => self.check(),
+                    _ if was_asked => self.lost(),
+                    _ => {}
                 }
             }
         }
+    }
+
+    /// Marks the server at once if it doesn't answer any more, before a client's request has to.
+    fn check(self: &Arc<Self>) {
+        let link = Arc::downgrade(self);
+        tokio::spawn(async move {
+            if let Some(link) = link.upgrade() {
+                match link.ask_version().await {
+                    Outcome::RemoteError => link.lost(),
+                    Outcome::Timeout => link.failed(Outcome::Timeout),
+                    // Failures to connect count already.
+                    _ => {}
+                }
+            }
+        });
     }
 
     /// Says that this process lacks what a connection needs.
@@ -300,7 +314,10 @@ impl Link {
             | Outcome::Shutdown => {
                 self.failed(reply.outcome);
             }
-            _ if is_servers => self.tko.succeeded(),
+            _ if is_servers => {
+                self.tko.succeeded();
+                self.has_answered.store(true, Relaxed);
+            }
             _ => {}
         }
         self.note(reply.outcome);
@@ -322,7 +339,17 @@ impl Link {
         add(&self.stats.results[outcome as usize], 1);
     }
 
+    /// The connection was lost before the server answered anything on it.
+    fn lost(self: &Arc<Self>) {
+        self.mark(Outcome::ConnectError, true);
+    }
+
     fn failed(self: &Arc<Self>, outcome: Outcome) {
+        self.mark(outcome, false);
+    }
+
+    /// Notes a failure; `is_prompt`: the server may well serve, so that it is probed at once if it is marked now.
+    fn mark(self: &Arc<Self>, outcome: Outcome, is_prompt: bool) {
         if !self.is_tracked || !self.tko.failed(outcome) {
             return;
         }
@@ -330,13 +357,14 @@ impl Link {
         let (name, standing) = (&self.tko.name, self.tko.standing());
         let reason = self.tko.reason();
         tracing::warn!("{name} marked {kind} TKO. {standing}. Reply: {reason}");
-        self.take_charge();
+        self.is_responsible.store(true, Relaxed);
+        Arc::clone(&self.care).probe(self, is_prompt);
     }
 
     /// From now on this link probes its server, which is marked.
     pub(super) fn take_charge(self: &Arc<Self>) {
         self.is_responsible.store(true, Relaxed);
-        Arc::clone(&self.care).probe(self);
+        Arc::clone(&self.care).probe(self, false);
     }
 
     /// The server is marked, and its owner probes it at once.
@@ -384,10 +412,17 @@ impl Link {
 
     /// Whether the server answers in the time that a request has.
     pub(crate) async fn probe(&self) -> bool {
+        self.ask_version().await == Outcome::Ok
+    }
+
+    async fn ask_version(&self) -> Outcome {
         self.stats.probes.fetch_add(1, Relaxed);
         let deadline = Instant::now() + self.patience(self.timeout);
         let reply = self.connection.ask(Request::new(Op::Version, ""), deadline).await;
-        reply.outcome == Outcome::Ok
+        if reply.outcome == Outcome::Ok {
+            self.has_answered.store(true, Relaxed);
+        }
+        reply.outcome
     }
 
     /// Past the mark: for deletes that are sent again before the server counts as returned.
@@ -415,8 +450,8 @@ pub(super) struct LinkOptions {
 
 /// What a link leaves to its owner.
 pub(crate) trait Care: fmt::Debug + Send + Sync {
-    /// Probes the link's server, which is marked, until it answers.
-    fn probe(self: Arc<Self>, link: &Arc<Link>);
+    /// Probes the link's server, which is marked, until it answers; at once, or after the first pause.
+    fn probe(self: Arc<Self>, link: &Arc<Link>, is_prompt: bool);
 
     /// A link that was to probe its server goes.
     fn hand_over(self: Arc<Self>, link: &Link);

@@ -82,8 +82,8 @@ async fn is_tended(account: &Arc<Account>, servers: &Arc<Servers>) -> bool {
 
 impl Care for Servers {
     /// The task holds no link, so that a configuration without the server ends it.
-    fn probe(self: Arc<Self>, link: &Arc<Link>) {
-        tokio::spawn(probe(Arc::downgrade(link), self));
+    fn probe(self: Arc<Self>, link: &Arc<Link>, is_prompt: bool) {
+        tokio::spawn(probe(Arc::downgrade(link), self, is_prompt));
     }
 
     fn hand_over(self: Arc<Self>, link: &Link) {
@@ -129,11 +129,13 @@ impl Care for Servers {
 }
 
 /// Probes until the server answers or nobody wants it any more.
-async fn probe(link: Weak<Link>, servers: Arc<Servers>) {
+async fn probe(link: Weak<Link>, servers: Arc<Servers>, mut is_prompt: bool) {
     let mut pause = servers.options.tko.probe_first;
     loop {
-        // Spread, so that routers which lost a server together don't probe it together.
-        sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
+        if !std::mem::take(&mut is_prompt) {
+            // Spread, so that routers which lost a server together don't probe it together.
+            sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
+        }
         let Some(link) = link.upgrade() else { return };
         if link.probe().await && returned(&link, &servers).await {
             return;
