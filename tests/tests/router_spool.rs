@@ -134,6 +134,34 @@ fn a_full_disk_costs_one_file_and_few_lines_in_the_log_and_is_left_behind() {
     fs::remove_dir_all(dir).expect("it is there");
 }
 
+/// A server that stays away, and deletes without end, filled the disk.
+#[test]
+fn a_directory_holds_no_more_than_its_limit_and_clients_are_told_of_the_rest() {
+    let (dir, port) = (own_directory(), free_port());
+    let spool = dir.join("spool");
+    let left = leave(&spool, 1, &line(free_port(), "left").repeat(20));
+    let router = router(port, &spool, &["--async-limit", "8k"]);
+    let mut client = router.connect();
+    let mut delete = |n: usize| client.ask(&format!("delete key{n}"));
+    let replies: Vec<_> = (0..300).map(&mut delete).collect();
+    let written = replies.iter().filter(|reply| *reply == "NOT_FOUND\r\n").count();
+    assert!((1..300).contains(&written), "{written}");
+    assert!(replies.iter().skip(written).all(|reply| reply.starts_with("SERVER_ERROR")));
+    let bytes =
+        || files(&spool).iter().map(|file| file.metadata().expect("a file").len()).sum::<u64>();
+    assert!((7 << 10..=8 << 10).contains(&bytes()), "{}", bytes());
+    eventually("it says why", || router.said().contains("--async-limit"));
+    let said = router.said();
+    assert_eq!(said.lines().filter(|line| line.contains("written down")).count(), 1, "{said}");
+    let unwritten = router.connect().stat("deletes_unwritten");
+    assert_eq!(unwritten, 300 - written as u64);
+    fs::remove_file(left).expect("it is there");
+    eventually("it has room again", || delete(300) == "NOT_FOUND\r\n");
+    assert!(bytes() <= 8 << 10, "{}", bytes());
+    drop(router);
+    fs::remove_dir_all(dir).expect("it is there");
+}
+
 #[test]
 fn a_directory_that_cannot_be_written_is_reported_at_start_with_path_and_cause() {
     let dir = own_directory();

@@ -250,7 +250,7 @@ fn debts(options: &Options) -> Result<Debts, String> {
         region: settings.region_and_cluster().0.to_owned(),
         is_version_2: options.is_spool_version_2,
     };
-    let spool = options.spool.clone().map(|dir| Spool::start(dir, names, &held));
+    let spool = options.spool.clone().map(|place| Spool::start(place, names, &held));
     let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
     Ok(Debts::new(spool, held))
 }

@@ -36,7 +36,7 @@ pub(crate) struct Options {
     pub(crate) servers: ServersOptions,
     /// Per proxy thread.
     pub(crate) routed: PermitLimits,
-    pub(crate) spool: Option<PathBuf>,
+    pub(crate) spool: Option<(PathBuf, u64)>,
     pub(crate) is_spool_version_2: bool,
     pub(crate) is_flush_enabled: bool,
     /// Of servers.
@@ -104,6 +104,7 @@ impl Options {
         let mut settings = Settings { default_route, ..settings(typed)? };
         settings.has_tls = tls.knows_authorities();
         settings.num_proxies = u32::try_from(proxies).unwrap_or(u32::MAX);
+        let spool_bytes_max = at_most(typed, "async_limit")? as u64;
         let path = |name: &str| Some(typed.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from);
         Ok(Self {
             listen: listen(typed)?,
@@ -123,7 +124,9 @@ impl Options {
             config: source(typed)?,
             servers: servers(typed)?,
             routed: routed(typed)?,
-            spool: path("async_spool").filter(|_| !typed.switch("asynclog_disable")),
+            spool: path("async_spool")
+                .filter(|_| !typed.switch("asynclog_disable"))
+                .map(|dir| (dir, spool_bytes_max)),
             is_spool_version_2: typed.switch("use_asynclog_version2"),
             is_flush_enabled: typed.switch("enable_flush_cmd"),
             trusts_order: typed.switch("trust_reply_order"),

@@ -183,6 +183,18 @@ pub(crate) fn files(dir: &Path) -> io::Result<Listing> {
     Ok(Listing { files, unread })
 }
 
+/// Bytes of all files in a spool's folders, those beside the deletes among them. What can't be read counts as nothing.
+pub(super) fn bytes_in(dir: &Path) -> u64 {
+    let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
+    entries(dir)
+        .filter(|folder| is_named_as(&folder.file_name(), &FOLDER))
+        .flat_map(|folder| entries(&folder.path()))
+        .filter_map(|file| file.metadata().ok())
+        .filter(fs::Metadata::is_file)
+        .map(|metadata| metadata.len())
+        .sum()
+}
+
 fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for file in fs::read_dir(folder)? {

@@ -12,7 +12,11 @@
 //!    cut short is no JSON.
 //! 2. A client that was told `NOT_FOUND` has its delete in the file (in the page cache: a machine that loses power
 //!    loses what the kernel had not written) and in its server's account.
-//! 3. While the disk is full no files are made: there is one, as before, and one line a minute in the log.
+//! 3. While the disk is full no files are made: there is one, as before, and one line a minute in the log. So it is while the
+//!    directory holds as many bytes as it may.
+//!
+//! # Costs
+//! While deletes fail, what the directory holds is looked up once a minute, and once a second while it is too much.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -28,9 +32,10 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::account::Account;
-use super::file::{FILE_SECONDS, Held, Listing, Survey, files, is_old, survey};
+use super::file::{FILE_SECONDS, Held, Listing, Survey, bytes_in, files, is_old, survey};
 use crate::Server;
 
 /// Where failed deletes are written down.
@@ -81,8 +86,12 @@ struct Entry {
 }
 
 impl Spool {
-    /// A spool in a directory, which is created. No file is before the first delete fails.
-    pub(crate) fn start(dir: PathBuf, names: SpoolNames, held: &Arc<Held>) -> io::Result<Self> {
+    /// A spool in a directory, which is created, and whose files may have so many bytes. No file is before the first delete fails.
+    pub(crate) fn start(
+        (dir, bytes_max): (PathBuf, u64),
+        names: SpoolNames,
+        held: &Arc<Held>,
+    ) -> io::Result<Self> {
         if let Err((path, error)) = check(&dir) {
             tracing::warn!(
                 "deletes that fail can't be written down in {} ({}: {error}): give --async-dir DIR, or --asynclog-disable if \
@@ -95,6 +104,7 @@ impl Spool {
         let (orders, received) = sync_channel(ENTRIES_MAX);
         let own = Arc::<Mutex<Own>>::default();
         let writer = Writer {
+            room: Room { dir: dir.clone(), bytes_max, bytes: 0, looked: None },
             dir,
             names: names.clone(),
             own: Arc::clone(&own),
@@ -247,6 +257,7 @@ fn quoted(bytes: &[u8]) -> Vec<u8> {
 /// The thread that writes.
 struct Writer {
     dir: PathBuf,
+    room: Room,
     names: SpoolNames,
     own: Arc<Mutex<Own>>,
     held: Arc<Held>,
@@ -268,6 +279,37 @@ struct Open {
     bytes: u64,
     /// Behind them stands part of a line that could not be cut off.
     is_torn: bool,
+}
+
+/// What the directory may hold.
+struct Room {
+    dir: PathBuf,
+    bytes_max: u64,
+    /// What it held when it was looked at last, and what was written since.
+    bytes: u64,
+    looked: Option<Instant>,
+}
+
+impl Room {
+    /// Takes so many bytes of it.
+    fn take(&mut self, bytes: u64) -> io::Result<()> {
+        if self.bytes_max == u64::MAX {
+            return Ok(());
+        }
+        let is_full = self.bytes + bytes > self.bytes_max;
+        let pause = if is_full { LOOK_FOR_ROOM } else { LOOK_AGAIN };
+        // Sent deletes, and other processes, change it.
+        if self.looked.is_none_or(|looked| looked.elapsed() >= pause) {
+            self.looked = Some(Instant::now());
+            self.bytes = bytes_in(&self.dir);
+        }
+        if self.bytes + bytes > self.bytes_max {
+            let words = format!("it holds {} bytes, as --async-limit allows", self.bytes);
+            return Err(io::Error::other(words));
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
 }
 
 /// Deletes that could not be written down.
@@ -319,6 +361,8 @@ impl Writer {
 
     /// Writes lines and enters them, or leaves the file as it was.
     fn write(&mut self, batch: &[Entry]) -> io::Result<()> {
+        let bytes: usize = batch.iter().map(|entry| entry.line.len()).sum();
+        self.room.take(bytes as u64)?;
         let open = self.open()?;
         let mut lines = if open.is_torn { vec![b'\n'] } else { Vec::new() };
         let ends: Vec<u64> = batch
@@ -431,7 +475,9 @@ impl Writer {
 const ENTRIES_MAX: usize = 64 << 10;
 /// Deletes that share a write.
 const BATCH_MAX: usize = 1024;
-/// How often the writer looks whether its file is old.
+/// How often a directory that is full by its limit is looked at.
+const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
+/// How often the writer looks whether its file is old, and what others did in its directory.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How often the log says at most that deletes can't be written down.
 const SAY_SECONDS: i64 = 60;

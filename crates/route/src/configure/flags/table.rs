@@ -223,6 +223,8 @@ flags! {
     "Deletes" {
         async_spool "async-dir" ('a') Text("DIR") "/var/spool/mcrouter"
             "Where failed deletes are written, to be sent again later";
+        async_limit "async-limit" () Size "1g"
+            "Bytes of files there; a delete that fails when they have as many is answered with its error (0: no limit)";
         asynclog_disable "asynclog-disable" () Switch ""
             "Answer a failed delete with its error, and write no failed deletes";
         use_asynclog_version2 "use-asynclog-version2" () Switch ""
