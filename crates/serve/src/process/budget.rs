@@ -10,8 +10,10 @@
 //! the number of connections (`-c`). A request that comes whole in one receive is never charged as unfinished, and short
 //! requests work however they are cut into packets, whatever others hold.
 //!
-//! Of the connections of the worker that finds a budget used up, the one that began to be charged last gives way. The first
-//! one does instead if its request is [`STALLED_S`] old and came slower than [`SLOW_BYTES_A_S`], or if it has left replies
+//! Of unfinished requests the newest gives way that holds a fair share or more ([`shares`](super::shares)): others' large
+//! values find their way past as many as fill the budget. If the worker that finds it used up has none such, the others look
+//! among theirs. Meanwhile the budget may be exceeded by an eighth; beyond, the worker's newest gives way, as of unsent replies.
+//! The first one of a worker does instead if its request is [`STALLED_S`] old and came slower than [`SLOW_BYTES_A_S`], or if it has left replies
 //! unread for as long. Else a client that came first, and sends a byte now and then, could keep all others' large values
 //! out forever. A slow client gives way only while others need the memory.
 //!
@@ -26,7 +28,7 @@
 //! A connection that holds no more than is free over a turn: a comparison for each budget. One that holds more: an atomic
 //! addition, and an entry of its worker's queue.
 //!
-//! Bad at: finding the newest of all workers; it is the newest of the worker that finds the budget used up.
+//! Bad at: finding the newest of all workers; it is the newest of a worker.
 
 use crate::settings::ServerSettings;
 use std::collections::BTreeMap;
@@ -106,6 +108,11 @@ impl ByteBudget {
         recount(&self.free, held, bytes);
     }
 
+    /// Whether more is held than may be for a moment.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.bytes() > self.bytes_max + self.bytes_max / 8
+    }
+
     #[inline]
     pub(crate) fn is_used_up(&self) -> bool {
         self.bytes() > self.bytes_max
@@ -172,6 +179,11 @@ impl Queue {
             _ => {}
         }
         budget.recount(&mut charge.bytes, bytes);
+    }
+
+    /// All of them, the newest first.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = usize> {
+        self.places.values().rev().copied()
     }
 
     /// Who began first, and who last.

@@ -214,6 +214,9 @@ impl<'s> Worker<'s> {
                 for place in self.process.mailboxes[self.number].take_calls() {
                     self.serve(place, None);
                 }
+                if self.process.unfinished.is_used_up() {
+                    self.keep_unfinished(false);
+                }
             }
             STOP => self.stop()?,
             READS => self.reap(),
@@ -329,6 +332,7 @@ impl<'s> Worker<'s> {
         }
         let (held, holds) = (connection.charge.bytes, connection.unfinished_bytes(&self.handle));
         if holds != held {
+            process.shares.recount(connection.address(), held, holds);
             let charge = (&mut connection.charge, place);
             self.unfinished.charge(charge, (holds, now), &self.process.unfinished);
             connection.seat().set_held(Held::Unfinished, holds);

@@ -20,6 +20,7 @@ use crate::transport::state::{Next, Refused, State, Step};
 use crate::turn::Turn;
 use guira_cache::Handle;
 use guira_proto::{Limits, Parsed, fixed};
+use std::net::IpAddr;
 
 impl Connection {
     /// Bytes that it is charged: what it holds for a request that isn't whole, or not answered because its client lets
@@ -33,6 +34,11 @@ impl Connection {
         }
         let bytes = self.piece_bytes(handle);
         if bytes > UNFINISHED_FREE_BYTES { bytes } else { 0 }
+    }
+
+    /// Its client's address, over TCP.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.seat().remote().map(|remote| remote.ip())
     }
 
     fn piece_bytes(&self, handle: &Handle<'_>) -> usize {

@@ -13,6 +13,10 @@ use std::sync::atomic::Ordering;
 impl Worker<'_> {
     pub(super) fn close(&mut self, place: usize, reason: CloseReason) {
         let Some(mut connection) = self.connections[place].take() else { return };
+        if connection.charge.bytes > 0 {
+            let (address, held) = (connection.address(), connection.charge.bytes);
+            self.process.shares.recount(address, held, 0);
+        }
         self.unfinished.charge(
             (&mut connection.charge, place),
             (0, self.now),

@@ -37,17 +37,8 @@ impl Worker<'_> {
     /// Has connections of this worker give way until the others are within the budgets.
     #[cold]
     pub(super) fn keep_budgets(&mut self) {
-        while self.process.unfinished.is_used_up() {
-            let Some(place) =
-                self.who_gives_way(&self.unfinished, |c, now| c.charge.is_stalled(now))
-            else {
-                break;
-            };
-            self.process.unfinished.count_refused();
-            self.work(place, |connection, turn, rooms| connection.refuse(turn, rooms));
-            if self.connections[place].as_ref().is_some_and(|c| c.charge.bytes > 0) {
-                self.close(place, CloseReason::Error);
-            }
+        if self.process.unfinished.is_used_up() {
+            self.keep_unfinished(true);
         }
         while self.process.unsent.is_used_up() {
             // Nothing is received from a client while replies wait for it.
@@ -56,6 +47,24 @@ impl Worker<'_> {
             let Some(place) = self.who_gives_way(&self.unsent, waits) else { break };
             self.process.unsent.count_refused();
             self.close(place, CloseReason::Error);
+        }
+    }
+
+    /// The same for the budget of unfinished requests; `does_call`: other workers are to do so too where none here gives way.
+    #[cold]
+    pub(super) fn keep_unfinished(&mut self, does_call: bool) {
+        while self.process.unfinished.is_used_up() {
+            let Some(place) = self.whose_request_gives_way() else {
+                let others = self.process.mailboxes.iter().enumerate();
+                let others = others.filter(|(number, _)| does_call && *number != self.number);
+                others.for_each(|(_, mailbox)| mailbox.bell.ring());
+                break;
+            };
+            self.process.unfinished.count_refused();
+            self.work(place, |connection, turn, rooms| connection.refuse(turn, rooms));
+            if self.connections[place].as_ref().is_some_and(|c| c.charge.bytes > 0) {
+                self.close(place, CloseReason::Error);
+            }
         }
     }
 
@@ -142,6 +151,23 @@ impl Worker<'_> {
             DATAGRAMS.. => true,
             place => self.connections[place_of(place)].as_ref().is_some_and(|c| c.is_bulky()),
         }
+    }
+
+    /// The newest of those whose request holds a fair share or more, or the oldest if it is stalled; `None`: others' workers
+    /// are to find one among theirs.
+    fn whose_request_gives_way(&self) -> Option<usize> {
+        let (first, last) = self.unfinished.ends()?;
+        if self.connections[first].as_deref()?.charge.is_stalled(self.now) {
+            return Some(first);
+        }
+        let held = self.unfinished.newest_first().filter_map(|place| {
+            let connection = self.connections[place].as_deref()?;
+            Some((place, connection.address(), connection.charge.bytes))
+        });
+        if let Some(place) = self.process.shares.first_above(held) {
+            return Some(place);
+        }
+        self.process.unfinished.is_exceeded().then_some(last)
     }
 
     /// The newest of those who are charged, or the oldest if it is stalled.
