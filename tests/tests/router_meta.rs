@@ -259,8 +259,10 @@ fn meta_flags_reach_the_server_whatever_the_pool_speaks() {
             let reply = String::from_utf8_lossy(&reply.bytes).replace("\r\n", "\n");
             assert!(reply.starts_with(expect), "{protocol}: {send}: {reply}");
         }
+        assert_eq!(talk(&mut client, "verbosity 0 noreply\n"), "");
         // And it is told as the server tells it.
-        let ask = "ms w 2 T90 F3\nhi\nmg w s f v k Oq l\nmg w\nmg none t\nmd w I T30\nmg w s v\nmg w s v\n";
+        let ask = "ms w 2 T90 F3\nhi\nmg w s f v k Oq l\nmg w\nmg none t\nmd w I T30\nmg w s v\nmg w s v\nms w 2 s f T60 k\nhi\n\
+                   mg w t R30 T90 v\nmg w T10 R30 t v\nma n N0 J5\nma n s f t v\nma n s f k\n";
         let routed = talk(&mut client, ask);
         assert_eq!(routed, talk(&mut memcached.connect(), ask), "{protocol}");
     }

@@ -4,6 +4,7 @@
 //! 1. What has a field in [`Request`] is written from it, so that a route that changes an expiry or a value changes what
 //!    is sent; everything else is sent, and answered, as it was written.
 //! 2. `mg` always asks for value and flags, since whoever stands between may store what it found elsewhere.
+//!    Of an expiry among the flags of `mg` only the letter stands there, as the place of the request's.
 //! 3. A stub, which only says who is to fill the key, is a miss; whoever asked for it finds its flags in the reply.
 
 use std::io::Write;
@@ -21,9 +22,10 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     let words = request.meta.as_deref().unwrap_or_default();
     let has = |letter: u8| MetaFlags::new(words).any(|flag| flag.letter() == letter);
     let Request { op, value, flags, exptime, delta, .. } = request;
+    let has_place = words.split(|&b| b == b' ').any(|word| word == TIMES_PLACE);
     let Some(command) = command(*op) else { return false };
     let rest = match op {
-        Op::Gat | Op::Gats => format!(" T{exptime}"),
+        Op::Gat | Op::Gats if !has_place => format!(" T{exptime}"),
         Op::Incr => format!(" D{delta}"),
         Op::Decr => format!(" MD D{delta}"),
         _ if op.is_update() => {
@@ -55,7 +57,16 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
             out.extend_from_slice(&[b' ', letter]);
         }
     }
-    if !words.is_empty() {
+    if has_place {
+        for word in words.split(|&b| b == b' ') {
+            // Writing to a vector cannot fail.
+            let _ = match (word, op) {
+                (TIMES_PLACE, Op::Gat | Op::Gats) => write!(out, " T{exptime}"),
+                (TIMES_PLACE, _) => Ok(()),
+                _ => out.write_all(&[b" ", word].concat()),
+            };
+        }
+    } else if !words.is_empty() {
         out.push(b' ');
         out.extend_from_slice(words);
     }
@@ -131,6 +142,9 @@ pub(crate) fn decode(
     Ok(reply)
 }
 
+/// Where the time of a get that touches stands among its flags.
+const TIMES_PLACE: &[u8] = b"T";
+
 fn number<N: FromStr>(digits: &[u8]) -> Option<N> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
@@ -170,6 +184,8 @@ mod tests {
             (Op::Get, "t h N30", "mg k v f t h N30\r\n"),
             (Op::Get, "v t f", "mg k v t f\r\n"),
             (Op::Gats, "c E9 v", "mg k T30 f c E9 v\r\n"),
+            (Op::Gat, "t R60 T v", "mg k f t R60 T30 v\r\n"),
+            (Op::Get, "t T v", "mg k f t v\r\n"),
             (Op::Set, "I c", "ms k 3 F7 T30 I c\r\n"),
             (Op::Append, "N60", "ms k 3 F7 T30 MA N60\r\n"),
             (Op::Delete, "I T30", "md k I T30\r\n"),

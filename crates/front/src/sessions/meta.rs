@@ -66,8 +66,8 @@ pub(crate) fn routed<M: Manners>(
 fn verbatim(verb: MetaVerb, meta: &Meta<'_>, key: &[u8]) -> Option<Arc<[u8]>> {
     let (of_text, of_request): (&[u8], &[u8]) = match verb {
         // A server may say of any hit that it is stale, and who is to fetch it again.
-        MetaVerb::Get => (b"", b"bkqOTPL"),
-        MetaVerb::Set => (b"bkqsCFMTOPL", b"bkqFMTOPL"),
+        MetaVerb::Get => (b"", b"bkqOPL"),
+        MetaVerb::Set => (b"bkqCFMTOPL", b"bkqFMTOPL"),
         MetaVerb::Delete => (b"bkqOPL", b"bkqOPL"),
         MetaVerb::Arithmetic => (b"bkqvDMOPL", b"bkqDMOPL"),
     };
@@ -79,7 +79,10 @@ fn verbatim(verb: MetaVerb, meta: &Meta<'_>, key: &[u8]) -> Option<Arc<[u8]>> {
         return None;
     }
     let words = meta.flags().filter(|flag| !of_request.contains(&flag.letter()));
-    let words: Vec<&[u8]> = words.map(|flag| flag.text()).collect();
+    // Of the time of an `mg` only the place is kept: flags before it tell of the time before.
+    let is_place = |letter| verb == MetaVerb::Get && letter == b'T';
+    let words: Vec<&[u8]> =
+        words.map(|flag| if is_place(flag.letter()) { b"T" } else { flag.text() }).collect();
     Some(words.join(&b" "[..]).into())
 }
 
@@ -185,6 +188,8 @@ fn append_flags<M: Manners>(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u
             (b'c' | b'f' | b'h' | b'l' | b's' | b't', Some(told)) => answer.echo(told.text()),
             (b'c' | b'f' | b's', None) if M::IS_SERVER => {}
             (b'c', None) if reply.meta.is_none() => answer.number(b'c', reply.token),
+            // Servers tell these of what they found, not of what they did.
+            (b'f' | b's', None) if wanted.verb != MetaVerb::Get => {}
             (b'f', None) => answer.number(b'f', reply.flags.into()),
             (b'k', _) => answer.key(key, is_base64),
             (b's', None) => answer.number(b's', reply.value.len() as u64),
@@ -241,7 +246,8 @@ mod tests {
             (MetaVerb::Get, "v k f", &miss, "EN kkey\r\n"),
             (MetaVerb::Get, "v q", &miss, ""),
             (MetaVerb::Get, "k b", &hit, "HD ka2V5 b\r\n"),
-            (MetaVerb::Set, "k", &Reply::new(Outcome::Stored), "HD kkey\r\n"),
+            (MetaVerb::Set, "s f k", &Reply::new(Outcome::Stored), "HD kkey\r\n"),
+            (MetaVerb::Arithmetic, "s f k", &hit, "HD kkey\r\n"),
             (MetaVerb::Set, "q", &Reply::new(Outcome::Stored), ""),
             (MetaVerb::Set, "q", &Reply::new(Outcome::NotStored), "NS\r\n"),
             (MetaVerb::Set, "", &Reply::new(Outcome::Exists), "EX\r\n"),

@@ -17,6 +17,12 @@ struct Found<'t> {
     has_won: bool,
 }
 
+/// Whether `T` stands before `R`.
+fn touches_first(meta: &Meta<'_>) -> bool {
+    let mut letters = meta.flags().map(|flag| flag.letter());
+    letters.find(|letter| matches!(letter, b'T' | b'R')) == Some(b'T')
+}
+
 impl<'t> Executor<'t> {
     pub(crate) fn meta_get(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
         if meta.vivify().is_some() {
@@ -97,9 +103,12 @@ impl<'t> Executor<'t> {
         if item.is_won()? {
             return Some((true, false));
         }
-        let exptime = item.exptime();
+        let expiry = |ttl: i32| self.turn.process.time.expiry(ttl.into(), self.now());
         let is_due = meta.recache().is_some_and(|ttl| {
-            exptime != 0 && exptime < self.turn.process.time.expiry(ttl.into(), self.now())
+            // Flags are obeyed in their order.
+            let touched = meta.ttl().filter(|_| touches_first(meta));
+            let exptime = touched.map_or(item.exptime(), expiry);
+            exptime != 0 && exptime < expiry(ttl)
         });
         if !(is_due || item.is_stale()) {
             return Some((false, false));
