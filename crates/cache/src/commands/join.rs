@@ -1,8 +1,10 @@
-//! Append and prepend: the old value and the new become a third item.
+//! Append and prepend: the old value and the new become a third item. Of nothing they copy nothing: the item stays, and only
+//! its unique is another.
 
 use super::commit::Actor;
 use super::store::{Mode, StoreTerms, Stored};
-use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
+use crate::counters::Counter;
+use crate::engine::{Change, Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
 
@@ -15,6 +17,13 @@ impl<I: Index> Actor<'_, I> {
         how: &StoreTerms,
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
+        if new.value_bytes() == 0
+            && how.explicit_cas.is_none()
+            && let Some(stored) = self.join_nothing(key, how, now)
+        {
+            self.local.discard(new);
+            return Ok(stored);
+        }
         loop {
             let attempt = match self.peek(key, now) {
                 Ok(old) if !old.is_withheld() => self.join_with(key, &old, &new, how, now),
@@ -29,6 +38,30 @@ impl<I: Index> Actor<'_, I> {
                 Err(no_room) => return Err((no_room, new)),
             }
         }
+    }
+
+    /// What [`Actor::join`] does of nothing; `None` if the item must have another place for it, or there is none.
+    fn join_nothing(&self, key: &Key<'_>, how: &StoreTerms, now: u32) -> Option<Stored> {
+        let is_made = |stored: &Option<Stored>| matches!(stored, Some(Stored::Stored { .. }));
+        let stored = self.features.around_change(key, is_made, || {
+            let changed = self.local.change(key, now, |item, is_live| {
+                if !is_live || item.is_withheld() || item.explicit_cas().is_some() {
+                    return Change::Leave(None);
+                }
+                Change::Leave(Some(match self.compare(key, how.compare, Some(item), 0) {
+                    Decision::Refuse(stored) => stored,
+                    Decision::Put(_) => Stored::Stored {
+                        // Uniques of the stripe's other keys don't wait for this key's place.
+                        cas: self.local.engine.stripes.advance(key.hash),
+                        value_bytes: item.value_bytes(),
+                        class: item.class(),
+                    },
+                }))
+            });
+            changed.and_then(|(_, stored)| stored)
+        });
+        self.local.counts.add(Counter::TotalItems, is_made(&stored).into());
+        stored
     }
 
     /// One attempt of [`Actor::join`] where there is no item: creates it, if that was asked for.

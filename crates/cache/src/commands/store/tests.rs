@@ -91,6 +91,36 @@ fn each_mode_stores_under_its_condition_only() {
 }
 
 #[test]
+fn an_append_of_nothing_is_a_change_of_an_item_that_is_there() {
+    let cache = small();
+    let handle = cache.handle();
+    for mode in [Mode::Append, Mode::Prepend] {
+        let how = StoreTerms { mode, ..StoreTerms::default() };
+        let with = |cas| StoreTerms { compare: Some(Compare::Equal(cas)), ..how };
+        assert_eq!(outcome(&handle, "none", b"", &how), Stored::NotStored);
+        assert_eq!(outcome(&handle, "none", b"", &with(1)), Stored::NotFound);
+        let before = set(&handle, "k", b"abc");
+        let after = outcome(&handle, "k", b"", &how);
+        let Stored::Stored { cas, value_bytes: 3, .. } = after else { panic!("{after:?}") };
+        assert!(cas > before && cas == handle.cas_unique(&handle.key(b"k")));
+        assert_eq!(outcome(&handle, "k", b"", &with(before)), Stored::Exists);
+        assert!(store(&handle, "k", b"", &with(cas)) > cas);
+        assert_eq!(value(&handle, "k"), Ok(b"abc".to_vec()));
+        // A unique that the item holds itself is followed by one that it doesn't.
+        let explicit = StoreTerms { explicit_cas: Some(5), ..StoreTerms::default() };
+        store(&handle, "k", b"abc", &explicit);
+        store(&handle, "k", b"", &how);
+        assert_eq!(outcome(&handle, "k", b"", &with(5)), Stored::Exists);
+        let expired = StoreTerms { exptime: EXPIRED, ..StoreTerms::default() };
+        store(&handle, "k", b"abc", &expired);
+        assert_eq!(outcome(&handle, "k", b"", &how), Stored::NotStored);
+        let vivifying = StoreTerms { vivify: Some(0), ..how };
+        store(&handle, "k", b"", &vivifying);
+        assert_eq!(value(&handle, "k"), Ok(vec![]));
+    }
+}
+
+#[test]
 fn cas_stores_only_on_the_present_unique() {
     let cache = small();
     let handle = cache.handle();
@@ -476,6 +506,8 @@ fn what_a_short_request_has_copied_or_read_is_counted_and_what_its_client_sent_i
     let append = StoreTerms { mode: Mode::Append, ..StoreTerms::default() };
     assert!(matches!(outcome(&handle, "k", b"xy", &append), Stored::Stored { .. }));
     assert_eq!(handle.take_moved(), bytes + 2, "an append");
+    assert!(matches!(outcome(&handle, "k", b"", &append), Stored::Stored { .. }));
+    assert_eq!(handle.take_moved(), 0, "an append of nothing");
     let stale = Invalidate { stale: true, explicit_cas: Some(9), ..Invalidate::default() };
     assert!(handle.invalidate(&handle.key(b"k"), &stale, NOW).is_ok());
     assert_eq!(handle.take_moved(), bytes + 2, "a mark for which a copy is made");
