@@ -63,6 +63,28 @@ fn stays_within_the_budget(router: &Server, client: &mut Client) {
     assert!(peak < budget + SLACK, "{peak} bytes were resident, {budget} may be held");
 }
 
+/// Clients that connect again and again kept a processor busy with accepting, and others' replies waited.
+#[test]
+fn accepting_comes_after_serving_where_processors_are_short() {
+    let router = router(1, &[]);
+    assert!(router.connect().ask("version").starts_with("VERSION"), "its threads are there");
+    let mut niceness = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{}/task", router.pid())).expect("it runs") {
+        let task = task.expect("a thread").path();
+        let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+        let Some((before, after)) = stat.rsplit_once(") ") else { continue };
+        let name = before.split_once('(').expect("a name").1.to_owned();
+        // Behind the name: the state is the first, the niceness the seventeenth.
+        let nice: i32 = after.split(' ').nth(16).expect("a niceness").parse().expect("a number");
+        niceness.push((name, nice));
+    }
+    let of = |prefix: &str| {
+        let found = niceness.iter().find(|(name, _)| name.starts_with(prefix));
+        found.unwrap_or_else(|| panic!("{prefix}: {niceness:?}")).1
+    };
+    assert!(of("accept") >= (of("proxy-0") + 10).min(19), "{niceness:?}");
+}
+
 /// Each kept the room of its reads, 80 kB, on nobody's account.
 #[test]
 fn values_that_are_refused_are_read_away_through_room_that_nobody_keeps() {

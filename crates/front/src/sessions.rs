@@ -4,6 +4,7 @@
 //! Everything that waits for a client counts in bytes, against one budget of the process: see [`Bank`].
 
 mod http_port;
+mod accepting;
 mod listener;
 mod serving;
 mod session;
@@ -24,6 +25,7 @@ mod service;
 mod manners;
 mod memory;
 
+pub use accepting::{Accepting, accept_apart};
 pub use clients::{ClientLimits, Clients};
 pub use http_port::{open as open_http, open_beside as open_http_beside, start as start_http};
 pub use lifecycle::Lifecycle;

@@ -18,6 +18,7 @@ mod threads;
 mod exit;
 
 use std::fs::OpenOptions;
+use std::io;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 use guira_client::Taps;
-use guira_front::sessions::{self, Dealer, Listening, open_http, start_http};
+use guira_front::sessions::{self, Accepting, Dealer, Listening, open_http, start_http};
 use guira_log::Log;
 use sd_notify::NotifyState;
 use tokio::runtime;
@@ -325,7 +326,8 @@ async fn until_told(
     tell_of_owed_strangers(&process.servers);
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
-    accept_all(process, sockets, orders.clone());
+    let accepting = accept_all(process, sockets, orders.clone());
+    let _accepting = accepting.map_err(|e| format!("no thread: {e}"))?;
     process.lifecycle.note_ready();
     tell_systemd(NotifyState::Ready);
     sessions::tell(&listening, process.clients.logins.is_some());
@@ -354,18 +356,14 @@ fn accept_all(
     process: &Arc<Process>,
     sockets: Vec<Listening>,
     orders: Vec<UnboundedSender<ProxyMessage>>,
-) {
+) -> io::Result<Accepting> {
     let keepalive = process.options.listen.keepalive.clone();
-    let dealer = Arc::new(Dealer::new(Arc::clone(&process.clients), keepalive, orders));
-    for socket in sockets {
-        let (dealer, process) = (Arc::clone(&dealer), Arc::clone(process));
-        tokio::spawn(async move {
-            if let Err(error) = sessions::accept(socket, dealer).await {
-                tracing::error!("a socket can't be listened on: {error}");
-                process.lifecycle.stop_for("a socket that fails");
-            }
-        });
-    }
+    let dealer = Dealer::new(Arc::clone(&process.clients), keepalive, orders);
+    let process = Arc::clone(process);
+    sessions::accept_apart(sockets, dealer, move |error| {
+        tracing::error!("a socket can't be listened on: {error}");
+        process.lifecycle.stop_for("a socket that fails");
+    })
 }
 
 /// Each signal and what a router does, for the documentation.

@@ -343,7 +343,8 @@ fn a_long_value_shares_the_buffer_and_arrives_whole() {
 #[test]
 fn meta_replies_cut_at_each_byte_answer_the_same() {
     let long = "l".repeat(super::SHARED_BYTES_MIN);
-    let replies = format!("EN\r\nVA 2 f7\r\nbb\r\nSTORED\r\nVA {} f5\r\n{long}\r\nNF\r\n", long.len());
+    let replies =
+        format!("EN\r\nVA 2 f7\r\nbb\r\nSTORED\r\nVA {} f5\r\n{long}\r\nNF\r\n", long.len());
     for cut in 0..=replies.len() {
         let mut queue = Queue::new(Limits { protocol: Protocol::Meta, ..LIMITS });
         queue.connected();
