@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use crate::config::InvalidateConfig;
-use crate::entry::{Errand, LogPlace, Origin};
+use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::journal::Journal;
 use crate::position::Stored;
 use crate::segment::SegmentReader;
@@ -69,10 +69,8 @@ fn append_flush(folder: &Path, stored: &mut Stored, destination: &str) -> Result
             place = entry.origin.place;
         }
     }
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let at_s = since.map_or(0, |since| u32::try_from(since.as_secs()).unwrap_or(u32::MAX));
     let begin = journal.next();
-    let origin = Origin { place, stamp: "".into(), at_s };
+    let origin = Origin { place, stamp: "".into(), at_s: unix_seconds() };
     journal.append(origin, Errand::Flush(Some([destination.to_owned()].into()))).map_err(words)?;
     journal.file().sync_data().map_err(words)?;
     stored.next = journal.next();

@@ -99,6 +99,12 @@ impl LogPlace {
     }
 }
 
+/// Now, for what has no time of its own in the log.
+pub(crate) fn unix_seconds() -> u32 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
+}
+
 fn numbered(file: &str) -> Option<(&str, u64)> {
     let (name, number) = file.rsplit_once('.')?;
     Some((name, number.parse().ok()?))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::bytes::Broken;
 use super::halt::{BAD, Halt, UNREADABLE, UNUSABLE};
 use crate::config::{OnGap, SourceConfig};
-use crate::entry::{Errand, LogPlace, Origin};
+use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::line::Line;
 use crate::position::GtidPosition;
 use crate::rule::Rule;
@@ -205,12 +205,6 @@ pub(crate) fn unsynced(line: &Line) -> Option<Halt> {
 /// Somebody must mend the host.
 fn is_refused<T: Calling>(stopped: &Result<(), Stopped<T>>) -> bool {
     matches!(stopped, Err(Stopped::Trouble(trouble)) if matches!(trouble.calls(), Calls::Somebody))
-}
-
-/// Of what has no time of its own in the log.
-pub(super) fn unix_seconds() -> u32 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
 }
 
 impl<T> From<Halt> for Stopped<T> {

@@ -20,8 +20,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::follower::{Follower, Stopped, unix_seconds};
-use crate::entry::{Entry, LogPlace, Origin};
+use super::follower::{Follower, Stopped};
+use crate::entry::{Entry, LogPlace, Origin, unix_seconds};
 use crate::history::{History, Witness};
 use crate::position::GtidPosition;
 use crate::segment::{self, SegmentReader};
