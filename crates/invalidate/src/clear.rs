@@ -14,7 +14,6 @@ use crate::config::InvalidateConfig;
 use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::journal::Journal;
 use crate::position::Stored;
-use crate::segment::SegmentReader;
 
 /// Takes a destination in again at each source that has given it up; `is_flushed`: the daemon is to flush it first. What was
 /// done, in words; none: nobody has given it up.
@@ -62,13 +61,8 @@ fn append_flush(folder: &Path, stored: &mut Stored, destination: &str) -> Result
     let open = stored.couriers.values().filter(|it| !it.is_tainted);
     let needed = open.map(|it| it.cursor).min().unwrap_or(stored.next);
     let mut journal = Journal::open(folder, needed, stored.next, 0)?;
-    let mut place = LogPlace::proven();
-    if let Some(path) = journal.next().checked_sub(1).and_then(|last| journal.segment_of(last)) {
-        let mut reader = SegmentReader::open(&path).map_err(words)?;
-        while let Some(entry) = reader.read().map_err(words)? {
-            place = entry.origin.place;
-        }
-    }
+    let last = journal.last_places(0).map_err(words)?.pop_back();
+    let place = last.map_or_else(LogPlace::proven, |(_, place)| place);
     let begin = journal.next();
     let origin = Origin { place, stamp: "".into(), at_s: unix_seconds() };
     journal.append(origin, Errand::Flush(Some([destination.to_owned()].into()))).map_err(words)?;
@@ -86,6 +80,7 @@ mod tests {
     use crate::key::Key;
     use crate::line::{Line, Work};
     use crate::rule::Delete;
+    use crate::segment::SegmentReader;
 
     fn config(folder: &Path) -> InvalidateConfig {
         let text = format!(

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::entry::{Entry, Errand, Origin};
+use crate::entry::{Entry, Errand, LogPlace, Origin};
 use crate::segment::{self, SegmentReader, SegmentWriter};
 
 /// The journal.
@@ -210,6 +210,22 @@ impl Journal {
     pub(crate) fn segment_of(&self, number: u64) -> Option<PathBuf> {
         let holding = self.segments.iter().rev().find(|segment| segment.first <= number)?;
         Some(segment::path(&self.folder, holding.first))
+    }
+
+    /// Where the last entry stands in the log, with the number after it, if it is one from `needed` on: what is proven of the last
+    /// is proven of all before it. Transactions have no such order: of those all in the last segment are given, the last one last.
+    pub(crate) fn last_places(&self, needed: u64) -> io::Result<VecDeque<(u64, LogPlace)>> {
+        let mut places: VecDeque<(u64, LogPlace)> = VecDeque::new();
+        let last = self.next.checked_sub(1).filter(|last| *last >= needed);
+        let Some(path) = last.and_then(|last| self.segment_of(last)) else { return Ok(places) };
+        let mut reader = SegmentReader::open(&path)?;
+        while let Some(entry) = reader.read()? {
+            if places.back().is_some_and(|(_, before)| entry.origin.place.follows(before)) {
+                places.pop_back();
+            }
+            places.push_back((entry.number + 1, entry.origin.place));
+        }
+        Ok(places)
     }
 
     /// Removes segments that nobody needs: all of them that are over the limit, the others when they are old.

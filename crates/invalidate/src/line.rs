@@ -123,7 +123,8 @@ impl Line {
         }
         let needed = needed(&couriers, if stored.is_some() { next } else { journal.first() });
         let read = stored.as_ref().map(|stored| stored.read.clone());
-        let waiting = last_entries(&journal, needed)?;
+        let waiting =
+            journal.last_places(needed).map_err(|error| format!("the journal: {error}"))?;
         let line = Self {
             name: name.to_owned(),
             counts: SourceCounts::default(),
@@ -471,26 +472,6 @@ impl State {
 fn needed(couriers: &[CourierState], released: u64) -> u64 {
     let open = couriers.iter().filter(|courier| !courier.is_tainted);
     open.map(|courier| courier.cursor).min().unwrap_or(released).min(released)
-}
-
-/// Where the journal's last entry stands in the log, if one from `needed` on is there: what is proven of the last is proven of
-/// all before it. Transactions have no such order: of those all in the last segment are given.
-fn last_entries(journal: &Journal, needed: u64) -> Result<VecDeque<(u64, LogPlace)>, String> {
-    let mut places: VecDeque<(u64, LogPlace)> = VecDeque::new();
-    let last = journal.next() - 1;
-    if last < needed {
-        return Ok(places);
-    }
-    let words = |error: io::Error| format!("the journal: {error}");
-    let Some(path) = journal.segment_of(last) else { return Ok(places) };
-    let mut reader = crate::segment::SegmentReader::open(&path).map_err(words)?;
-    while let Some(entry) = reader.read().map_err(words)? {
-        if places.back().is_some_and(|(_, before)| entry.origin.place.follows(before)) {
-            places.pop_back();
-        }
-        places.push_back((entry.number + 1, entry.origin.place));
-    }
-    Ok(places)
 }
 
 /// After so long without the barrier's connection, entries are sent unproven.
