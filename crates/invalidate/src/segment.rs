@@ -52,6 +52,36 @@ pub(crate) fn firsts(folder: &Path) -> io::Result<Vec<u64>> {
     Ok(firsts)
 }
 
+/// The entries of a folder from this number on, through all its files. A file that ends too early is passed by for the next.
+///
+/// # Errors
+/// The folder can't be read. The iterator's: a file can't.
+pub(crate) fn entries(
+    folder: &Path,
+    from: u64,
+) -> io::Result<impl Iterator<Item = io::Result<Entry>>> {
+    let firsts = firsts(folder)?;
+    let begin = firsts.iter().rposition(|first| *first <= from).unwrap_or(0);
+    let folder = folder.to_owned();
+    let mut paths = firsts.into_iter().skip(begin).map(move |first| path(&folder, first));
+    let mut reader = None;
+    let mut next = move || -> io::Result<Option<Entry>> {
+        loop {
+            let Some(open) = &mut reader else {
+                let Some(path) = paths.next() else { return Ok(None) };
+                reader = Some(SegmentReader::open(&path)?);
+                continue;
+            };
+            match open.read()? {
+                Some(entry) if entry.number < from => {}
+                Some(entry) => return Ok(Some(entry)),
+                None => reader = None,
+            }
+        }
+    };
+    Ok(std::iter::from_fn(move || next().transpose()))
+}
+
 /// The number that a file's name says.
 fn first_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?.strip_suffix(".segment")?;

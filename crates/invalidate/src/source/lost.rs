@@ -98,15 +98,9 @@ impl Follower {
     pub(super) fn read_so_far(&self) -> io::Result<GtidPosition> {
         let (mut read, unsettled) = self.line.read_so_far();
         let Some(unsettled) = unsettled else { return Ok(read) };
-        let folder = self.line.folder();
-        let firsts = segment::firsts(folder)?;
-        let begin = firsts.iter().rposition(|first| *first <= unsettled).unwrap_or(0);
-        for first in &firsts[begin..] {
-            let mut reader = SegmentReader::open(&segment::path(folder, *first))?;
-            while let Some(entry) = reader.read()? {
-                if let Some(stamp) = stamp(&entry).filter(|_| entry.number >= unsettled) {
-                    read.add_all(&stamp);
-                }
+        for entry in segment::entries(self.line.folder(), unsettled)? {
+            if let Some(stamp) = stamp(&entry?) {
+                read.add_all(&stamp);
             }
         }
         Ok(read)
@@ -160,23 +154,24 @@ impl Follower {
     ) -> io::Result<(u64, u64)> {
         let (folder, until) = (self.line.folder(), self.line.figures().0);
         let (mut transactions, mut keys, mut last) = (0, 0, None);
-        for first in segment::firsts(folder)?.into_iter().filter(|first| *first >= from) {
-            let mut reader = SegmentReader::open(&segment::path(folder, first))?;
-            while let Some(entry) = reader.read()?.filter(|entry| entry.number < until) {
-                // What an older version wrote doesn't say what it is of.
-                let is_lost = stamp(&entry).is_none_or(|stamp| {
-                    let is_read =
-                        matches!(stamp, GtidPosition::Domains(_)) || read.includes(&stamp);
-                    is_read && !history.has(&stamp)
-                });
-                if !is_lost {
-                    continue;
-                }
-                keys += entry.deletes().len() as u64;
-                transactions += u64::from(last.as_ref() != Some(&entry.origin.stamp));
-                last = Some(entry.origin.stamp);
-                self.line.append(origin.clone(), entry.errand)?;
+        for entry in segment::entries(folder, from)? {
+            let entry = entry?;
+            // The rest was appended here.
+            if entry.number >= until {
+                break;
             }
+            // What an older version wrote doesn't say what it is of.
+            let is_lost = stamp(&entry).is_none_or(|stamp| {
+                let is_read = matches!(stamp, GtidPosition::Domains(_)) || read.includes(&stamp);
+                is_read && !history.has(&stamp)
+            });
+            if !is_lost {
+                continue;
+            }
+            keys += entry.deletes().len() as u64;
+            transactions += u64::from(last.as_ref() != Some(&entry.origin.stamp));
+            last = Some(entry.origin.stamp);
+            self.line.append(origin.clone(), entry.errand)?;
         }
         Ok((transactions, keys))
     }

@@ -54,13 +54,8 @@ fn settle(follower: &Follower, state: &str, is_replica: bool) -> Result<(), Stri
 /// The journal's keys from a number on, and the position.
 fn keys(follower: &Follower, from: u64) -> (String, String) {
     let mut keys = Vec::new();
-    for first in segment::firsts(follower.line.folder()).unwrap() {
-        let path = segment::path(follower.line.folder(), first);
-        let mut reader = SegmentReader::open(&path).unwrap();
-        while let Some(entry) = reader.read().unwrap() {
-            let is_asked = entry.number >= from;
-            keys.extend(entry.deletes().iter().filter(|_| is_asked).map(|it| it.key.to_string()));
-        }
+    for entry in segment::entries(follower.line.folder(), from).unwrap() {
+        keys.extend(entry.unwrap().deletes().iter().map(|it| it.key.to_string()));
     }
     (keys.join(" "), follower.line.read_position().to_string())
 }
