@@ -332,6 +332,7 @@ mod tests {
             let (rest, common) = (apart(false), apart(true));
             let without = made(&ours).without(&made(&theirs));
             proptest::prop_assert_eq!(without.lowest().map(|(_, it)| it).next(), rest.iter().copied().min());
+            proptest::prop_assert_eq!(made(&theirs).lacks(&made(&ours)).is_empty(), rest.is_empty());
             proptest::prop_assert_eq!(without, made(&rest));
             proptest::prop_assert_eq!(made(&ours).common(&made(&theirs)), made(&common));
         }

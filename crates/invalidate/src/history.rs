@@ -63,7 +63,7 @@ impl History {
                 domains.iter().all(|(domain, of)| has_sequence(theirs, *domain, *of))
             }
             (Self::Set(theirs), read) => {
-                read.set().is_some_and(|set| set.without(theirs).is_empty())
+                read.set().is_some_and(|set| theirs.lacks(&set).is_empty())
             }
             _ => false,
         }
@@ -81,7 +81,7 @@ impl History {
                 })
             }
             (Self::Set(theirs), read) => {
-                read.set().is_some_and(|set| !theirs.without(&set).is_empty())
+                read.set().is_some_and(|set| !set.lacks(theirs).is_empty())
             }
             _ => true,
         }
