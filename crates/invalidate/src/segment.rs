@@ -221,7 +221,8 @@ fn read_whole(input: &mut impl Read, room: &mut [u8]) -> io::Result<bool> {
 }
 
 const MAGIC: &[u8] = b"GUIRAINV";
-const VERSION: u32 = 2;
+/// Of the journal, as it is written.
+pub(crate) const VERSION: u32 = 2;
 const HEAD_BYTES: u64 = 24;
 const RECORD_MAX: u32 = 64 << 20;
 const READ_BYTES: usize = 64 << 10;

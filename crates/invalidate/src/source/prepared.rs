@@ -14,6 +14,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use crate::entry::{Entry, Errand, LogPlace, Origin};
+use crate::segment::VERSION;
 
 /// Prepared transactions by their names.
 #[derive(Debug)]
@@ -121,8 +122,6 @@ impl Prepared {
     }
 }
 
-/// The journal's, in which an entry is encoded.
-const VERSION: u32 = 2;
 const COUNT_MAX: usize = 10_000;
 /// Both servers' have 300 at most.
 const NAME_MAX: usize = 512;
