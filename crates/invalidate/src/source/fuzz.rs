@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::dial::Script;
+use super::event;
 use super::follow::Follow;
 use super::made::{self, Made};
 use super::naming::Naming;
@@ -31,14 +32,14 @@ pub fn fuzz_binlog(input: &[u8]) {
                 let at = usize::from(u16::from_le_bytes([change[1], change[2]])) % event.len();
                 event[at] = change[3];
             }
-            events.iter().for_each(|event| put_packet(&mut said, event));
+            events.iter().for_each(|event| made::put_packet(&mut said, event));
         }
         None => {
             let mut rest = rest;
             while let [kind, low, high, after @ ..] = rest {
                 let length = usize::from(u16::from_le_bytes([*low, *high])).min(after.len());
                 let (body, after) = after.split_at(length);
-                put_packet(&mut said, &Made(*kind, body.to_vec()).bytes(100));
+                made::put_packet(&mut said, &Made(*kind, body.to_vec()).bytes(100));
                 rest = after;
             }
         }
@@ -68,12 +69,6 @@ pub fn fuzz_answers(input: &[u8]) {
 
 fn session(said: Vec<u8>) -> Session {
     Session::over(Packets::over(Box::new(Script(Cursor::new(said))), false))
-}
-
-fn put_packet(said: &mut Vec<u8>, event: &[u8]) {
-    let length = u32::try_from(event.len() + 1).unwrap_or(0).to_le_bytes();
-    said.extend_from_slice(&[length[0], length[1], length[2], 0, 0]);
-    said.extend_from_slice(event);
 }
 
 /// All may be sent, and all is.
@@ -108,7 +103,7 @@ fn logs() -> Vec<Vec<Made>> {
             made::query(b"XA START X'61',X'',1"),
             made::users(7),
             made::inserted(7, &[one.clone()]),
-            Made(38, vec![end; 14]),
+            Made(event::XA_PREPARE, vec![end; 14]),
         ]
     };
     vec![

@@ -112,6 +112,18 @@ pub(crate) fn payload(events: &[Made]) -> Made {
     Made(event::PAYLOAD, [&[2, 1, 0, 0][..], &packed].concat())
 }
 
+/// The packets of the dump that carry an event: one of 16 MiB - 1 goes on in the next.
+pub(crate) fn put_packet(said: &mut Vec<u8>, event: &[u8]) {
+    let packet = [&[0][..], event].concat();
+    // A last part that is full needs an empty one after it.
+    let ends_full = packet.len().is_multiple_of(PART);
+    for part in packet.chunks(PART).chain(ends_full.then_some(&[][..])) {
+        said.extend_from_slice(&u32::try_from(part.len()).unwrap_or(0).to_le_bytes()[..3]);
+        said.push(0);
+        said.extend_from_slice(part);
+    }
+}
+
 fn deflated(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
     // Writing to memory doesn't fail.
@@ -119,3 +131,5 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).unwrap_or(0).to_be_bytes();
     [&[0x84][..], &length, &encoder.finish().unwrap_or_default()].concat()
 }
+
+const PART: usize = (1 << 24) - 1;

@@ -39,14 +39,7 @@ fn follow(log: &[Made]) -> Told {
     let (line, _) = Line::open("db", folder.path(), &["c1"], limits, 64 << 20).unwrap();
     let naming = Naming { config: &config.sources[0], rules: &config.rules, line: &line };
     let mut said = Vec::new();
-    for event in log {
-        let packet = [&[0][..], &event.bytes(100)].concat();
-        for part in packet.chunks((1 << 24) - 1) {
-            said.extend_from_slice(&u32::try_from(part.len()).unwrap().to_le_bytes()[..3]);
-            said.push(0);
-            said.extend_from_slice(part);
-        }
-    }
+    log.iter().for_each(|event| made::put_packet(&mut said, &event.bytes(100)));
     let packets =
         Packets::over(Box::new(crate::source::dial::Script(io::Cursor::new(said))), false);
     let mut session = Session::over(packets);
