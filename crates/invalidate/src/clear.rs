@@ -89,9 +89,7 @@ mod tests {
                 "destinations": {{"c1": {{"routers": ["r"]}}, "c2": {{"routers": ["r"]}}}} }}"#,
             folder.display()
         );
-        let file = folder.join("config.json");
-        std::fs::write(&file, text).unwrap();
-        crate::config::read(&file).unwrap()
+        crate::config::parse(&text).unwrap()
     }
 
     fn open(folder: &Path) -> Line {

@@ -32,9 +32,7 @@ fn dry(folder: &Path, from: From) -> Result<(Vec<u32>, String), String> {
             "rules": [{{"table": "a.b", "keys": ["k"]}}], "destinations": {{"c1": {{"routers": ["r"]}}}} }}"#,
         folder.display()
     );
-    let file = folder.join("config.json");
-    std::fs::write(&file, text).unwrap();
-    let config = crate::config::read(&file).unwrap();
+    let config = crate::config::parse(&text).unwrap();
     let (until_s, source, to, prefix, rate) = (None, None, None, None, None);
     let wanted = Replay { from, until_s, source, to, prefix, rate, is_dry: true };
     let mut out = Vec::new();

@@ -231,31 +231,18 @@ const BROKEN_MAX: u32 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{JournalLimits, SourceKind, Tail, WhenFull};
-    use crate::text::CommentLimits;
+    use crate::config::{JournalLimits, WhenFull};
 
     fn follower(folder: &std::path::Path, on_gap: OnGap) -> Follower {
         let keep = Duration::ZERO;
         let limits = JournalLimits { bytes: 1 << 30, keep, when_full: WhenFull::Taint };
         let (line, read) = Line::open("db", folder, &["c1"], limits, 1 << 20).unwrap();
-        let config = SourceConfig {
-            name: "db".to_owned(),
-            kind: SourceKind::MariaDb,
-            host: "127.0.0.1:1".parse().unwrap(),
-            hosts: ["127.0.0.1:1".parse().unwrap()].into(),
-            tail: Tail::Any,
-            tls: None,
-            user: "guira".to_owned(),
-            password_file: None,
-            server_id: 4242,
-            on_gap,
-            outbox: None,
-            comments: CommentLimits { prefixes: Vec::new(), bytes_max: 1, keys_max: 1 },
-            on_unknown: crate::config::OnUnknown::Count,
-            has_accepted_cascades: false,
-        };
+        let config = crate::config::parse(
+            r#"{"state": "/nowhere", "rules": [{"table": "a.b", "keys": ["k"]}], "destinations": {"c1": {"routers": ["r"]}},
+                "sources": {"db": {"kind": "mariadb", "hosts": ["127.0.0.1:1"], "user": "guira", "server_id": 2}}}"#,
+        );
         Follower {
-            config,
+            config: SourceConfig { on_gap, ..config.unwrap().sources.remove(0) },
             rules: Arc::new([]),
             line: Arc::new(line),
             read,

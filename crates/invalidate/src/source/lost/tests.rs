@@ -5,20 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::config::{JournalLimits, WhenFull, read};
+use crate::config::{JournalLimits, WhenFull, parse};
 use crate::entry::Errand;
 use crate::key::Key;
 use crate::line::Line;
 use crate::position::Stored;
 use crate::rule::Delete;
 
-const FILE: &str = r#"{"state": "/s", "sources": {"db": {"kind": "mariadb", "hosts": ["/a", "/b"], "user": "u", "server_id": 9}},
+const CONFIG: &str = r#"{"state": "/s", "sources": {"db": {"kind": "mariadb", "hosts": ["/a", "/b"], "user": "u", "server_id": 9}},
     "rules": [{"table": "s.t", "keys": ["k:{id}"]}], "destinations": {"c1": {"routers": ["r:1"]}}}"#;
 
 fn follower(folder: &Path) -> Follower {
-    let file = folder.join("config");
-    std::fs::write(&file, FILE).unwrap();
-    let config = read(&file).unwrap().sources.remove(0);
+    let config = parse(CONFIG).unwrap().sources.remove(0);
     let limits = JournalLimits { bytes: 1 << 30, keep: Duration::ZERO, when_full: WhenFull::Taint };
     let (line, read) = Line::open("db", folder, &["c1"], limits, 1 << 20).unwrap();
     Follower { config, rules: [].into(), line: Arc::new(line), read, turn: 1, has_gap: false }
