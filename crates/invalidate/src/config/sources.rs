@@ -28,10 +28,8 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
     fields.choice("start", &[("now", ())], &[])?;
     let hosts = addresses(&fields, "hosts", if is_postgres { 5432 } else { 3306 })?;
     let tail = tail(&fields, hosts.len(), is_postgres)?;
-    let mut tls = None;
-    for host in &hosts {
-        tls = tls_towards(&fields, host, name)?;
-    }
+    let tls = fields.get("tls").map(|json| tls(json, name)).transpose()?;
+    hosts.iter().try_for_each(|host| check_tls(&fields, host, tls.is_some()))?;
     if !is_postgres {
         fields.needed("server_id")?;
     }
@@ -116,20 +114,18 @@ fn postgres(fields: &Fields<'_>) -> Result<PostgresConfig> {
     })
 }
 
-/// How a host is asked: in clear at this machine only.
-fn tls_towards(fields: &Fields<'_>, host: &Address, name: &str) -> Result<Option<TlsConfig>> {
-    let tls = fields.get("tls").map(|json| tls(json, name)).transpose()?;
-    match (host, &tls) {
-        (Address::Tcp { host, .. }, None) if !is_loopback(host) => {
+/// A host is asked in clear at this machine only.
+fn check_tls(fields: &Fields<'_>, host: &Address, has_tls: bool) -> Result<()> {
+    match host {
+        Address::Tcp { host, .. } if !has_tls && !is_loopback(host) => {
             let words = "is another machine, and password and rows would go there in clear: add \"tls\": {\"ca\": \"/etc/guira/db.pem\"}";
-            return Err(fields.error("hosts", words));
+            Err(fields.error("hosts", words))
         }
-        (Address::Unix(_), Some(_)) => {
-            return Err(fields.error("tls", "is for ports: nobody reads along at a unix socket"));
+        Address::Unix(_) if has_tls => {
+            Err(fields.error("tls", "is for ports: nobody reads along at a unix socket"))
         }
-        _ => {}
+        _ => Ok(()),
     }
-    Ok(tls)
 }
 
 fn tls(json: &Json, name: &str) -> Result<TlsConfig> {
