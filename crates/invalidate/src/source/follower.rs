@@ -66,13 +66,16 @@ impl Follower {
     ) -> Result<(), Halt> {
         let hosts = self.config.hosts.len().max(1);
         let (mut pause, mut broken, mut refused) = (PAUSE_LEAST, 0, 0);
+        let mut reached = self.line.read_so_far().0;
         while !self.line.is_ended() {
             let before = self.line.counts.transactions.get();
             let stopped = try_once(self);
             let counts = &self.line.counts;
             counts.is_reading.set(0);
-            if counts.transactions.get() > before {
-                (pause, broken) = (PAUSE_LEAST, 0);
+            // Each try reads what comes after a prepared transaction again: it gets on if it ends elsewhere than the one before.
+            let (read, _) = self.line.read_so_far();
+            if counts.transactions.get() > before && read != reached {
+                (pause, broken, reached) = (PAUSE_LEAST, 0, read);
             }
             let name = &self.config.name;
             let host =
@@ -269,6 +272,54 @@ mod tests {
     impl Calling for Never {
         fn calls(&self) -> Calls<'_> {
             match *self {}
+        }
+    }
+
+    /// What came can't be read.
+    #[derive(Debug)]
+    struct Unreadable;
+
+    impl Display for Unreadable {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an event")
+        }
+    }
+
+    impl Calling for Unreadable {
+        fn calls(&self) -> Calls<'_> {
+            Calls::Few("an event")
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_read_ends_it_also_after_a_prepared_transaction_and_not_while_it_gets_on() {
+        // Whether each try ends one transaction later than the one before; the tries.
+        for (gets_on, expected) in [(false, 3), (true, 6)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut follower = follower(folder.path(), OnGap::Stop);
+            begin(&mut follower, "0-1-1").unwrap();
+            let mut tries = 0;
+            let ended = follower.follow(
+                Duration::ZERO,
+                |follower| {
+                    tries += 1;
+                    if tries == 6 {
+                        return Ok(());
+                    }
+                    // Transaction 2 is prepared, and read again in each try. The one after the last can't be read.
+                    let last = if gets_on { 2 + tries } else { 3 };
+                    let (read, held) = (format!("0-1-{last}"), "0-1-1".parse().unwrap());
+                    follower.line.advance(&read.parse().unwrap(), Some(&held));
+                    follower.line.counts.transactions.add(2);
+                    Err(Stopped::Trouble(Unreadable))
+                },
+                |_, _| Ok(()),
+            );
+            assert_eq!(tries, expected);
+            match ended {
+                Ok(()) => assert!(gets_on),
+                Err(halt) => assert_eq!((halt.code, gets_on), (UNREADABLE, false)),
+            }
         }
     }
 
