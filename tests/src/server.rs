@@ -210,10 +210,7 @@ impl Server {
     /// If the process is gone.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        kilobytes.expect("the kernel tells it") << 10
+        peak_bytes_of(self.pid()).expect("it runs")
     }
 
     /// Bytes that the system holds for its clients over TCP: written, and not taken by them.
@@ -384,6 +381,14 @@ pub fn memcached() -> PathBuf {
 pub fn workspace() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("tests/ lies in the workspace").to_path_buf()
+}
+
+/// The most bytes of a process's memory that were ever resident. `None`: it is gone.
+#[must_use]
+pub fn peak_bytes_of(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 /// Sends `signal` to a process, which may be gone already.

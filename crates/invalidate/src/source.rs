@@ -13,7 +13,7 @@
 //!    log each have an answer, and a way to stop.
 //! 2. After an error the log is read again from the line's position: keys may come twice.
 
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 mod fuzz;
 mod any;
 mod postgres;
@@ -24,6 +24,7 @@ mod follow;
 #[cfg(any(test, fuzzing))]
 mod made;
 mod prepared;
+mod shorten;
 mod tables;
 mod transaction;
 mod barrier;

@@ -37,27 +37,33 @@ pub(super) struct Query<'p> {
 
 /// Reads an event out of a packet of the dump; `has_checksum` says whether the log's events have one.
 pub(super) fn event(packet: &[u8], has_checksum: bool) -> Result<Event<'_>, Broken> {
-    let mut bytes = Bytes(packet);
-    let at_s = bytes.long()?;
-    let kind = bytes.byte()?;
-    let server = bytes.long()?;
-    let size = bytes.count(4)?;
-    let end = bytes.long()?;
-    let flags = bytes.short()?;
+    let (event, size) = head(packet)?;
+    let Event { kind, mut body, .. } = event;
     if size != packet.len() {
-        return Err(Broken("an event that isn't as long as it says"));
+        return Err(LENGTH);
     }
-    let mut body = bytes.0;
     if kind == FORMAT || has_checksum {
         let (before, sum) =
             body.split_last_chunk::<4>().ok_or(Broken("an event without its checksum"))?;
         body = before;
         let is_checked = kind != FORMAT || body.last() == Some(&CRC32);
         if is_checked && u32::from_le_bytes(*sum) != crc32fast::hash(&packet[..packet.len() - 4]) {
-            return Err(Broken("an event whose checksum is wrong"));
+            return Err(CHECKSUM);
         }
     }
-    Ok(Event { kind, at_s, server, end, can_be_skipped: flags & IGNORABLE != 0, body })
+    Ok(Event { body, ..event })
+}
+
+/// Reads an event's head, and how long the event says it is; all after the head is its body so far.
+pub(super) fn head(bytes: &[u8]) -> Result<(Event<'_>, usize), Broken> {
+    let mut bytes = Bytes(bytes);
+    let at_s = bytes.long()?;
+    let kind = bytes.byte()?;
+    let server = bytes.long()?;
+    let size = bytes.count(4)?;
+    let end = bytes.long()?;
+    let can_be_skipped = bytes.short()? & IGNORABLE != 0;
+    Ok((Event { kind, at_s, server, end, can_be_skipped, body: bytes.0 }, size))
 }
 
 /// Whether the events after this description have checksums.
@@ -142,6 +148,10 @@ pub(super) const GTID_LIST: u8 = 163;
 pub(super) const ENCRYPTION: u8 = 164;
 pub(super) const QUERY_COMPRESSED: u8 = 165;
 
+pub(super) const LENGTH: Broken = Broken("an event that isn't as long as it says");
+pub(super) const CHECKSUM: Broken = Broken("an event whose checksum is wrong");
+/// Of an event.
+pub(super) const HEAD: usize = 19;
 const FILE_NAME_MAX: usize = 512;
 const CRC32: u8 = 1;
 const IGNORABLE: u16 = 0x80;

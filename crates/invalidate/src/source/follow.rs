@@ -8,22 +8,23 @@
 //! | compressed transactions | inflated event by event |
 //! | an incident, an unknown event | a halt, unless the event says that it may be ignored |
 
-use std::borrow::Cow;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek as _, Write as _};
 use std::sync::Arc;
 
 use super::bytes::Broken;
 use super::event::{self, Event, Gtid};
 use super::follower::Stopped;
 use super::halt::{BAD, UNREADABLE};
-use super::inflate::inflate;
 use super::mysql_gtid::{plain_gtid, tagged_gtid};
 use super::naming::{Naming, OfRow};
+use super::packets::Long;
 use super::payload::Payload;
-use super::prepared::{NoRoom, Prepared};
+use super::prepared::{NoRoom, Prepared, nameless};
 use super::role;
 use super::rows::{self, Row, RowsHead, Table};
-use super::session::{Session, Trouble};
+use super::session::{Packet, Session, Trouble, WHOLE_MAX};
+use super::shorten::{Body, LARGE, NotShort, Short, is_compressed, shorten};
 use super::statement::{Deed, deed};
 use super::tables::Tables;
 use super::transaction::Transaction;
@@ -88,11 +89,13 @@ impl<'s> Follow<'s> {
     }
 
     fn receive(&mut self, session: &mut Session) -> Result<(), Stopped<Trouble>> {
-        let packet = session.receive(EVENT_MAX)?;
-        match packet.split_first() {
-            Some((0, event)) => self.take(event),
-            Some((0xfe, _)) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-            _ => Err(Broken("a packet that is no event").into()),
+        match session.receive_event()? {
+            Packet::Whole(packet) => match packet.split_first() {
+                Some((0, event)) => self.take(event),
+                Some((0xfe, _)) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                _ => Err(NO_EVENT.into()),
+            },
+            Packet::Long(packet) => self.take_long(packet),
         }
     }
 
@@ -106,11 +109,87 @@ impl<'s> Follow<'s> {
         self.take_event(&event)
     }
 
+    /// An event that is too long to be kept. Nothing of it is taken before its checksum.
+    fn take_long(&mut self, mut packet: Long<'_>) -> Result<(), Stopped<Trouble>> {
+        let mut bytes = [0; 1 + event::HEAD];
+        packet.read_exact(&mut bytes)?;
+        let [0, head @ ..] = &bytes else { return Err(NO_EVENT.into()) };
+        let (event, size) = event::head(head)?;
+        let of_sum = if self.has_checksums { 4 } else { 0 };
+        let mut body = Body::new(packet, head, size, of_sum)?;
+        if event.kind == event::FORMAT {
+            return Err(Broken("a description of the log that can't be").into());
+        }
+        let is_payload = event.kind == event::PAYLOAD;
+        let (spool, short) = match is_payload {
+            true => {
+                let mut spool =
+                    nameless(&self.line.folder().join("event")).map_err(Stopped::Journal)?;
+                copy(&mut body, &mut spool)?;
+                (Some(spool), Ok((event.kind, Vec::new())))
+            }
+            false => (None, shorten(event.kind, &mut body, &self.tables)),
+        };
+        let (sum, mut packet) = body.finish()?;
+        let mut rest = Vec::new();
+        packet.by_ref().take(5).read_to_end(&mut rest)?;
+        if rest.len() != of_sum {
+            return Err(event::LENGTH.into());
+        }
+        if of_sum > 0 && rest != sum.to_le_bytes() {
+            return Err(event::CHECKSUM.into());
+        }
+        if let Some(mut spool) = spool {
+            spool.rewind().map_err(Stopped::Journal)?;
+            self.move_to(&event)?;
+            return self.take_payload(Payload::new(BufReader::new(spool))?);
+        }
+        self.take_short(event, short)
+    }
+
+    /// Takes an event that was shortened.
+    fn take_short(
+        &mut self,
+        event: Event<'_>,
+        short: Result<Short, NotShort>,
+    ) -> Result<(), Stopped<Trouble>> {
+        match short {
+            Ok((kind, body)) => self.take_event(&Event { kind, body: &body, ..event }),
+            Err(NotShort::Large) => {
+                self.move_to(&event)?;
+                Ok(self.naming.note_unknown(LARGE)?)
+            }
+            Err(NotShort::Io(error)) => Err(error.into()),
+        }
+    }
+
+    fn take_payload<R: BufRead>(
+        &mut self,
+        mut payload: Payload<R>,
+    ) -> Result<(), Stopped<Trouble>> {
+        let mut bytes = Vec::new();
+        while let Some(rest) = payload.next(&mut bytes)? {
+            if rest <= WHOLE_MAX {
+                payload.fill(&mut bytes, rest)?;
+                self.take_event(&event::event(&bytes, false)?)?;
+                continue;
+            }
+            let (event, size) = event::head(&bytes)?;
+            let mut body = Body::new(payload, &bytes, size, 0)?;
+            let short = shorten(event.kind, &mut body, &self.tables);
+            payload = body.finish()?.1;
+            self.take_short(event, short)?;
+        }
+        Ok(())
+    }
+
     fn take_event(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {
         self.line.counts.is_reading.set(1);
-        if event.kind != event::ROTATE && event.kind != event::HEARTBEAT && event.end > 0 {
-            self.offset = moved(self.offset, event.end)?;
+        if is_compressed(event.kind) {
+            let short = shorten(event.kind, event.body, &self.tables);
+            return self.take_short(*event, short);
         }
+        self.move_to(event)?;
         match event.kind {
             event::ROTATE => {
                 let (offset, file) = event::rotated(event)?;
@@ -130,7 +209,7 @@ impl<'s> Follow<'s> {
             event::ANNOTATE => self.take_comments(event.body)?,
             // A length before the text is that of its first 255 bytes.
             event::ROWS_QUERY => self.take_comments(event.body.get(1..).unwrap_or_default())?,
-            event::QUERY | event::QUERY_COMPRESSED => self.take_statement(event)?,
+            event::QUERY => self.take_statement(event)?,
             event::XID => self.finish(None)?,
             event::XA_PREPARE => {
                 let is_one_phase = event.body.first().is_some_and(|byte| *byte != 0);
@@ -139,12 +218,7 @@ impl<'s> Follow<'s> {
                 }
                 self.finish(None)?;
             }
-            event::PAYLOAD => {
-                let (mut payload, mut inner) = (Payload::new(event.body)?, Vec::new());
-                while payload.next(&mut inner)? {
-                    self.take_event(&event::event(&inner, false)?)?;
-                }
-            }
+            event::PAYLOAD => self.take_payload(Payload::new(event.body)?)?,
             event::EXECUTE_LOAD => {
                 self.naming.note_unknown("LOAD DATA was logged as a statement")?;
             }
@@ -175,6 +249,13 @@ impl<'s> Follow<'s> {
         }
         if event.at_s > 0 {
             self.line.counts.read_to_s.set(event.at_s.into());
+        }
+        Ok(())
+    }
+
+    fn move_to(&mut self, event: &Event<'_>) -> Result<(), Broken> {
+        if event.kind != event::ROTATE && event.kind != event::HEARTBEAT && event.end > 0 {
+            self.offset = moved(self.offset, event.end)?;
         }
         Ok(())
     }
@@ -234,14 +315,11 @@ impl<'s> Follow<'s> {
 
     fn take_statement(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {
         let query = event::query(event.body)?;
-        let text = match event.kind {
-            event::QUERY_COMPRESSED => Cow::Owned(inflate(query.text)?),
-            _ => Cow::Borrowed(query.text),
-        };
-        self.take_comments(&text)?;
-        let deed = deed(&text, query.schema);
+        let text = query.text;
+        self.take_comments(text)?;
+        let deed = deed(text, query.schema);
         if let Some(transaction) = &mut self.transaction {
-            transaction.hear(&text, &deed);
+            transaction.hear(text, &deed);
         }
         match &deed {
             Deed::Rows => {
@@ -260,7 +338,7 @@ impl<'s> Follow<'s> {
             deed == Deed::End || transaction.gtid.stands_alone || completes(&transaction.gtid)
         });
         if is_over {
-            self.finish(Some(&text))?;
+            self.finish(Some(text))?;
         }
         Ok(())
     }
@@ -401,8 +479,18 @@ fn moved(before: u64, end: u32) -> Result<u64, Broken> {
     }
 }
 
-/// An event is a row at least: the longest that a database lets through by its default.
-const EVENT_MAX: usize = 64 << 20;
+/// Copies what comes; what can't be written is the journal's error.
+fn copy(from: &mut impl Read, to: &mut File) -> Result<(), Stopped<Trouble>> {
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut chunk)? {
+            0 => return Ok(()),
+            read => to.write_all(&chunk[..read]).map_err(Stopped::Journal)?,
+        }
+    }
+}
+
+const NO_EVENT: Broken = Broken("a packet that is no event");
 const NO_TABLE: u64 = 0xff_ffff;
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! memory, and a position that was read must be the same after it was stored.
 
 use std::io::Cursor;
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::dial::Script;
@@ -19,7 +20,24 @@ use crate::position::GtidPosition;
 
 /// A binary log. The first byte chooses a made log, in which later ones change bytes, or says that they are events: a kind, a
 /// length of two bytes, a body.
+#[cfg(fuzzing)]
 pub fn fuzz_binlog(input: &[u8]) {
+    binlog(line(), input);
+}
+
+/// PostgreSQL's stream, as [`fuzz_binlog`].
+#[cfg(fuzzing)]
+pub fn fuzz_pgoutput(input: &[u8]) {
+    pgoutput(line(), input);
+}
+
+/// What a database says to a login and to a statement.
+#[cfg(fuzzing)]
+pub fn fuzz_answers(input: &[u8]) {
+    answers(input);
+}
+
+fn binlog(line: &Line, input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let logs = logs();
     let mut said = Vec::new();
@@ -44,23 +62,18 @@ pub fn fuzz_binlog(input: &[u8]) {
             }
         }
     }
-    let line = line();
     let naming = Naming { config: &config().sources[0], rules: &config().rules, line };
     // The end of the input ends the connection.
     let _ = Follow::new(naming, GtidPosition::default(), false).run(&mut session(said));
     settle(line);
 }
 
-/// PostgreSQL's stream, as [`fuzz_binlog`].
-pub fn fuzz_pgoutput(input: &[u8]) {
-    let line = line();
-    let naming = Naming { config: &config().sources[1], rules: &config().rules, line };
-    fuzz_stream(naming, input);
+fn pgoutput(line: &Line, input: &[u8]) {
+    fuzz_stream(Naming { config: &config().sources[1], rules: &config().rules, line }, input);
     settle(line);
 }
 
-/// What a database says to a login and to a statement.
-pub fn fuzz_answers(input: &[u8]) {
+fn answers(input: &[u8]) {
     let source = &config().sources[0];
     let _ = session(input.to_vec()).log_in(source, "secret");
     let _ = session(input.to_vec()).query("SELECT 1");
@@ -150,13 +163,43 @@ fn config() -> &'static InvalidateConfig {
     })
 }
 
-fn line() -> &'static Arc<Line> {
-    static LINE: OnceLock<Arc<Line>> = OnceLock::new();
+#[cfg(fuzzing)]
+fn line() -> &'static Line {
+    static LINE: OnceLock<Line> = OnceLock::new();
     LINE.get_or_init(|| {
-        let folder = std::env::temp_dir().join(format!("guira-fuzz-{}", std::process::id()));
-        let limits =
-            JournalLimits { bytes: 1 << 20, keep: Duration::ZERO, when_full: WhenFull::Taint };
-        let line = Line::open("db", &folder, &["c1"], limits, 1 << 20);
-        Arc::new(line.expect("a folder for a journal").0)
+        open(&std::env::temp_dir().join(format!("guira-fuzz-{}", std::process::id())))
     })
+}
+
+fn open(folder: &Path) -> Line {
+    let limits = JournalLimits { bytes: 1 << 20, keep: Duration::ZERO, when_full: WhenFull::Taint };
+    Line::open("db", folder, &["c1"], limits, 1 << 20).expect("a folder for a journal").0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A first byte that chooses a made log or stream, or none.
+    fn input() -> impl Strategy<Value = Vec<u8>> {
+        (0..12_u8, proptest::collection::vec(any::<u8>(), 0..80)).prop_map(|(first, mut rest)| {
+            rest.insert(0, first);
+            rest
+        })
+    }
+
+    #[test]
+    fn no_input_of_the_fuzzers_panics() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = open(folder.path());
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let ran = runner.run(&input(), |input| {
+            binlog(&line, &input);
+            pgoutput(&line, &input);
+            answers(&input);
+            Ok(())
+        });
+        ran.unwrap();
+    }
 }

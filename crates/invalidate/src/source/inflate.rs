@@ -3,40 +3,63 @@
 //! ```text
 //! 1 byte: 0x80, the algorithm in three bits (0: zlib), in three bits how many bytes the length has · the length · zlib's stream
 //! ```
-//! The length is big-endian. It is the sender's word: no more than it says is inflated, and no more than [`INFLATED_MAX`].
+//! The length is big-endian. It is the sender's word: a stream that is shorter or longer is refused when that is seen.
 
-use std::io::Read as _;
+use std::io::{self, BufRead, Read};
 
-use flate2::read::ZlibDecoder;
+use flate2::bufread::ZlibDecoder;
 
-use super::bytes::{Broken, Bytes};
+/// The inflated bytes, which take no memory of their own.
+pub(super) struct Inflated<R> {
+    stream: ZlibDecoder<R>,
+    left: u64,
+}
 
-/// Inflates all of it.
-pub(super) fn inflate(packed: &[u8]) -> Result<Vec<u8>, Broken> {
-    let mut bytes = Bytes(packed);
-    let head = bytes.byte()?;
-    if head & IS_PACKED == 0 || head & ALGORITHM != 0 {
-        return Err(Broken("a compressed event of an unknown kind"));
+impl<R: BufRead> Inflated<R> {
+    pub(super) fn new(mut packed: R) -> io::Result<Self> {
+        let mut head = [0; 1];
+        packed.read_exact(&mut head)?;
+        let [head] = head;
+        if head & IS_PACKED == 0 || head & ALGORITHM != 0 {
+            return Err(broken("a compressed event of an unknown kind"));
+        }
+        let mut length = [0; 8];
+        packed.read_exact(&mut length[8 - usize::from(head & LENGTH_BYTES)..])?;
+        Ok(Self { stream: ZlibDecoder::new(packed), left: u64::from_be_bytes(length) })
     }
-    let length = bytes.big(usize::from(head & LENGTH_BYTES))?;
-    if length > INFLATED_MAX {
-        return Err(Broken("a compressed event of more than 64 MiB"));
+}
+
+impl<R: BufRead> Read for Inflated<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(into.len());
+        // One byte more than there should be tells a stream that goes on.
+        let mut more = [0];
+        let into = if self.left == 0 { &mut more[..] } else { &mut into[..most] };
+        let wants = !into.is_empty();
+        let read = self.stream.read(into).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                broken("a compressed event that can't be inflated")
+            }
+            _ => error,
+        })?;
+        match self.left {
+            0 if read == 0 => Ok(0),
+            left if left > 0 && (read > 0 || !wants) => {
+                self.left -= read as u64;
+                Ok(read)
+            }
+            _ => Err(broken("a compressed event that isn't as long as it says")),
+        }
     }
-    let mut inflated = Vec::new();
-    // One byte more tells a stream that goes on after what it says. Memory grows with what is really there.
-    let read = ZlibDecoder::new(bytes.0).take(length + 1).read_to_end(&mut inflated);
-    match read {
-        Ok(read) if read as u64 == length => Ok(inflated),
-        Ok(_) => Err(Broken("a compressed event that isn't as long as it says")),
-        Err(_) => Err(Broken("a compressed event that can't be inflated")),
-    }
+}
+
+fn broken(words: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, words)
 }
 
 const IS_PACKED: u8 = 0x80;
 const ALGORITHM: u8 = 0x70;
 const LENGTH_BYTES: u8 = 0x07;
-/// As long as an event may be that isn't compressed.
-const INFLATED_MAX: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -51,20 +74,27 @@ mod tests {
         [&[0x84][..], &length.to_be_bytes(), &encoder.finish().unwrap()].concat()
     }
 
+    fn inflate(packed: &[u8]) -> Option<Vec<u8>> {
+        let mut inflated = Vec::new();
+        Inflated::new(packed).ok()?.read_to_end(&mut inflated).ok()?;
+        Some(inflated)
+    }
+
     #[test]
-    fn what_is_longer_than_it_says_is_refused() {
+    fn what_is_longer_or_shorter_than_it_says_is_refused() {
         let text = vec![b'a'; 5000];
         let whole = packed(&text, 5000);
-        assert_eq!(inflate(&whole), Ok(text.clone()));
-        assert_eq!(inflate(&[&[0x82, 0x13, 0x88], &whole[5..]].concat()), Ok(text.clone()));
-        for length in [0, 4999, 5001, (64 << 20) + 1, u32::MAX] {
-            assert!(inflate(&packed(&text, length)).is_err(), "{length}");
+        assert_eq!(inflate(&whole), Some(text.clone()));
+        assert_eq!(inflate(&[&[0x82, 0x13, 0x88], &whole[5..]].concat()), Some(text.clone()));
+        assert_eq!(inflate(&packed(b"", 0)), Some(Vec::new()));
+        for length in [0, 1, 4999, 5001, (64 << 20) + 1, u32::MAX] {
+            assert!(inflate(&packed(&text, length)).is_none(), "{length}");
         }
         for cut in 0..whole.len() {
-            assert!(inflate(&whole[..cut]).is_err(), "{cut}");
+            assert!(inflate(&whole[..cut]).is_none(), "{cut}");
         }
-        assert!(inflate(&[&[0x94], &whole[1..]].concat()).is_err(), "another algorithm");
-        assert!(inflate(&[&[0x04], &whole[1..]].concat()).is_err());
+        assert!(inflate(&[&[0x94], &whole[1..]].concat()).is_none(), "another algorithm");
+        assert!(inflate(&[&[0x04], &whole[1..]].concat()).is_none());
     }
 
     proptest::proptest! {

@@ -50,11 +50,7 @@ impl Packets {
     pub(super) fn read(&mut self, payload: &mut Vec<u8>, most: usize) -> io::Result<()> {
         payload.clear();
         loop {
-            let mut head = [0; 4];
-            self.socket.read_exact(&mut head)?;
-            let [a, b, c, number] = head;
-            let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
-            self.number = number.wrapping_add(1);
+            let length = self.begin_packet()?;
             if payload.len() + length > most {
                 let words = format!("a packet of more than {most} bytes");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, words));
@@ -67,6 +63,32 @@ impl Packets {
                 return Ok(());
             }
         }
+    }
+
+    /// As [`Self::read`]; one that is longer than `most`, which a packet can have, is only begun.
+    pub(super) fn read_or_begin(
+        &mut self,
+        payload: &mut Vec<u8>,
+        most: usize,
+    ) -> io::Result<Option<Long<'_>>> {
+        payload.clear();
+        let left = self.begin_packet()?;
+        if left > most {
+            return Ok(Some(Long { packets: self, left, goes_on: left == PAYLOAD_MAX }));
+        }
+        match (&mut self.socket).take(left as u64).read_to_end(payload)? {
+            read if read < left => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a packet's head: its length.
+    fn begin_packet(&mut self) -> io::Result<usize> {
+        let mut head = [0; 4];
+        self.socket.read_exact(&mut head)?;
+        let [a, b, c, number] = head;
+        self.number = number.wrapping_add(1);
+        Ok(usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16)
     }
 
     /// Sends a payload: the next of a dialogue.
@@ -84,6 +106,41 @@ impl Packets {
     pub(super) fn begin(&mut self, payload: &[u8]) -> io::Result<()> {
         self.number = 0;
         self.write(payload)
+    }
+}
+
+/// A long payload, read as it comes. What isn't read of it would be taken for packets.
+pub(super) struct Long<'p> {
+    packets: &'p mut Packets,
+    /// Of this packet.
+    left: usize,
+    goes_on: bool,
+}
+
+impl Read for Long<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.left == 0 {
+            if !self.goes_on {
+                return Ok(0);
+            }
+            self.left = self.packets.begin_packet().map_err(broken_off)?;
+            self.goes_on = self.left == PAYLOAD_MAX;
+        }
+        let most = self.left.min(into.len());
+        let read = self.packets.socket.read(&mut into[..most]).map_err(broken_off)?;
+        if read == 0 && most > 0 {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+/// The connection's end isn't the payload's.
+fn broken_off(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::ErrorKind::ConnectionAborted.into(),
+        _ => error,
     }
 }
 

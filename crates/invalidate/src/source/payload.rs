@@ -3,109 +3,151 @@
 //! ```text
 //! fields: kind, length, value, all lengths packed · 0: the end of fields · zstd's frames, of events without checksums
 //! ```
-//! The stream is inflated as its events are taken: memory for one event, and for zstd's window, which is 2 MiB at MySQL's default
+//! The stream is inflated as its events are taken: memory for zstd's window, which is 2 MiB at MySQL's default
 //! level and 128 MiB at most.
 
-use std::io::Read;
+use std::io::{self, BufRead, Read};
 
-use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use super::bytes::{Broken, Bytes};
+use super::event::HEAD;
 
 /// What is left of a payload.
-pub(super) struct Payload<'p> {
-    frames: Frames<'p>,
+pub(super) struct Payload<R: Read> {
+    frames: Frames<R>,
 }
 
-enum Frames<'p> {
-    Plain(&'p [u8]),
-    Within(Box<StreamingDecoder<&'p [u8], ruzstd::decoding::FrameDecoder>>),
+enum Frames<R: Read> {
+    Plain(R),
+    Within(Box<StreamingDecoder<R, FrameDecoder>>),
+    Ended,
 }
 
-impl<'p> Payload<'p> {
-    pub(super) fn new(body: &'p [u8]) -> Result<Self, Broken> {
-        let mut bytes = Bytes(body);
+impl<R: BufRead> Payload<R> {
+    pub(super) fn new(mut body: R) -> io::Result<Self> {
         let mut algorithm = ZSTD;
         loop {
-            let kind = bytes.packed()?;
+            let kind = packed(&mut body)?;
             if kind == END_OF_FIELDS {
                 break;
             }
-            let mut value = Bytes(bytes.packed_text()?);
+            let length = packed(&mut body)?;
+            let mut value = Vec::new();
+            (&mut body).take(length.min(FIELD_MAX + 1)).read_to_end(&mut value)?;
+            if value.len() as u64 != length {
+                return Err(broken(CUT));
+            }
             if kind == ALGORITHM {
-                algorithm = value.packed()?;
+                algorithm = packed(&mut &value[..])?;
             }
         }
         let frames = match algorithm {
-            ZSTD => Frames::Within(Box::new(decoder(bytes.0)?)),
-            NONE => Frames::Plain(bytes.0),
-            _ => return Err(Broken("a transaction compressed in an unknown way")),
+            ZSTD => Frames::Within(Box::new(decoder(body)?)),
+            NONE => Frames::Plain(body),
+            _ => return Err(broken(Broken("a transaction compressed in an unknown way"))),
         };
         Ok(Self { frames })
     }
 
-    /// Reads the next event into `event`; false: there is none.
-    pub(super) fn next(&mut self, event: &mut Vec<u8>) -> Result<bool, Broken> {
+    /// Reads the next event's head into `event`; how many bytes follow it. `None`: there is none.
+    pub(super) fn next(&mut self, event: &mut Vec<u8>) -> io::Result<Option<usize>> {
         event.clear();
-        if !self.fill(event, HEAD)? {
-            return Ok(false);
+        self.by_ref().take(HEAD as u64).read_to_end(event)?;
+        if event.is_empty() {
+            return Ok(None);
         }
-        let mut head = Bytes(event);
-        head.take(4)?;
-        let kind = head.byte()?;
-        head.take(4)?;
-        let size = head.count(4)?;
+        if event.len() < HEAD {
+            return Err(broken(CUT));
+        }
+        let mut head = Bytes(&event[4..]);
+        let kind = head.byte().map_err(broken)?;
+        head.take(4).map_err(broken)?;
+        let size = head.count(4).map_err(broken)?;
         if kind == super::event::PAYLOAD || kind == super::event::FORMAT {
-            return Err(Broken("a compressed transaction within another"));
+            return Err(broken(Broken("a compressed transaction within another")));
         }
-        let rest = size.checked_sub(HEAD).filter(|_| size <= EVENT_MAX);
-        let rest = rest.ok_or(Broken("a compressed event whose length can't be"))?;
-        match self.fill(event, rest)? || rest == 0 {
-            true => Ok(true),
-            false => Err(CUT),
-        }
+        let rest = size.checked_sub(HEAD);
+        rest.map(Some).ok_or_else(|| broken(Broken("a compressed event whose length can't be")))
     }
 
-    /// Appends so many bytes; false: there are none.
-    fn fill(&mut self, event: &mut Vec<u8>, count: usize) -> Result<bool, Broken> {
-        let wanted = event.len() + count;
-        while event.len() < wanted {
-            let before = event.len();
-            // Memory grows with what is really there.
-            let most = (wanted - before) as u64;
+    /// Appends so many bytes.
+    pub(super) fn fill(&mut self, event: &mut Vec<u8>, count: usize) -> io::Result<()> {
+        // Memory grows with what is really there.
+        match self.by_ref().take(count as u64).read_to_end(event)? {
+            read if read == count => Ok(()),
+            _ => Err(broken(CUT)),
+        }
+    }
+}
+
+/// The events, one after the other.
+impl<R: BufRead> Read for Payload<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
             match &mut self.frames {
-                Frames::Plain(bytes) => bytes.take(most).read_to_end(event),
-                Frames::Within(decoder) => decoder.take(most).read_to_end(event),
+                Frames::Plain(bytes) => return bytes.read(into),
+                Frames::Ended => return Ok(0),
+                Frames::Within(decoder) => {
+                    let read = decoder.read(into).map_err(|_| broken(UNREADABLE))?;
+                    if read > 0 || into.is_empty() {
+                        return Ok(read);
+                    }
+                }
             }
-            .map_err(|_| Broken("a compressed transaction that can't be inflated"))?;
-            if event.len() > before {
-                continue;
-            }
-            match &mut self.frames {
-                Frames::Within(old) if !old.get_ref().is_empty() => **old = decoder(old.get_ref())?,
-                _ if wanted - before == count => return Ok(false),
-                _ => return Err(CUT),
+            let Frames::Within(ended) = std::mem::replace(&mut self.frames, Frames::Ended) else {
+                return Ok(0);
+            };
+            let mut rest = ended.into_inner();
+            if !rest.fill_buf()?.is_empty() {
+                self.frames = Frames::Within(Box::new(decoder(rest)?));
             }
         }
-        Ok(true)
     }
 }
 
 /// Of the frame that begins here.
-fn decoder(
-    bytes: &[u8],
-) -> Result<StreamingDecoder<&[u8], ruzstd::decoding::FrameDecoder>, Broken> {
-    StreamingDecoder::new(bytes).map_err(|_| Broken("a compressed transaction without its frame"))
+fn decoder<R: Read>(from: R) -> io::Result<StreamingDecoder<R, FrameDecoder>> {
+    StreamingDecoder::new_with_max_window_size(from, WINDOW_MAX).map_err(|error| {
+        let words = format!("a compressed transaction without its frame: {error}");
+        io::Error::new(io::ErrorKind::InvalidData, words)
+    })
 }
 
-const END_OF_FIELDS: usize = 0;
-const ALGORITHM: usize = 2;
-const ZSTD: usize = 0;
-const NONE: usize = 255;
-const HEAD: usize = 19;
-/// As long as an event may be that isn't compressed.
-const EVENT_MAX: usize = 64 << 20;
+/// A length of MySQL's protocol.
+fn packed(from: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 9];
+    let read = |from: &mut dyn Read, into: &mut [u8]| {
+        from.read_exact(into).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => broken(CUT),
+            _ => error,
+        })
+    };
+    read(from, &mut bytes[..1])?;
+    let more = match bytes[0] {
+        0xfc => 2,
+        0xfd => 3,
+        0xfe => 8,
+        _ => 0,
+    };
+    read(from, &mut bytes[1..=more])?;
+    Bytes(&bytes[..=more]).packed().map(|number| number as u64).map_err(broken)
+}
+
+fn broken(why: Broken) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.0)
+}
+
+const END_OF_FIELDS: u64 = 0;
+const ALGORITHM: u64 = 2;
+const ZSTD: u64 = 0;
+const NONE: u64 = 255;
+/// Of a field's value.
+const FIELD_MAX: u64 = 64;
+/// That of the highest level.
+const WINDOW_MAX: u64 = 128 << 20;
 const CUT: Broken = Broken("a compressed transaction that ends too early");
+const UNREADABLE: Broken = Broken("a compressed transaction that can't be inflated");
 
 #[cfg(test)]
 mod tests {
@@ -122,12 +164,17 @@ mod tests {
         [&[2, 1, 0, 3, 1, 9, 1, 3, 0xfc][..], &length, &[0], frames].concat()
     }
 
-    fn events(body: &[u8]) -> Result<Vec<Vec<u8>>, Broken> {
-        let (mut payload, mut events, mut event) = (Payload::new(body)?, Vec::new(), Vec::new());
-        while payload.next(&mut event)? {
-            events.push(event.clone());
-        }
-        Ok(events)
+    fn events(body: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let read = || -> io::Result<_> {
+            let (mut payload, mut events, mut event) =
+                (Payload::new(body)?, Vec::new(), Vec::new());
+            while let Some(rest) = payload.next(&mut event)? {
+                payload.fill(&mut event, rest)?;
+                events.push(event.clone());
+            }
+            Ok(events)
+        };
+        read().map_err(|error| error.to_string())
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //!
 //! Bad at: DROP TABLE and other DDL, which PostgreSQL doesn't put into this stream.
 
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 mod fuzz;
 mod follow;
 mod settings;
@@ -23,7 +23,7 @@ mod trouble;
 mod pgoutput;
 
 pub(super) use follow::run;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(super) use fuzz::{fuzz_login, fuzz_stream};
 pub(super) use settings::{check, init};
 pub(super) use snapshot::run as run_barrier;

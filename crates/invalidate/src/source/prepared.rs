@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::entry::{Entry, Errand, LogPlace, Origin};
 use crate::segment::VERSION;
@@ -44,7 +44,7 @@ pub(super) enum NoRoom {
 
 impl Prepared {
     /// Nothing waits; a file is made in `folder` when something does.
-    pub(super) fn new(folder: &std::path::Path) -> Self {
+    pub(super) fn new(folder: &Path) -> Self {
         let path = folder.join("prepared");
         Self { path, file: None, end: 0, by_name: HashMap::new(), parts: 0 }
     }
@@ -107,11 +107,7 @@ impl Prepared {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
-                let mut options = OpenOptions::new();
-                options.read(true).write(true).create(true).truncate(true);
-                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-                let file = options.open(&self.path).map_err(NoRoom::Io)?;
-                fs::remove_file(&self.path).map_err(NoRoom::Io)?;
+                let file = nameless(&self.path).map_err(NoRoom::Io)?;
                 none.insert(file)
             }
         };
@@ -120,6 +116,16 @@ impl Prepared {
         self.end += bytes.len() as u64;
         Ok(part)
     }
+}
+
+/// A new file, which is gone when it is closed: nobody else finds it.
+pub(super) fn nameless(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    fs::remove_file(path)?;
+    Ok(file)
 }
 
 const COUNT_MAX: usize = 10_000;

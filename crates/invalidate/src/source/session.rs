@@ -8,7 +8,7 @@ use super::bytes::{Broken, Bytes};
 use super::dial::{self, NoTls};
 use super::follower::{Calling, Calls, Stopped};
 use super::login::{Greeting, NATIVE, greeting, proof};
-use super::packets::Packets;
+use super::packets::{Long, Packets};
 use crate::config::SourceConfig;
 
 /// A connection that is logged in.
@@ -87,6 +87,12 @@ impl Calling for Trouble {
 
 /// A user, a password or a right that won't do the next time either.
 const FOR_SOMEBODY: [u16; 4] = [1045, 1227, 1524, 1698];
+/// A packet of the log: in memory, or too long for that.
+pub(super) enum Packet<'p> {
+    Whole(&'p [u8]),
+    Long(Long<'p>),
+}
+
 type Rows = Vec<Vec<Option<String>>>;
 
 impl Session {
@@ -175,13 +181,15 @@ impl Session {
     /// The next payload; an error of the server's is one here.
     pub(super) fn receive(&mut self, most: usize) -> Result<&[u8], Trouble> {
         self.packets.read(&mut self.payload, most)?;
-        if self.payload.first() != Some(&0xff) {
-            return Ok(&self.payload);
+        no_error(&self.payload)
+    }
+
+    /// The next packet of the log.
+    pub(super) fn receive_event(&mut self) -> Result<Packet<'_>, Trouble> {
+        match self.packets.read_or_begin(&mut self.payload, WHOLE_MAX)? {
+            Some(long) => Ok(Packet::Long(long)),
+            None => no_error(&self.payload).map(Packet::Whole),
         }
-        let mut error = Bytes(&self.payload[1..]);
-        let code = error.short()?;
-        let words = error.0.strip_prefix(b"#").and_then(|rest| rest.get(5..)).unwrap_or(error.0);
-        Err(Trouble::Server { code, words: String::from_utf8_lossy(words).into_owned() })
     }
 
     /// Sends a command.
@@ -241,12 +249,23 @@ impl Session {
     }
 }
 
+/// A payload that isn't the server's error.
+fn no_error(payload: &[u8]) -> Result<&[u8], Trouble> {
+    let Some(error) = payload.strip_prefix(&[0xff]) else { return Ok(payload) };
+    let mut error = Bytes(error);
+    let code = error.short()?;
+    let words = error.0.strip_prefix(b"#").and_then(|rest| rest.get(5..)).unwrap_or(error.0);
+    Err(Trouble::Server { code, words: String::from_utf8_lossy(words).into_owned() })
+}
+
 /// What is left of an answer's bytes.
 fn within(left: usize, taken: usize) -> Result<usize, Trouble> {
     let end = || Trouble::Broken(format!("an answer of more than {ANSWER_MAX} bytes"));
     left.checked_sub(taken).ok_or_else(end)
 }
 
+/// Longer ones are read as they come.
+pub(super) const WHOLE_MAX: usize = 1 << 20;
 const COM_QUERY: u8 = 3;
 const NULL: u8 = 0xfb;
 /// Long password, long flags, 4.1's protocol, transactions, secure connection, plugins.

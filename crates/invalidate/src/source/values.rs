@@ -84,6 +84,14 @@ pub(super) enum Kind {
     Bits(u8),
 }
 
+/// How many bytes a value has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    Fixed(usize),
+    /// As many as a length of so many bytes before it says.
+    After(usize),
+}
+
 impl Kind {
     /// Reads a type's byte, and its sizes from those of all columns.
     pub(super) fn read(kind: u8, sizes: &mut Bytes<'_>) -> Result<Self, Broken> {
@@ -133,6 +141,31 @@ impl Kind {
             }
             _ => return Err(Broken("a column of an unknown type")),
         })
+    }
+
+    pub(super) fn width(self) -> Width {
+        Width::Fixed(match self {
+            Self::Int(size) | Self::Enum(size) | Self::Set(size) | Self::Bits(size) => size.into(),
+            Self::Float | Self::OldTimestamp => 4,
+            Self::Double | Self::OldDateTime => 8,
+            Self::Decimal { digits, after_point } => {
+                let whole = usize::from(digits - after_point);
+                digits_bytes(whole) + digits_bytes(after_point.into())
+            }
+            Self::Year => 1,
+            Self::Date | Self::OldTime => 3,
+            Self::Timestamp(digits) => 4 + usize::from(digits.div_ceil(2)),
+            Self::DateTime(digits) => 5 + usize::from(digits.div_ceil(2)),
+            Self::Time(digits) => 3 + usize::from(digits.div_ceil(2)),
+            Self::Text(size) | Self::Opaque(size) | Self::Json(size) => {
+                return Width::After(size.into());
+            }
+        })
+    }
+
+    /// Its values are texts.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Text(_))
     }
 
     /// The log has a sign for it: for YEAR too.
@@ -274,20 +307,9 @@ fn new_time(kind: Kind, bytes: &mut Bytes<'_>) -> Result<String, Broken> {
 }
 
 fn skip(kind: Kind, bytes: &mut Bytes<'_>) -> Result<(), Broken> {
-    let length = match kind {
-        Kind::Int(size) | Kind::Enum(size) | Kind::Set(size) | Kind::Bits(size) => size.into(),
-        Kind::Float | Kind::OldTimestamp => 4,
-        Kind::Double | Kind::OldDateTime => 8,
-        Kind::Decimal { digits, after_point } => {
-            let whole = usize::from(digits - after_point);
-            digits_bytes(whole) + digits_bytes(after_point.into())
-        }
-        Kind::Year => 1,
-        Kind::Date | Kind::OldTime => 3,
-        Kind::Timestamp(digits) => 4 + usize::from(digits.div_ceil(2)),
-        Kind::DateTime(digits) => 5 + usize::from(digits.div_ceil(2)),
-        Kind::Time(digits) => 3 + usize::from(digits.div_ceil(2)),
-        Kind::Text(size) | Kind::Opaque(size) | Kind::Json(size) => bytes.count(size.into())?,
+    let length = match kind.width() {
+        Width::Fixed(length) => length,
+        Width::After(size) => bytes.count(size)?,
     };
     bytes.take(length).map(drop)
 }

@@ -23,6 +23,7 @@ struct Told {
     position: String,
     stored: String,
     prepared: u64,
+    unknown: u64,
     why: String,
 }
 
@@ -34,16 +35,27 @@ impl Told {
 
 /// Follows a log up to its end, where the connection breaks.
 fn follow(log: &[Made]) -> Told {
+    let events: Vec<Vec<u8>> = log.iter().map(|event| event.bytes(100)).collect();
+    follow_bytes(&events, false)
+}
+
+/// The same, of events with checksums.
+fn follow_bytes(log: &[Vec<u8>], has_checksums: bool) -> Told {
+    let mut said = Vec::new();
+    log.iter().for_each(|event| made::put_packet(&mut said, event));
+    follow_said(said, has_checksums)
+}
+
+/// The same, of what a connection brings.
+fn follow_said(said: Vec<u8>, has_checksums: bool) -> Told {
     let (config, folder) = (config(), tempfile::tempdir().unwrap());
     let limits = JournalLimits { bytes: 1 << 30, keep: Duration::ZERO, when_full: WhenFull::Hold };
     let (line, _) = Line::open("db", folder.path(), &["c1"], limits, 64 << 20).unwrap();
     let naming = Naming { config: &config.sources[0], rules: &config.rules, line: &line };
-    let mut said = Vec::new();
-    log.iter().for_each(|event| made::put_packet(&mut said, &event.bytes(100)));
     let packets =
         Packets::over(Box::new(crate::source::dial::Script(io::Cursor::new(said))), false);
     let mut session = Session::over(packets);
-    let stopped = Follow::new(naming, GtidPosition::default(), false).run(&mut session);
+    let stopped = Follow::new(naming, GtidPosition::default(), has_checksums).run(&mut session);
     let why = match stopped.unwrap_err() {
         Stopped::Trouble(trouble) => trouble.to_string(),
         Stopped::Halt(halt) => halt.words,
@@ -62,7 +74,14 @@ fn follow(log: &[Made]) -> Told {
     line.store().unwrap();
     let stored = line.stored_position().map(|it| it.to_string()).unwrap_or_default();
     let position = line.read_position().to_string();
-    Told { keys, position, stored, prepared: line.counts.prepared.get(), why }
+    Told {
+        keys,
+        position,
+        stored,
+        prepared: line.counts.prepared.get(),
+        unknown: line.counts.unknown.get(),
+        why,
+    }
 }
 
 const CUT: &str = "failed to fill whole buffer";
@@ -213,4 +232,148 @@ fn an_offset_that_cant_be_is_told() {
     assert!(follow(&log).why.contains("an offset that can't be"));
     let log = [made::rotate(&"b".repeat(600), 4)];
     assert!(follow(&log).why.contains("whose name is too long"));
+}
+
+/// Bytes that can't be compressed: with 20 MB an event goes on in a second packet.
+fn random(count: usize) -> Vec<u8> {
+    let mut number = 7_u64;
+    let next = || {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        number.to_be_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+#[test]
+fn long_events_are_read_for_what_rules_need_and_kept_no_longer() {
+    let (long, mut text) = (random(17_000_000), b"BEGIN /* ".to_vec());
+    text.resize(3_000_000, b'x');
+    text.extend_from_slice(b" */ /* mcinv:page:1 */");
+    let rows =
+        [made::row(1, b"a", &long), made::row(2, b"b", b""), made::row(3, b"c", &long[..1 << 20])];
+    let log = [
+        made::gtid(1, 0, b""),
+        made::query(&text),
+        made::other(8),
+        made::inserted(8, &[long.clone()]),
+        Made(event::ANNOTATE, [&b"/* mcinv:page:2 */"[..], &long[..2 << 20]].concat()),
+        made::users(7),
+        made::inserted(7, &rows),
+        made::updated(7, &rows[..2]),
+        made::compressed_rows(7, &[made::row(4, b"d", &[0; 9_000_000])]),
+        made::xid(),
+        made::gtid(2, 0, b""),
+        made::payload(&[
+            made::query(b"BEGIN"),
+            made::users(7),
+            made::inserted(7, &[made::row(5, b"e", &long[..3_000_000])]),
+            made::xid(),
+        ]),
+        made::gtid(3, 1, b""),
+        made::compressed_query(&text),
+    ];
+    let expected = "page:1 page:2 user:1 name:a user:2 name:b user:3 name:c user:4 name:d user:5 name:e page:1";
+    let told = follow(&log);
+    assert_eq!(told.why, CUT);
+    assert_eq!(told.keys().join(" "), expected);
+    assert_eq!((&*told.position, told.unknown), ("0-1-3", 0));
+    // The same with checksums, and with one that is wrong: nothing of its event is taken.
+    let mut events: Vec<Vec<u8>> = log.iter().map(|event| event.bytes(100)).collect();
+    for event in &mut events {
+        let size = u32::try_from(event.len() + 4).unwrap().to_le_bytes();
+        event[9..13].copy_from_slice(&size);
+        let sum = crc32fast::hash(event).to_le_bytes();
+        event.extend_from_slice(&sum);
+    }
+    let told = follow_bytes(&events, true);
+    assert_eq!((told.keys().join(" "), &*told.why), (expected.to_owned(), CUT));
+    let (first, _) = expected.split_once(" user:5").unwrap();
+    for (at, keys) in [(6, ""), (11, first)] {
+        let mut wrong = events.clone();
+        wrong[at][2_000_000] ^= 1;
+        let told = follow_bytes(&wrong, true);
+        assert!(told.why.contains("whose checksum is wrong"), "{at}: {}", told.why);
+        assert_eq!(told.keys().join(" "), keys, "{at}");
+    }
+}
+
+#[test]
+fn new_images_with_differences_are_found_in_long_events_too() {
+    let row = |id, name: &[u8]| made::row(id, name, &random(2_000_000));
+    // An update whose new images say which JSON columns are differences: none, twice.
+    let images = [row(1, b"a"), vec![0], row(1, b"b"), row(2, b"c"), vec![1], row(2, b"d")];
+    let mut rows = made::updated(7, &images);
+    rows.0 = rows::PARTIAL_UPDATE;
+    let told = follow(&[made::mysql_gtid(1), made::users(7), rows, made::xid()]);
+    let expected = "user:1 name:a name:b user:2 name:c name:d";
+    assert_eq!((told.keys().join(" "), &*told.why), (expected.to_owned(), CUT));
+}
+
+#[test]
+fn a_long_event_ends_with_its_last_packet_which_may_be_empty() {
+    let of = |length| made::inserted(7, &[made::row(1, b"a", &vec![b'x'; length])]);
+    // Two packets that are full, or three.
+    let full = 2 * ((1 << 24) - 1) - of(0).bytes(100).len() - 1;
+    for length in [full - 1, full, full + 1, full + 1000] {
+        let told = follow(&[made::gtid(1, 0, b""), made::users(7), of(length), made::xid()]);
+        assert_eq!(
+            (told.keys().join(" ").as_str(), &*told.why),
+            ("user:1 name:a", CUT),
+            "{length}"
+        );
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_within_a_long_event_is_no_event_that_can_not_be_read() {
+    let mut said = Vec::new();
+    let event = made::inserted(7, &[made::row(1, b"a", &random(17_000_000))]).bytes(100);
+    made::put_packet(&mut said, &event);
+    // Within the first packet, between the two, in the second one's head, within the second.
+    let first = 4 + (1 << 24) - 1;
+    for cut in [30, 3_000_000, first, first + 2, first + 4, first + 1000, said.len() - 1] {
+        let told = follow_said(said[..cut].to_vec(), false);
+        assert!(told.why.contains("connection aborted"), "{cut}: {}", told.why);
+    }
+}
+
+#[test]
+fn a_long_event_that_lies_about_its_length_is_told_and_a_key_of_megabytes_is_unknown() {
+    let begin = [made::gtid(1, 0, b""), made::users(7)];
+    let with = |event: Made| [&begin[..], &[event, made::xid()]].concat();
+    let long = random(17_000_000);
+    for size in [19, 27, 5000, 2_000_000, 30_000_000, u32::MAX] {
+        let mut events: Vec<Vec<u8>> = with(made::inserted(7, &[made::row(1, b"a", &long)]))
+            .iter()
+            .map(|it| it.bytes(9))
+            .collect();
+        events[2][9..13].copy_from_slice(&size.to_le_bytes());
+        let told = follow_bytes(&events, false);
+        assert!(
+            told.why.contains("it ends too early") || told.why.contains("as long as it says"),
+            "{size}: {}",
+            told.why
+        );
+        assert_eq!(told.keys.len(), 0, "{size}");
+    }
+    // Its packet goes on after it.
+    let mut events: Vec<Vec<u8>> = with(made::inserted(7, &[made::row(1, b"a", &long)]))
+        .iter()
+        .map(|it| it.bytes(9))
+        .collect();
+    events[2].extend_from_slice(&[0; 3]);
+    let told = follow_bytes(&events, false);
+    assert!(told.why.contains("as long as it says"), "{}", told.why);
+    assert_eq!(told.keys.len(), 0);
+    // A value that says that it goes on beyond its event.
+    let mut row = made::row(1, b"a", &long);
+    row[9..13].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert!(follow(&with(made::inserted(7, &[row]))).why.contains("it ends too early"));
+    // The name, which a rule needs, is of 60 KB at most: a hundred of them are too many.
+    let rows: Vec<Vec<u8>> = (0..100).map(|id| made::row(id, &long[..60_000], b"")).collect();
+    let told = follow(&with(made::inserted(7, &rows)));
+    assert_eq!((told.unknown, told.keys.len(), &*told.why, &*told.position), (1, 0, CUT, "0-1-1"));
+    // 12 MiB of zeros in few bytes.
+    let bomb = made::row(1, b"a", &vec![0; 12 << 20]);
+    assert_eq!(follow(&with(made::compressed_rows(7, &[bomb]))).keys().join(" "), "user:1 name:a");
 }
