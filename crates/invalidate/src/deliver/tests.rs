@@ -276,26 +276,28 @@ fn the_second_delete_follows_the_one_that_the_barrier_proved() {
     }
 }
 
-/// There is always something on its way.
+/// There is much on its way, and more to come.
 #[test]
 fn what_was_unproven_is_sent_anew_however_much_there_is_to_send() {
-    let scene = scene(1 << 20);
-    scene.append(1, None);
+    let scene = scene(8 << 20);
+    // Of such keys a batch has 150.
+    let key = |number| format!("k{number}-{}", "x".repeat(200));
+    for number in 1..=3000 {
+        let key = Key::new(key(number).as_bytes()).unwrap();
+        scene.put(number, Errand::Deletes(vec![Delete { key, how: None, to: None }]));
+    }
+    let count = |number| scene.router.count(&format!("md /a/b/{} q", key(number)));
+    scene.router.is_slow.store(true, Ordering::Relaxed);
     let courier = scene.courier(Duration::ZERO);
     scene.line.release_unproven();
-    scene.wait("unproven", || scene.router.count("md /a/b/k1 q") == 1);
-    scene.router.is_slow.store(true, Ordering::Relaxed);
-    let mut number = 1;
-    let began = now();
-    while scene.router.count("md /a/b/k1 q") == 1 && began.elapsed() < Duration::from_secs(20) {
-        number += 1;
-        scene.append(number, None);
-        scene.line.prove(number + 1, &place(number));
-        thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(scene.router.count("md /a/b/k1 q"), 2, "{number} others");
-    scene.line.end();
+    scene.wait("unproven", || count(1) == 1);
+    scene.line.prove(3001, &place(3000));
+    scene.wait("proven", || count(1) == 2);
+    assert_eq!(count(3000), 0, "it comes after what is sent anew");
     scene.router.is_slow.store(false, Ordering::Relaxed);
+    scene.wait("the cursor", || scene.line.cursor(0).cursor == 3001);
+    assert_eq!(count(3000), 1);
+    scene.line.end();
     courier.join().unwrap();
 }
 

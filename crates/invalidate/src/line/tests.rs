@@ -53,6 +53,35 @@ fn nothing_is_sent_before_the_snapshot_has_it() {
     assert_eq!(line.counts.barrier_passed_by.get(), 1);
 }
 
+/// Transactions' numbers have no order, and neither have names of them: the last one proves nothing of those before it.
+#[test]
+fn a_restart_asks_about_each_transaction_where_places_have_no_order() {
+    let gtids = LogPlace::file_of(&"3e11fa47-71ca-11e1-9e33-c80aa9429562".parse().unwrap());
+    for file in [LogPlace::OF_TRANSACTIONS.into(), gtids, Arc::from("b.000001")] {
+        let has_order = &*file == "b.000001";
+        let folder = tempfile::tempdir().unwrap();
+        let of = |offset| LogPlace { file: Arc::clone(&file), offset };
+        let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+        for offset in [7, 5] {
+            let origin = Origin { place: of(offset), stamp: "".into(), at_s: 1 };
+            line.append(origin, Errand::Flush(None)).unwrap();
+        }
+        line.advance(&"0-1-9".parse().unwrap(), None);
+        line.store().unwrap();
+        drop(line);
+        let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+        let asked = line.wait_unproven().unwrap();
+        assert_eq!(line.prove_by(asked, |place| *place == of(5)), has_order, "{file}");
+        assert!(line.prove_by(asked, |_| true));
+        line.note_cursor(0, 3);
+        line.note_cursor(1, 3);
+        line.store().unwrap();
+        drop(line);
+        let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+        assert_eq!(line.wait_unproven(), None, "everybody has all: {file}");
+    }
+}
+
 #[test]
 fn a_restart_goes_on_from_what_was_stored_and_asks_the_barrier_anew() {
     let folder = tempfile::tempdir().unwrap();

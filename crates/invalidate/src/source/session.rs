@@ -287,11 +287,18 @@ mod tests {
     use super::*;
     use crate::source::dial::Script;
     use std::io::{Cursor, Read};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A session with a database that says this, and then that for ever.
     fn session(first: &[&[u8]], then: &[u8]) -> Session {
+        session_counted(first, then, &Arc::default())
+    }
+
+    /// The same; counts what it says for ever.
+    fn session_counted(first: &[&[u8]], then: &[u8], said_again: &Arc<AtomicUsize>) -> Session {
         let said = Cursor::new(first.iter().flat_map(|it| packet(it)).collect::<Vec<_>>());
-        let then = Endless { packet: packet(then), at: 0 };
+        let then = Endless { packet: packet(then), at: 0, times: Arc::clone(said_again) };
         let packets = Packets::over(Box::new(Script(said.chain(then))), false);
         Session::over(packets)
     }
@@ -304,6 +311,7 @@ mod tests {
     struct Endless {
         packet: Vec<u8>,
         at: usize,
+        times: Arc<AtomicUsize>,
     }
 
     impl Read for Endless {
@@ -311,6 +319,7 @@ mod tests {
             let mut rest = &self.packet[self.at..];
             let read = rest.read(into)?;
             self.at = (self.at + read) % self.packet.len();
+            self.times.fetch_add(usize::from(self.at == 0), Ordering::Relaxed);
             Ok(read)
         }
     }
@@ -328,16 +337,25 @@ mod tests {
         let many = told(&[b"\xfe\0\0\0\0\x01\0\0\0"], b"def");
         assert!(many.contains("an answer of 4294967296 columns"), "{many}");
         assert!(told(&[b"\xfbfile"], b"").contains("a length that is none"));
-        for (first, then) in [
+        // After how many packets more, about, it is refused.
+        for (first, then, most) in [
             // Rows of many bytes, of none, and columns that don't fit.
-            (&[&[1][..], b"def", END][..], &[&[0xfd, 0, 0, 1][..], &[b'a'; 1 << 16]].concat()[..]),
-            (&[b"\xfc\0\0", END], b"\x01"),
-            (&[b"\xfc\0\x10"], &[b'd'; 5000]),
+            (
+                &[&[1][..], b"def", END][..],
+                &[&[0xfd, 0, 0, 1][..], &[b'a'; 1 << 16]].concat()[..],
+                32,
+            ),
+            (&[b"\xfc\0\0", END], b"\x01", 40_000),
+            (&[b"\xfc\0\x10"], &[b'd'; 5000], 500),
             // 4096 columns, all NULL: much memory of few bytes.
-            (&[&[&[0xfc, 0, 16][..]][..], &[&b"d"[..]; 4096], &[END]].concat(), &[0xfb; 4096]),
+            (&[&[&[0xfc, 0, 16][..]][..], &[&b"d"[..]; 4096], &[END]].concat(), &[0xfb; 4096], 25),
         ] {
-            let told = told(first, then);
+            let times = Arc::default();
+            let told =
+                session_counted(first, then, &times).query("SELECT").unwrap_err().to_string();
             assert!(told.contains("an answer of more than 2097152 bytes"), "{told}");
+            let times = times.load(Ordering::Relaxed);
+            assert!(times <= most, "{times} packets");
         }
         let told = told(&[], &[b'x'; PART]);
         assert!(told.contains("more than 2097152 bytes"), "{told}");

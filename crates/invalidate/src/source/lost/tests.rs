@@ -107,6 +107,23 @@ fn what_the_journal_has_beyond_the_stored_position_counts_as_read() {
 }
 
 #[test]
+fn what_is_lost_may_fill_several_segments_of_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = follower(folder.path());
+    let stamps: Vec<String> = (1..=100).map(|number| format!("0-1-{number}")).collect();
+    let stamps: Vec<&str> = stamps.iter().map(|stamp| &**stamp).collect();
+    read_to(&one, &stamps, "0-1-100");
+    assert!(segment::firsts(one.line.folder()).unwrap().len() > 2);
+    assert_eq!(settle(&one, "0-1-5,0-2-6", false), Ok(()));
+    assert_eq!(keys(&one, 101), (stamps[5..].join(" "), "0-1-5".to_owned()));
+    assert_eq!(one.line.counts.lost.get(), 95);
+    // After a crash, what the journal has is found in all of them, too.
+    drop(one);
+    let two = follower(folder.path());
+    assert_eq!(keys(&two, 1).0, [&stamps[..], &stamps[5..]].concat().join(" "));
+}
+
+#[test]
 fn while_a_transaction_is_prepared_it_goes_back_to_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let one = follower(folder.path());
