@@ -48,7 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A key: a hash already, as in the paper. Keys that aren't spread evenly cost room, and are still found.
-pub type Key = [u8; 16];
+pub type SiltKey = [u8; 16];
 
 /// How a [`Silt`] is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl Silt {
     ///
     /// # Errors
     /// For a record that fails its checksum, and for what the disk refuses.
-    pub fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+    pub fn get(&self, key: &SiltKey) -> Result<Option<Vec<u8>>, StoreError> {
         if let Some(known) = self.log.get(key)? {
             return Ok(known);
         }
@@ -192,7 +192,7 @@ impl Silt {
     /// # Errors
     /// For a value of another length than the options say, and for what the disk refuses. Of a failed conversion or merge
     /// the store is as before, and the next put tries again.
-    pub fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
+    pub fn put(&mut self, key: &SiltKey, value: &[u8]) -> Result<(), StoreError> {
         if value.len() != self.options.value_bytes {
             return Err(StoreError::ValueLength(value.len()));
         }
@@ -203,7 +203,7 @@ impl Silt {
     ///
     /// # Errors
     /// As [`Silt::put`].
-    pub fn delete(&mut self, key: &Key) -> Result<(), StoreError> {
+    pub fn delete(&mut self, key: &SiltKey) -> Result<(), StoreError> {
         self.write(Record { key: *key, value: None })
     }
 

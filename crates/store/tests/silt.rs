@@ -3,13 +3,13 @@
 use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 use guira_disk::{Disk, SimulatedDisk, System};
 use guira_store::StoreError;
-use guira_store::silt::{Key, Silt, SiltOptions};
+use guira_store::silt::{Silt, SiltKey, SiltOptions};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-type Model = BTreeMap<Key, Vec<u8>>;
+type Model = BTreeMap<SiltKey, Vec<u8>>;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -46,7 +46,7 @@ enum Keys {
     SameHead,
 }
 
-fn key(keys: Keys, n: u16) -> Key {
+fn key(keys: Keys, n: u16) -> SiltKey {
     match keys {
         Keys::Even => fastrand::Rng::with_seed(n.into()).u128(..).to_be_bytes(),
         Keys::SameTail => (u128::from(n) << 100 | 7).to_be_bytes(),

@@ -4,7 +4,7 @@
 //! 2 bytes of memory per slot; on the disk the share of slots that is free, 5 to 7 %. A get reads one record for each slot
 //! with the key's tag: one, if the key is here.
 
-use super::Key;
+use super::SiltKey;
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
 use super::log_store::LogStore;
 use super::record::Record;
@@ -64,7 +64,7 @@ impl HashStore {
     }
 
     /// What the store says of a key: its value, that it is deleted, or nothing.
-    pub(super) fn get(&self, key: &Key) -> Result<Option<Option<Vec<u8>>>, StoreError> {
+    pub(super) fn get(&self, key: &SiltKey) -> Result<Option<Option<Vec<u8>>>, StoreError> {
         for (slot, ()) in self.tags.candidates(key) {
             let slot = slot as u64;
             let found = self.file.find(slot..slot + 1, |record| {

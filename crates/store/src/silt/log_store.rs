@@ -10,7 +10,7 @@
 //! Bad at: damage. A record that fails its checksum ends the log when it is opened, as one that a loss of power tore; what
 //! follows it is forgotten.
 
-use super::Key;
+use super::SiltKey;
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
 use super::record::{Record, Shape};
 use super::tags::Tags;
@@ -56,7 +56,7 @@ impl LogStore {
         let file = Fixed::open(place, id, traffic)?;
         let mut index = Tags::new(buckets);
         let records_max = index.slots() as u64;
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<SiltKey> = Vec::new();
         let records = file.replay(records_max, |number, record| {
             let place = u32::try_from(number).expect("at most 2^17 records");
             let old = index.candidates(&record.key).find(|it| keys[it.1 as usize] == record.key);
@@ -95,7 +95,7 @@ impl LogStore {
     }
 
     /// What the log says of a key: its value, that it is deleted, or nothing.
-    pub(super) fn get(&self, key: &Key) -> Result<Option<Option<Vec<u8>>>, StoreError> {
+    pub(super) fn get(&self, key: &SiltKey) -> Result<Option<Option<Vec<u8>>>, StoreError> {
         let found = self.slot_of(key, |record| record.value.map(<[u8]>::to_vec))?;
         Ok(found.map(|it| it.1))
     }
@@ -155,7 +155,7 @@ impl LogStore {
     /// The key's slot, and what `see` makes of its record.
     fn slot_of<T>(
         &self,
-        key: &Key,
+        key: &SiltKey,
         see: impl Fn(Record<'_>) -> T,
     ) -> Result<Option<(usize, T)>, StoreError> {
         let see_own = |record: Record<'_>| (record.key == *key).then(|| see(record));

@@ -6,7 +6,7 @@
 //! The records of the hash stores are in memory meanwhile, as they are in no order: the paper sorts them outside. The
 //! `SortedStore` is read and written once, in order.
 
-use super::Key;
+use super::SiltKey;
 use super::hash_store::HashStore;
 use super::sorted_store::{SortedStore, SortedWriter};
 use crate::error::StoreError;
@@ -14,7 +14,7 @@ use std::iter::Peekable;
 
 /// What the hash stores say, in the order of keys, each key once.
 struct Young {
-    keys: Vec<(Key, usize, Option<usize>)>,
+    keys: Vec<(SiltKey, usize, Option<usize>)>,
     values: Vec<u8>,
 }
 
@@ -44,8 +44,8 @@ pub(super) fn merge<'a>(
 
 /// Writes the young records whose keys are below `end`.
 fn push_below<'v>(
-    keys: &mut Peekable<impl Iterator<Item = (Key, usize, Option<usize>)>>,
-    end: Option<&Key>,
+    keys: &mut Peekable<impl Iterator<Item = (SiltKey, usize, Option<usize>)>>,
+    end: Option<&SiltKey>,
     out: &mut SortedWriter<'_>,
     value: impl Fn(usize) -> &'v [u8],
 ) -> Result<(), StoreError> {

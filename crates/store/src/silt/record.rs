@@ -6,7 +6,7 @@
 //! ```
 //! A slot that nothing was written to is zeros, and no record: its kind is 0.
 
-use super::Key;
+use super::SiltKey;
 use crate::checksum::crc32c;
 
 /// How long values are; all else follows.
@@ -18,7 +18,7 @@ pub(super) struct Shape {
 /// A record in somebody's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
-    pub(super) key: Key,
+    pub(super) key: SiltKey,
     /// None: the key is deleted.
     pub(super) value: Option<&'a [u8]>,
 }

@@ -6,7 +6,7 @@
 //! # Costs
 //! With k records in a block and a sparse trie, less than a bit per key; see `crate::block_index`'s trie.
 
-use super::Key;
+use super::SiltKey;
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
 use super::record::Record;
 use crate::block_index::{Order, Trie, TrieBuilder};
@@ -48,7 +48,7 @@ impl SortedStore {
     }
 
     /// The key's value.
-    pub(super) fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn get(&self, key: &SiltKey) -> Result<Option<Vec<u8>>, StoreError> {
         if self.trie.len() == 0 {
             return Ok(None);
         }
@@ -96,7 +96,7 @@ impl<'a> SortedWriter<'a> {
     }
 
     /// Appends a record whose key is above the last one's.
-    pub(super) fn push(&mut self, key: &Key, value: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn push(&mut self, key: &SiltKey, value: &[u8]) -> Result<(), StoreError> {
         if !self.trie.push(hash(key)) {
             return Err(StoreError::corrupt(&self.place.path(self.id), 0, "its keys don't ascend"));
         }
@@ -128,7 +128,7 @@ impl<'a> SortedWriter<'a> {
 }
 
 /// Keys are hashes already.
-fn hash(key: &Key) -> KeyHash {
+fn hash(key: &SiltKey) -> KeyHash {
     KeyHash(u128::from_be_bytes(*key))
 }
 

@@ -16,7 +16,7 @@
 //! Another key's entry passes for the wanted one with probability 8 / buckets. Bad at: small tables, whose tags are short,
 //! and more than 8 keys with the same last four bytes.
 
-use super::Key;
+use super::SiltKey;
 
 /// The table. `P` is what a slot has beside its tag.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl<P: Copy + Default> Tags<P> {
     }
 
     /// Slots that may be the key's, with what they have.
-    pub(super) fn candidates(&self, key: &Key) -> impl Iterator<Item = (usize, P)> + '_ {
+    pub(super) fn candidates(&self, key: &SiltKey) -> impl Iterator<Item = (usize, P)> + '_ {
         let homes @ [one, other] = self.homes(key);
         let looked_at = if one == other { 1 } else { 2 };
         let near = [(one, other), (other, one)].into_iter().take(looked_at);
@@ -68,7 +68,7 @@ impl<P: Copy + Default> Tags<P> {
 
     /// Enters a key that isn't here. False, and nothing changed, if that takes more than [`MOVES_MAX`] moves.
     #[must_use]
-    pub(super) fn insert(&mut self, key: &Key, place: P) -> bool {
+    pub(super) fn insert(&mut self, key: &SiltKey, place: P) -> bool {
         let [one, other] = self.homes(key);
         let free = [(one, other), (other, one)]
             .into_iter()
@@ -109,7 +109,7 @@ impl<P: Copy + Default> Tags<P> {
     }
 
     /// Both buckets of a key, as its last four bytes say.
-    fn homes(&self, key: &Key) -> [usize; 2] {
+    fn homes(&self, key: &SiltKey) -> [usize; 2] {
         let last = u32::from_le_bytes([key[12], key[13], key[14], key[15]]);
         let mask = self.tags.len() / WAYS - 1;
         [last, last >> TAG.count_ones()].map(|it| it as usize & usize::from(TAG) & mask)
@@ -192,7 +192,7 @@ mod tests {
             let mut table = Tags::<u32>::new(buckets);
             let mut places = HashMap::new();
             for place in 0.. {
-                let key: Key = random.u128(..).to_le_bytes();
+                let key: SiltKey = random.u128(..).to_le_bytes();
                 let before = table.clone();
                 if !table.insert(&key, place) {
                     assert_eq!((&table.tags, &table.places), (&before.tags, &before.places));
@@ -201,7 +201,7 @@ mod tests {
                 }
                 places.insert(key, place);
                 let is_found =
-                    |(key, place): (&Key, &u32)| table.candidates(key).any(|it| it.1 == *place);
+                    |(key, place): (&SiltKey, &u32)| table.candidates(key).any(|it| it.1 == *place);
                 assert!(buckets > 64 || places.iter().all(is_found));
             }
             assert!(
