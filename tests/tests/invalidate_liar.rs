@@ -314,6 +314,12 @@ fn lies_in_the_log_are_told_and_cost_no_memory() {
             4,
             "it ends too early",
         ),
+    ]);
+}
+
+#[test]
+fn lies_about_prepared_transactions_are_told_and_cost_no_memory() {
+    are_told(&[
         (
             "what can't be read after a prepared transaction",
             |liar, question| {

@@ -115,20 +115,20 @@ fn logs() -> Vec<Vec<Made>> {
             gtid,
             made::query(b"XA START X'61',X'',1"),
             made::users(7),
-            made::inserted(7, &[one.clone()]),
+            made::inserted(7, std::slice::from_ref(&one)),
             Made(event::XA_PREPARE, vec![end; 14]),
         ]
     };
     vec![
         whole(made::gtid(1, 0, b""), made::inserted(7, &[one.clone(), two.clone()])),
         whole(made::mysql_gtid(1), made::updated(7, &[two])),
-        whole(made::tagged_gtid(3), made::compressed_rows(7, &[one.clone()])),
+        whole(made::tagged_gtid(3), made::compressed_rows(7, std::slice::from_ref(&one))),
         vec![
             made::mysql_gtid(9),
             made::payload(&[
                 begin(),
                 made::users(7),
-                made::inserted(7, &[one.clone()]),
+                made::inserted(7, std::slice::from_ref(&one)),
                 made::xid(),
             ]),
         ],

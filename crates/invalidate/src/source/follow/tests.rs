@@ -255,7 +255,7 @@ fn long_events_are_read_for_what_rules_need_and_kept_no_longer() {
         made::gtid(1, 0, b""),
         made::query(&text),
         made::other(8),
-        made::inserted(8, &[long.clone()]),
+        made::inserted(8, std::slice::from_ref(&long)),
         Made(event::ANNOTATE, [&b"/* mcinv:page:2 */"[..], &long[..2 << 20]].concat()),
         made::users(7),
         made::inserted(7, &rows),
