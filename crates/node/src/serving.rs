@@ -198,8 +198,7 @@ async fn until_told<E: Engine>(
 
 fn accept_all<E: Engine>(process: &Arc<Process<E>>, sockets: Vec<Listening>, threads: &[Thread]) {
     let arrivals = threads.iter().map(|thread| thread.arrivals.clone()).collect();
-    let keepalive = process.options.listen.keepalive.clone();
-    let dealer = Arc::new(Dealer::new(Arc::clone(&process.clients), keepalive, arrivals));
+    let dealer = Arc::new(Dealer::new(Arc::clone(&process.clients), arrivals));
     for socket in sockets {
         let (dealer, process) = (Arc::clone(&dealer), Arc::clone(process));
         tokio::spawn(async move {

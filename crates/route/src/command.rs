@@ -357,8 +357,7 @@ fn accept_all(
     sockets: Vec<Listening>,
     orders: Vec<UnboundedSender<ProxyMessage>>,
 ) -> io::Result<Accepting> {
-    let keepalive = process.options.listen.keepalive.clone();
-    let dealer = Dealer::new(Arc::clone(&process.clients), keepalive, orders);
+    let dealer = Dealer::new(Arc::clone(&process.clients), orders);
     let process = Arc::clone(process);
     sessions::accept_apart(sockets, dealer, move |error| {
         tracing::error!("a socket can't be listened on: {error}");

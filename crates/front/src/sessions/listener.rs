@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use guira_log::Seldom;
-use rustix::fd::{AsFd, AsRawFd as _};
+use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
     PidfdFlags, PidfdGetfdFlags, Resource, getpid, getrlimit, pidfd_getfd, pidfd_open,
 };
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::sessions::clients::Clients;
@@ -181,15 +181,18 @@ pub fn open(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Vec<Listening>,
 pub fn reserve(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Places, String> {
     let mut places = Vec::new();
     if let Some(fd) = listen.inherited {
-        let taken = take_over(fd).map_err(|e| format!("--listen-sock-fd {fd}: {e}"))?;
+        let taken = take_over(fd, listen.keepalive.as_ref())
+            .map_err(|e| format!("--listen-sock-fd {fd}: {e}"))?;
         places.push(Place::Open(Listening::Tcp(taken)));
     }
+    let keepalive = listen.keepalive.as_ref();
     let plain = listen.ports.iter().map(|&port| ("-p", port, Listening::Tcp as fn(_) -> _));
     let tls = tls_ports.iter().map(|&port| ("--ssl-port", port, Listening::Tls as fn(_) -> _));
     for (flag, port, kind) in plain.chain(tls) {
         for address in addresses(listen, port)? {
             let flag = format!("{flag} {port}");
-            let socket = bind(address).map_err(|error| refused(&flag, address, &error))?;
+            let socket =
+                bind(address, keepalive).map_err(|error| refused(&flag, address, &error))?;
             places.push(Place::Port { socket, address, flag, kind });
         }
     }
@@ -283,19 +286,19 @@ fn has_ipv6() -> bool {
     Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP)).is_ok()
 }
 
-fn bind(address: SocketAddr) -> io::Result<Socket> {
+fn bind(address: SocketAddr, keepalive: Option<&TcpKeepalive>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(address.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED))?;
     }
     socket.set_reuse_address(true)?;
-    keep_little_unsent(&socket);
+    bequeath(&socket, keepalive);
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
 /// A copy of a descriptor that the process was started with. The kernel copies it, which needs no trust in the number.
-fn take_over(fd: i32) -> io::Result<TcpListener> {
+fn take_over(fd: i32, keepalive: Option<&TcpKeepalive>) -> io::Result<TcpListener> {
     let this = pidfd_open(getpid(), PidfdFlags::empty())?;
     let socket = Socket::from(pidfd_getfd(this, fd, PidfdGetfdFlags::empty())?);
     if !socket.is_listener()? {
@@ -304,9 +307,20 @@ fn take_over(fd: i32) -> io::Result<TcpListener> {
             "the descriptor is no listening socket",
         ));
     }
-    keep_little_unsent(&socket);
+    bequeath(&socket, keepalive);
     socket.set_nonblocking(true)?;
     Ok(socket.into())
+}
+
+/// Sets what the sockets inherit that are accepted: five calls fewer for each of them.
+///
+/// What can't be set is left: clients are served all the same.
+fn bequeath(socket: &Socket, keepalive: Option<&TcpKeepalive>) {
+    keep_little_unsent(socket);
+    let _ = socket.set_tcp_nodelay(true);
+    if let Some(keepalive) = keepalive {
+        let _ = socket.set_tcp_keepalive(keepalive);
+    }
 }
 
 /// Has the system take little more for a client than the client reads. The sockets that are accepted inherit it.
@@ -326,10 +340,12 @@ pub async fn accept<T: From<Arrival>>(socket: Listening, dealer: Arc<Dealer<T>>)
         Listening::Tls(socket) => accept_tcp(socket, &dealer, Arrival::Tls).await,
         Listening::Unix(socket) => {
             let socket = tokio::net::UnixListener::from_std(socket)?;
+            let mut room = Room::default();
             loop {
-                dealer.wait_for_room(&socket).await;
+                dealer.wait_for_room(&mut room, &socket).await;
                 match socket.accept().await {
                     Ok((stream, _)) => {
+                        room.note(&stream);
                         if let Ok(stream) = stream.into_std() {
                             dealer.deal(Arrival::Unix(stream));
                         }
@@ -347,13 +363,15 @@ async fn accept_tcp<T: From<Arrival>>(
     kind: fn(std::net::TcpStream) -> Arrival,
 ) -> io::Result<()> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
+    let mut room = Room::default();
     loop {
-        dealer.wait_for_room(&socket).await;
+        dealer.wait_for_room(&mut room, &socket).await;
         match socket.accept().await {
             Ok((stream, _)) => {
-                // A socket that can't be told to be prompt is one that has gone already.
-                let _ = stream.set_nodelay(true);
-                if let Ok(stream) = stream.into_std() {
+                room.note(&stream);
+                // Whoever connects and resets in a storm takes no place and no thread's time.
+                let is_there = stream.peer_addr().is_ok();
+                if let (true, Ok(stream)) = (is_there, stream.into_std()) {
                     dealer.deal(kind(stream));
                 }
             }
@@ -368,17 +386,12 @@ pub struct Dealer<T> {
     clients: Arc<Clients>,
     threads: Vec<UnboundedSender<T>>,
     next: AtomicUsize,
-    keepalive: Option<TcpKeepalive>,
 }
 
 impl<T: From<Arrival>> Dealer<T> {
     /// Each thread is sent its clients by one of `threads`.
-    pub fn new(
-        clients: Arc<Clients>,
-        keepalive: Option<TcpKeepalive>,
-        threads: Vec<UnboundedSender<T>>,
-    ) -> Self {
-        Self { clients, threads, next: AtomicUsize::new(0), keepalive }
+    pub fn new(clients: Arc<Clients>, threads: Vec<UnboundedSender<T>>) -> Self {
+        Self { clients, threads, next: AtomicUsize::new(0) }
     }
 
     fn deal(&self, arrival: Arrival) {
@@ -390,12 +403,6 @@ impl<T: From<Arrival>> Dealer<T> {
             let crowded = io::Error::new(io::ErrorKind::QuotaExceeded, words);
             self.clients.refusals.note(&arrival.to_string(), &crowded);
             return;
-        }
-        if let (Arrival::Tcp(stream) | Arrival::Tls(stream), Some(keepalive)) =
-            (&arrival, &self.keepalive)
-        {
-            // As above: a socket that can't be told has gone.
-            let _ = SockRef::from(stream).set_tcp_keepalive(keepalive);
         }
         let next = self.next.fetch_add(1, Relaxed) % self.threads.len();
         if self.threads[next].send(arrival.into()).is_err() {
@@ -417,8 +424,8 @@ impl<T: From<Arrival>> Dealer<T> {
     }
 
     /// Waits until clients leave enough descriptors to servers, files and the HTTP port.
-    async fn wait_for_room(&self, socket: &impl AsFd) {
-        while !has_room(socket) {
+    async fn wait_for_room(&self, room: &mut Room, socket: &impl AsFd) {
+        while !room.is_there(socket) {
             self.rest("too many open files").await;
         }
     }
@@ -435,12 +442,34 @@ impl<T: From<Arrival>> Dealer<T> {
     }
 }
 
-/// Whether a client may have another descriptor. The system gives out the lowest, so that a copy's number tells.
-fn has_room(socket: &impl AsFd) -> bool {
-    let Some(limit) = getrlimit(Resource::Nofile).current else { return true };
-    let for_clients = limit.saturating_sub((limit / 8).clamp(RESERVE_MIN, RESERVE_MAX));
-    fcntl_dupfd_cloexec(socket, 0)
-        .is_ok_and(|copy| u64::try_from(copy.as_raw_fd()).is_ok_and(|fd| fd < for_clients))
+/// Descriptors that clients may have, so that enough are left to servers, files and the HTTP port.
+///
+/// The system gives out the lowest number, so that a connection's own tells whether there is room for one more. Only where it
+/// doesn't, a copy's number tells, which costs four calls.
+#[derive(Debug, Default)]
+struct Room {
+    for_clients: u64,
+    /// The last connection's.
+    last: u64,
+}
+
+impl Room {
+    fn is_there(&mut self, socket: &impl AsFd) -> bool {
+        if self.last < self.for_clients {
+            return true;
+        }
+        let Some(limit) = getrlimit(Resource::Nofile).current else { return true };
+        self.for_clients = limit.saturating_sub((limit / 8).clamp(RESERVE_MIN, RESERVE_MAX));
+        fcntl_dupfd_cloexec(socket, 0).is_ok_and(|copy| number(&copy) < self.for_clients)
+    }
+
+    fn note(&mut self, connection: &impl AsRawFd) {
+        self.last = number(connection);
+    }
+}
+
+fn number(descriptor: &impl AsRawFd) -> u64 {
+    u64::try_from(descriptor.as_raw_fd()).unwrap_or(u64::MAX)
 }
 
 /// Descriptors that no client gets: an eighth of all, within these bounds.
@@ -452,3 +481,6 @@ const UNSENT_BYTES_MAX: u32 = 128 << 10;
 
 /// How long accepting pauses when the system is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;
