@@ -422,6 +422,7 @@ impl<S: Service> Session<S> {
 
     /// Asks for the next part of the get at the end of what is under way.
     fn go_on(&mut self, start: Start<'_>) -> bool {
+        let has_own = !self.outlet.is_empty();
         let Some(Line::Get(get)) = self.lines.last() else { return false };
         if !get.may_go_on() {
             return false;
@@ -430,7 +431,7 @@ impl<S: Service> Session<S> {
         if keys > 0 {
             self.pace.answered(keys, value_bytes);
         }
-        let n = self.pace.affordable(get.rest(), &self.account);
+        let n = self.pace.affordable(get.rest(), &self.account, has_own);
         let n = start.waker.map_or(0, |waker| self.pace.admit(n, waker));
         if n > 0 {
             self.pace.spend(n * REQUEST_COST);
@@ -451,7 +452,7 @@ impl<S: Service> Session<S> {
     fn admit(&mut self, asked: &Asked, start: Start<'_>) -> Option<usize> {
         let keys = asked.gets();
         if keys > 0 {
-            let keys = self.pace.affordable(keys, &self.account);
+            let keys = self.pace.affordable(keys, &self.account, !self.outlet.is_empty());
             let n = start.waker.map_or(0, |waker| self.pace.admit(keys, waker));
             self.pace.spend(n.saturating_sub(1) * REQUEST_COST);
             return (n > 0).then_some(n);

@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. A get whose replies are short is answered with all its values or with one line that says what failed.
 //! 2. One whose replies are long is answered as they come: values, and then `END` or the line that says what failed.
-//! 3. Of a get's keys, one part is under way; the next is begun when most of the replies before it were said.
+//! 3. Of a get's keys, one part is under way; the next is begun when most of the replies before it were said, and none of
+//!    them failed: what comes behind a failure is told to nobody.
 //!
 //! # Costs
 //! Of the keys that aren't under way only their line is kept, and of their replies what fits into [`LONG_BYTES`].
@@ -31,6 +32,8 @@ pub(super) struct Get<S: Service> {
     /// Replies of the parts before the one under way: of the keys before that one's.
     replies: Vec<Reply>,
     replies_bytes: usize,
+    /// One of them is a failure.
+    has_failed: bool,
     /// The part under way, if there is one.
     part: Option<Part<S>>,
     /// What the largest part takes.
@@ -63,6 +66,7 @@ impl<S: Service> Get<S> {
             has_said: false,
             replies: Vec::new(),
             replies_bytes: 0,
+            has_failed: false,
             part: None,
             part_bytes: 0,
             news: (0, 0),
@@ -86,7 +90,10 @@ impl<S: Service> Get<S> {
 
     /// Whether the next part may be begun.
     pub(super) fn may_go_on(&self) -> bool {
-        self.rest() > 0 && self.under_way() == 0 && self.replies_bytes < LONG_BYTES
+        self.rest() > 0
+            && self.under_way() == 0
+            && self.replies_bytes < LONG_BYTES
+            && !self.has_failed
     }
 
     /// Begins the next part, of n keys. It takes the place of those before, whose replies are kept.
@@ -117,6 +124,7 @@ impl<S: Service> Get<S> {
         let Some(part) = self.part.take() else { return };
         for reply in part.replies() {
             self.replies_bytes += bytes_of(reply);
+            self.has_failed |= reply.outcome.is_error();
             // A failure tells nothing of values.
             if !reply.outcome.is_error() {
                 self.news = (self.news.0 + 1, self.news.1 + reply.value.len());
@@ -153,7 +161,8 @@ impl<S: Service> Get<S> {
         if self.under_way() == 0 {
             self.collect();
         }
-        self.replies_bytes >= LONG_BYTES || self.has_said && !self.replies.is_empty()
+        let is_long = self.replies_bytes >= LONG_BYTES;
+        is_long || self.has_failed || self.has_said && !self.replies.is_empty()
     }
 
     /// The replies that aren't said and may be.

@@ -284,9 +284,13 @@ impl Pace {
         }
     }
 
-    /// Of so many keys, those for whose replies the client has room.
+    /// Of so many keys, those for whose replies the client has room: one at least, unless it `has_own` replies that it hasn't
+    /// taken yet, which will make room. Else long values were read again and again for nothing, of clients that don't read.
     #[inline]
-    pub(super) fn affordable(&self, keys: usize, account: &Account) -> usize {
+    pub(super) fn affordable(&self, keys: usize, account: &Account, has_own: bool) -> usize {
+        if has_own && self.expected > SHORT_BYTES && account.room() < self.expected {
+            return 0;
+        }
         if keys == 1 { 1 } else { keys.min((account.room() / (KEY_BYTES + self.short())).max(1)) }
     }
 

@@ -1,8 +1,10 @@
 //! Paces of clients that share a thread's lanes and rounds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::sessions::memory::{Bank, MemoryLimits};
 
 fn admitted(pace: &mut Pace, keys: usize) -> usize {
     pace.admit(keys, Waker::noop())
@@ -231,6 +233,21 @@ fn a_value_longer_than_the_lane_has_it_to_itself() {
     assert_eq!(lanes.long.free(), 0);
     pace.set_under_way(0);
     assert_eq!(lanes.long.free(), LANE_BYTES);
+}
+
+#[test]
+fn a_client_that_has_replies_to_take_asks_for_no_long_value_that_finds_no_room() {
+    let limits = MemoryLimits { all: 3 << 20, each: 3 << 20, value: 1 << 20 };
+    let bank = Arc::new(Bank::new(limits));
+    let (own, others) = (Account::new(&bank), Account::new(&bank));
+    let mut pace = Pace::new(Lanes::new());
+    pace.answered(1, 1 << 20);
+    assert_eq!(pace.affordable(1, &own, true), 1);
+    others.hold(5 << 19);
+    assert_eq!([1, 9].map(|keys| pace.affordable(keys, &own, true)), [0, 0], "it would be refused");
+    assert_eq!(pace.affordable(1, &own, false), 1, "nothing of its own makes room");
+    (0..20).for_each(|_| pace.answered(1, 100));
+    assert_eq!(pace.affordable(1, &own, true), 1, "short ones find room");
 }
 
 fn has_turn(pace: &mut Pace, bytes: usize) -> bool {
