@@ -92,6 +92,38 @@ fn replies_that_nobody_reads_hold_no_more_than_the_budget() {
     assert!(value.ends_with(b"x\r\nEND\r\n"));
 }
 
+/// Each had value after value read for nothing, a gigabyte each second of all together: the device had no time for others.
+#[test]
+fn few_values_are_read_for_clients_that_read_slowly() {
+    let server = start();
+    let mut client = server.connect();
+    for n in 0..10 {
+        assert_eq!(client.set(&format!("big{n}"), &vec![b'x'; BIG]), "STORED\r\n");
+    }
+    let names: String = (0..2000).map(|n| format!(" big{}", n % 10)).collect();
+    let (multiget, pipeline) = (format!("get{names}\r\n"), "get big0\r\n".repeat(1000));
+    let mut streams: Vec<_> = (0..300).map(|_| raw(&server)).collect();
+    for (n, stream) in streams.iter_mut().enumerate() {
+        push(stream, if n % 2 == 0 { pipeline.as_bytes() } else { multiget.as_bytes() });
+    }
+    eventually("they hold much", || client.stat("client_memory_bytes") > BUDGET / 4 * 3);
+    let (mut taken, mut part) = (0, vec![0; 4096]);
+    for _ in 0..100 {
+        for stream in &mut streams {
+            taken += stream.read(&mut part).unwrap_or(0);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let found: usize = client.stat_word("stats store", "gets_found").parse().expect("a number");
+    // What each holds in its socket and in the server, and what it took.
+    assert!(
+        found < 300 * 4 + taken / BIG * 2,
+        "{found} values were read, {taken} bytes were taken"
+    );
+    let peak = server.peak_bytes();
+    assert!(peak < BUDGET + SLACK, "{peak} bytes");
+}
+
 /// What is answered to a request on a connection of its own.
 fn answer(server: &Server, request: &[u8]) -> Vec<u8> {
     let mut stream = raw(server);

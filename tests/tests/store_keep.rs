@@ -287,7 +287,15 @@ fn damage_is_told_with_its_file_and_never_served() {
             assert!(text(&output).contains(&path.display().to_string()), "{}", text(&output));
         }
         let directory = other.store().display().to_string();
-        if let Ok(server) = Server::try_start(Program::Store, &["-d", &directory]) {
+        let started = Server::try_start(Program::Store, &["-d", &directory]);
+        if let Err(refused) = &started {
+            // By chance of the hash: the mark of the last flush_all would be in that block.
+            let named_file = format!("damaged data: {} is corrupt at byte ", path.display());
+            assert!(is_told && refused.said.contains(&named_file), "{}", refused.said);
+            assert!(refused.said.contains("restore a copy"), "{}", refused.said);
+            named += 1;
+        }
+        if let Ok(server) = started {
             let mut client = server.connect();
             let is_wrong = (0..300).filter(|&n| {
                 let reply = client.ask(&format!("get k{n}"));
@@ -299,14 +307,16 @@ fn damage_is_told_with_its_file_and_never_served() {
             if client.stat_word("stats store", "corrupt") != "0" {
                 // One place. The entry that goes on in it from the block before is told with that block.
                 let told = format!("ERROR damaged data: {} is corrupt at byte ", path.display());
-                let count = server.said().matches(&told).count();
-                assert!((1..=2).contains(&count), "{}", server.said());
+                let count = || server.said().matches(&told).count();
+                // Nobody who is answered waits for the log.
+                eventually("the log has it", || count() > 0);
+                assert!(count() <= 2, "{}", server.said());
                 named += 1;
             }
         }
         told += usize::from(is_told);
     }
-    assert!(told > 0 && named > 0, "no file has the values");
+    assert!(told > 0 && named > 0, "{told} damages were told, {named} with their file");
 }
 
 #[test]

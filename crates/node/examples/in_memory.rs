@@ -29,7 +29,11 @@ impl Engine for Map {
         Begun::Known(Ok(records.get(key).cloned()))
     }
 
-    fn finish(&self, lookup: Infallible) -> Result<Option<Record>, EngineError> {
+    fn finish(
+        &self,
+        lookup: Infallible,
+        _: &dyn Fn(usize) -> bool,
+    ) -> Result<Option<Record>, EngineError> {
         match lookup {}
     }
 

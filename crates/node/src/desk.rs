@@ -16,11 +16,12 @@ use guira_front::sessions::{Answer, AsServer, ClientTap, Feed, Listing, Service,
 use tokio::sync::RwLock;
 
 use crate::counts::{Count, Counts};
+use crate::customer::Customer;
 use crate::decide::{failed, is_blind};
 use crate::engine::Engine;
 use crate::item::expiry;
 use crate::listing;
-use crate::node::{Customer, Fetched, now};
+use crate::node::{Fetched, now};
 use crate::pending::{Getting, Pending, Place, Putting};
 use crate::process::Process;
 use crate::stats::{self, VERSION};
@@ -68,7 +69,7 @@ impl<E: Engine> Desk<E> {
     }
 
     fn get(&self, guest: &Guest, request: Request, terms: Terms) -> Pending<E> {
-        match self.process.node.fetch(&request.key, &guest.customer.purse) {
+        match self.process.node.fetch(&request.key, &guest.customer) {
             Fetched::Known(found) => {
                 match self.process.node.found((&request, &terms), found, &guest.customer) {
                     Some(reply) => Pending::Done(reply),
@@ -139,7 +140,7 @@ impl<E: Engine> Service for Desk<E> {
         self.counts.add(Count::Connections, 1);
         let counts = Arc::clone(&self.counts);
         Guest {
-            customer: Arc::new(Customer { purse, counts }),
+            customer: Arc::new(Customer::new(purse, counts)),
             flushes: Rc::default(),
             gate: Arc::default(),
         }
@@ -174,6 +175,10 @@ impl<E: Engine> Service for Desk<E> {
     ) -> Pending<E> {
         let request = |key| Request { exptime, ..Request::new(op, key) };
         Pending::Keys(keys.map(|key| self.begin(guest, request(key), start)).collect())
+    }
+
+    fn spent(&self, guest: &Guest) -> usize {
+        guest.customer.take_spent()
     }
 
     fn replied(&self, _reply: &Reply) {}

@@ -21,11 +21,16 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// Looks a key up, as far as memory knows.
     fn begin(&self, key: &Bytes) -> Begun<Self::Lookup>;
 
-    /// Ends a look-up. It may wait for the device.
+    /// Ends a look-up. It may wait for the device. Before it reads so many bytes at once that they are counted, it asks whether
+    /// there is room for them: else values were read for nothing where memory is short.
     ///
     /// # Errors
-    /// The device fails, or what it holds is damaged.
-    fn finish(&self, lookup: Self::Lookup) -> Result<Option<Record>, EngineError>;
+    /// The device fails, or what it holds is damaged; there is no room.
+    fn finish(
+        &self,
+        lookup: Self::Lookup,
+        has_room: &dyn Fn(usize) -> bool,
+    ) -> Result<Option<Record>, EngineError>;
 
     /// Writes a value, or deletes the key. `landing` is told once the change is as durable as the store was opened for, or,
     /// with `is_synced`, once it would outlive a loss of power. Returns the change's number.
@@ -134,6 +139,8 @@ pub enum EngineError {
     ReadOnly,
     /// What the device holds is damaged there.
     Corrupt(String),
+    /// There is no memory for a value.
+    NoRoom,
     /// The device, or something else, in a sentence.
     Other(String),
 }
@@ -143,6 +150,7 @@ impl fmt::Display for EngineError {
         match self {
             Self::OutOfDisk => f.write_str("out of disk"),
             Self::ReadOnly => f.write_str("read-only"),
+            Self::NoRoom => f.write_str("out of memory"),
             Self::Corrupt(place) => write!(f, "damaged data: {place}"),
             Self::Other(words) => f.write_str(words),
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! clients ─▶ front: sessions ─▶ desk, one per thread ─▶ node ─▶ engine: guira-store
 //!                                                        ├ stripes   changes under way, the turn of each key
+//!                                                        ├ rewrites  long values that are written again, few at once
 //!                                                        └ readers   threads that wait for the device
 //! ```
 //! [`Peers`] are links to other nodes of a cluster, which no command uses yet.
@@ -34,10 +35,12 @@ mod process;
 mod watch;
 mod node;
 mod decide;
+mod customer;
 mod counts;
 mod terms;
 mod horizon;
 mod stripes;
+mod rewrites;
 mod readers;
 mod damage;
 mod options;

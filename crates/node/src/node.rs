@@ -4,6 +4,7 @@
 //! get            changes under way ─▶ engine, memory ─▶ engine, device (a reader)
 //! set            turn of the key ─▶ submitted ─▶ landed: answered
 //! incr, add …    turn of the key ─▶ get ─▶ decide ─▶ submitted ─▶ landed: answered
+//! append to a long value: the same, from the get on within the bytes that are written again at once
 //! ```
 //! # Invariants
 //! 1. What was submitted is visible. What is answered is as durable as `--durability` says.
@@ -19,12 +20,14 @@ use guira_client::{CHARGED_BYTES_MIN, NO_ROOM, Op, Outcome, Purse, Reply, Reques
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::counts::{Count, Counts};
+use crate::counts::Count;
+use crate::customer::Customer;
 use crate::damage::Damage;
 use crate::decide::{Current, Effect, Gone, Order, Said, brought, decide, failed, plain, say};
 use crate::engine::{Begun, Delay, Engine, EngineError, Record};
 use crate::horizon::{self, Flush, Horizon};
 use crate::readers::Readers;
+use crate::rewrites::{self, Rewrite, Rewrites};
 use crate::stripes::{Stripes, Turn, Write};
 use crate::terms::Terms;
 
@@ -32,17 +35,12 @@ use crate::terms::Terms;
 pub(crate) struct Node<E> {
     pub(crate) engine: E,
     pub(crate) stripes: Arc<Stripes>,
+    rewrites: Rewrites,
     pub(crate) readers: Readers,
     pub(crate) horizon: Arc<Horizon>,
     pub(crate) damage: Damage,
     /// The longest value.
     pub(crate) value_max: usize,
-}
-
-/// What one client's requests have in common.
-pub(crate) struct Customer {
-    pub(crate) purse: Arc<dyn Purse>,
-    pub(crate) counts: Arc<Counts>,
 }
 
 /// A get that waits for the device.
@@ -66,28 +64,46 @@ impl<E: Engine> Node<E> {
     ) -> io::Result<Self> {
         let found = match engine.begin(&horizon::key()) {
             Begun::Known(found) => found,
-            Begun::Unknown(lookup) => engine.finish(lookup),
+            Begun::Unknown(lookup) => engine.finish(lookup, &|_| true),
         };
-        let found = found.map_err(|failure| io::Error::other(failure.to_string()))?;
+        let found = found.map_err(|failure| {
+            io::Error::other(format!(
+                "{failure}. The mark of the last flush_all would be there, without which what was flushed comes back: \
+                 restore a copy"
+            ))
+        })?;
         found.iter().for_each(|record| horizon.take(record));
         let readers = Readers::start(threads)?;
-        let (stripes, damage) = (Stripes::new(), Damage::default());
-        Ok(Self { engine, stripes, readers, horizon, damage, value_max })
+        let (stripes, rewrites) = (Stripes::new(), Rewrites::new());
+        let damage = Damage::default();
+        Ok(Self { engine, stripes, rewrites, readers, horizon, damage, value_max })
     }
 
     /// Gets a key, as far as memory knows.
-    pub(crate) fn fetch(self: &Arc<Self>, key: &Bytes, purse: &Arc<dyn Purse>) -> Fetched {
-        if let Some(record) = self.stripes.look(key) {
-            return Fetched::Known(self.paid(Ok(record), purse));
+    pub(crate) fn fetch(self: &Arc<Self>, key: &Bytes, customer: &Customer) -> Fetched {
+        match self.known(key) {
+            Begun::Known(found) => Fetched::Known(self.paid(found, &customer.purse)),
+            Begun::Unknown(lookup) => Fetched::Coming(self.read(lookup, customer)),
         }
-        match self.engine.begin(key) {
-            Begun::Known(found) => Fetched::Known(self.paid(found, purse)),
-            Begun::Unknown(lookup) => {
-                let (this, purse) = (Arc::clone(self), Arc::clone(purse));
-                let read = move || this.paid(this.engine.finish(lookup), &purse);
-                Fetched::Coming(self.readers.run(read))
+    }
+
+    fn known(&self, key: &Bytes) -> Begun<E::Lookup> {
+        match self.stripes.look(key) {
+            Some(record) => Begun::Known(Ok(record)),
+            None => self.engine.begin(key),
+        }
+    }
+
+    fn read(self: &Arc<Self>, lookup: E::Lookup, customer: &Customer) -> Fetching {
+        let (this, purse) = (Arc::clone(self), Arc::clone(&customer.purse));
+        let reads = Arc::clone(&customer.reads);
+        self.readers.run(&customer.reads, move || {
+            let found = this.engine.finish(lookup, &|bytes| purse.has_room(bytes));
+            if let Ok(Some(record)) = &found {
+                reads.learn(record.value.len());
             }
-        }
+            this.paid(found, &purse)
+        })
     }
 
     /// Charges a long value that was found to whoever asked for it.
@@ -96,9 +112,12 @@ impl<E: Engine> Node<E> {
         found: Result<Option<Record>, EngineError>,
         purse: &Arc<dyn Purse>,
     ) -> Result<Option<Record>, Reply> {
-        let found = found.map_err(|failure| {
-            self.damage.note(&failure);
-            failed(&failure)
+        let found = found.map_err(|failure| match failure {
+            EngineError::NoRoom => no_room(),
+            failure => {
+                self.damage.note(&failure);
+                failed(&failure)
+            }
         });
         let Some(record) = found? else { return Ok(None) };
         Ok(Some(Record { value: charge(record.value, purse)?, ..record }))
@@ -107,12 +126,38 @@ impl<E: Engine> Node<E> {
     async fn fetch_all(
         self: &Arc<Self>,
         key: &Bytes,
-        purse: &Arc<dyn Purse>,
+        customer: &Customer,
     ) -> Result<Option<Record>, Reply> {
-        match self.fetch(key, purse) {
-            Fetched::Known(found) => found,
-            Fetched::Coming(coming) => coming.await.unwrap_or_else(|_| Err(lost())),
+        match self.known(key) {
+            Begun::Known(found) => self.paid(found, &customer.purse),
+            Begun::Unknown(lookup) => {
+                // A client's changes hold few values at once, however many it sends.
+                let _place = customer.looks.acquire().await;
+                self.read(lookup, customer).await.unwrap_or_else(|_| Err(lost()))
+            }
         }
+    }
+
+    /// What is there to be changed. If it is long: once there is room to write it again, with its place there.
+    async fn look(
+        self: &Arc<Self>,
+        request: &Request,
+        customer: &Customer,
+    ) -> Result<(Option<Record>, Option<Rewrite>), Reply> {
+        let found = self.fetch_all(&request.key, customer).await?;
+        let bytes = found.as_ref().map_or(0, |record| record.value.len());
+        if bytes < rewrites::LONG_BYTES {
+            return Ok((found, None));
+        }
+        let bytes = bytes + request.value.len();
+        customer.spend(bytes);
+        if let Some(rewrite) = self.rewrites.try_begin(bytes) {
+            return Ok((found, Some(rewrite)));
+        }
+        // Read again then, it takes no memory meanwhile. Nobody else has the turn.
+        drop(found);
+        let rewrite = self.rewrites.begin(bytes, &customer.rewrites).await;
+        Ok((self.fetch_all(&request.key, customer).await?, rewrite))
     }
 
     /// What a plain get answers, given what it found; `None`: it has to write, and to be carried out as a change.
@@ -194,8 +239,8 @@ impl<E: Engine> Node<E> {
                 Err(reply) => reply,
             };
         }
-        let current = match self.fetch_all(&request.key, &customer.purse).await {
-            Ok(record) => Current::of(record.as_ref(), &self.horizon, now()),
+        let (current, rewrite) = match self.look(&request, &customer).await {
+            Ok((record, rewrite)) => (Current::of(record.as_ref(), &self.horizon, now()), rewrite),
             Err(reply) => return self.ended(reply, &request, &terms, &customer),
         };
         if request.op.is_get() {
@@ -207,13 +252,19 @@ impl<E: Engine> Node<E> {
         if effect == Effect::Nothing {
             return self.ended(say(order, said, None), &request, &terms, &customer);
         }
+        // What writes nothing long makes room for others.
+        let rewrite = rewrite.filter(|_| matches!(effect, Effect::Put(_)));
         let (seq, write) = match self.submit(&turn, &request.key, effect, &customer) {
             Ok(submitted) => submitted,
             Err(reply) => return self.ended(reply, &request, &terms, &customer),
         };
         drop(turn);
         let reply = say(order, said, Some(seq));
-        self.landed(write.wait().await, reply, (&request, &terms), &customer)
+        // Of a long value there is another copy on its way.
+        drop(current);
+        let landed = write.wait().await;
+        drop(rewrite);
+        self.landed(landed, reply, (&request, &terms), &customer)
     }
 
     /// Waits as long as merges have fallen behind, and not for ever: then the engine refuses what it can't take.
@@ -301,7 +352,11 @@ fn charge(value: Bytes, purse: &Arc<dyn Purse>) -> Result<Bytes, Reply> {
     if value.len() < CHARGED_BYTES_MIN {
         return Ok(value);
     }
-    charged(value, purse).ok_or_else(|| Reply::failure(Outcome::LocalError, NO_ROOM))
+    charged(value, purse).ok_or_else(no_room)
+}
+
+fn no_room() -> Reply {
+    Reply::failure(Outcome::LocalError, NO_ROOM)
 }
 
 fn refused(failure: &EngineError, customer: &Customer) -> Reply {
@@ -331,3 +386,6 @@ pub(crate) fn now() -> u32 {
 
 /// The longest that a change waits for merges.
 const GIVE_WAY_MAX: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

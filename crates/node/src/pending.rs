@@ -13,8 +13,9 @@ use guira_client::{Reply, Request};
 use guira_front::sessions::KEY_BYTES;
 use tokio::sync::OwnedRwLockReadGuard;
 
+use crate::customer::Customer;
 use crate::engine::Engine;
-use crate::node::{Customer, Fetching, Node, lost};
+use crate::node::{Fetching, Node, lost};
 use crate::stripes::Write;
 use crate::terms::Terms;
 

@@ -1,16 +1,23 @@
 //! Threads that wait for the device, so that no event loop does.
 //!
 //! # Invariants
-//! 1. Jobs begin in the order in which they came.
+//! 1. A client that has read little comes before those that have read much lately, however many of them wait: a job begins
+//!    when its client's reads would have come to an end, if each had the same part of the device. Jobs of one client, and of
+//!    equal ones, begin in the order in which they came.
 //! 2. A job that panics ends its answer, and not the thread.
 //!
 //! # Costs
 //! A job is a box, a lock and, if a thread sleeps, its waking: two microseconds beside a read that takes twenty or more.
+//!
+//! # Weaknesses
+//! What a job reads is known when it ends: before, it is taken for as much as its client's last ones.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
@@ -27,12 +34,59 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
+    jobs: BinaryHeap<Reverse<Waiting>>,
+    /// Of each client the bytes that it would have read by now, with the same part as the others. It never goes back.
+    now: u64,
+    entered: u64,
     asleep: usize,
     is_over: bool,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
+
+/// A job that waits; the least is the next one.
+struct Waiting {
+    /// When it would end, and its number.
+    place: (u64, u64),
+    begins: u64,
+    job: Job,
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.place.cmp(&other.place)
+    }
+}
+
+/// What one client reads.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    /// When what it asked for would end. Changed under the queue's lock.
+    ends: AtomicU64,
+    /// Bytes of a read, as far as the last ones tell.
+    expected: AtomicUsize,
+}
+
+impl Share {
+    /// A read brought so many bytes.
+    pub(crate) fn learn(&self, bytes: usize) {
+        self.expected.store(bytes.max(self.expected.load(Relaxed) / 2), Relaxed);
+    }
+}
 
 impl Readers {
     /// So many threads.
@@ -46,9 +100,10 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Has a thread do a job; what comes of it is sent, unless the job panicked.
+    /// Has a thread do a job for whoever has this share; what comes of it is sent, unless the job panicked.
     pub(crate) fn run<T: Send + 'static>(
         &self,
+        share: &Share,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (send, receive) = oneshot::channel();
@@ -57,7 +112,7 @@ impl Readers {
             let _ = send.send(job());
         });
         let mut queue = self.0.queue.lock();
-        queue.jobs.push_back(job);
+        queue.push(share, job);
         let do_wake = queue.asleep > 0;
         drop(queue);
         if do_wake {
@@ -79,6 +134,17 @@ impl Drop for Readers {
     }
 }
 
+impl Queue {
+    fn push(&mut self, share: &Share, job: Job) {
+        let bytes = share.expected.load(Relaxed).max(READ_BYTES_MIN) as u64;
+        let begins = self.now.max(share.ends.load(Relaxed));
+        share.ends.store(begins + bytes, Relaxed);
+        self.entered += 1;
+        let place = (begins + bytes, self.entered);
+        self.jobs.push(Reverse(Waiting { place, begins, job }));
+    }
+}
+
 impl Shared {
     fn work(&self) {
         while let Some(job) = self.next() {
@@ -90,8 +156,9 @@ impl Shared {
     fn next(&self) -> Option<Job> {
         let mut queue = self.queue.lock();
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                return Some(job);
+            if let Some(Reverse(next)) = queue.jobs.pop() {
+                queue.now = queue.now.max(next.begins);
+                return Some(next.job);
             }
             if queue.is_over {
                 return None;
@@ -103,6 +170,9 @@ impl Shared {
     }
 }
 
+/// What is read for the shortest value.
+const READ_BYTES_MIN: usize = 4 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,12 +180,48 @@ mod tests {
     #[test]
     fn jobs_are_done_and_one_that_panics_harms_no_other() {
         let readers = Readers::start(2).expect("threads");
-        let failed = readers.run(|| -> u32 { panic!("as it should") });
-        let done: Vec<_> = (0..100).map(|n| readers.run(move || n)).collect();
+        let share = Share::default();
+        let failed = readers.run(&share, || -> u32 { panic!("as it should") });
+        let done: Vec<_> = (0..100).map(|n| readers.run(&share, move || n)).collect();
         assert!(failed.blocking_recv().is_err());
         for (n, receive) in done.into_iter().enumerate() {
             assert_eq!(receive.blocking_recv(), Ok(n));
         }
         assert_eq!(readers.waiting(), 0);
+    }
+
+    /// Four clients that had 4,000 long reads wait kept another one waiting for all of them.
+    #[test]
+    fn whoever_reads_little_waits_for_few_of_those_that_read_much() {
+        let mut queue = Queue::default();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let push = |queue: &mut Queue, share: &Share, who: usize| {
+            let order = Arc::clone(&order);
+            queue.push(share, Box::new(move || order.lock().push(who)));
+        };
+        let do_some = |queue: &mut Queue, jobs: usize| {
+            for _ in 0..jobs {
+                let Some(Reverse(next)) = queue.jobs.pop() else { return };
+                queue.now = queue.now.max(next.begins);
+                (next.job)();
+            }
+        };
+        let greedy: Vec<_> = (0..4).map(|_| Share::default()).collect();
+        greedy.iter().for_each(|share| share.learn(900_000));
+        (0..4000).for_each(|n| push(&mut queue, &greedy[n % 4], n % 4));
+        let calm = Share::default();
+        for _ in 0..50 {
+            do_some(&mut queue, 16);
+            order.lock().clear();
+            push(&mut queue, &calm, 9);
+            do_some(&mut queue, 2);
+            assert!(order.lock().contains(&9), "{:?}", order.lock());
+        }
+        do_some(&mut queue, 400);
+        let parts: Vec<_> =
+            (0..4).map(|who| order.lock().iter().filter(|&&it| it == who).count()).collect();
+        assert!(parts.iter().all(|part| (95..=105).contains(part)), "{parts:?}");
+        do_some(&mut queue, usize::MAX);
+        assert!(queue.jobs.is_empty(), "none waits for ever");
     }
 }

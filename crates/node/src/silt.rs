@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use guira_client::CHARGED_BYTES_MIN;
 use guira_disk::{Buffers, Disk, System};
 use guira_store::{
     Batch, Db, Durability, GetStep, PendingRead, Pressure, RunIndex, StoreError, StoredValue,
@@ -70,8 +71,16 @@ pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
 }
 
 impl Silt {
-    fn walk(&self, mut reading: PendingRead) -> Result<Option<StoredValue>, EngineError> {
+    fn walk(
+        &self,
+        mut reading: PendingRead,
+        has_room: &dyn Fn(usize) -> bool,
+    ) -> Result<Option<StoredValue>, EngineError> {
         loop {
+            let value_bytes = reading.bytes().saturating_sub(BESIDE_BYTES);
+            if value_bytes >= CHARGED_BYTES_MIN && !has_room(value_bytes) {
+                return Err(EngineError::NoRoom);
+            }
             let mut buffer = self.buffers.take(reading.bytes());
             let read = reading.file().read_at(&mut buffer[..reading.bytes()], reading.offset());
             read.map_err(|error| EngineError::Other(format!("the device fails: {error}")))?;
@@ -110,8 +119,12 @@ impl Engine for Silt {
         }
     }
 
-    fn finish(&self, reading: PendingRead) -> Result<Option<Record>, EngineError> {
-        self.walk(reading).map(|found| found.map(record))
+    fn finish(
+        &self,
+        reading: PendingRead,
+        has_room: &dyn Fn(usize) -> bool,
+    ) -> Result<Option<Record>, EngineError> {
+        self.walk(reading, has_room).map(|found| found.map(record))
     }
 
     fn submit(
@@ -250,3 +263,5 @@ fn told(error: StoreError) -> EngineError {
 const WAIT: Duration = Duration::from_millis(20);
 /// Buffers that wait for the next read.
 const BUFFERS_KEPT: usize = 64;
+/// What is read beside a value, at most: the blocks where it begins and ends have others too.
+const BESIDE_BYTES: usize = 8 << 10;

@@ -4,20 +4,22 @@
 //! so that a counter that everybody increments costs one sync for each group of increments, not one for each.
 //!
 //! # Invariants
-//! 1. A key's change is submitted by whoever has the turn of its stripe. So what was read in that turn is still what is
-//!    there when the change is submitted.
+//! 1. A key's change is submitted by whoever has the turn of the key. So what was read in that turn is still what is
+//!    there when the change is submitted. A turn may take long: other keys don't wait for it.
 //! 2. A value stays here until the engine has it: whoever looks here first, and then there, misses none.
 //! 3. The lock of a stripe's changes is held while one is submitted, so that the order here is the order there. Nothing
 //!    waits for a device under it.
 //!
 //! # Costs
-//! A get looks here only while changes are under way: a hash and an uncontended lock.
+//! A get looks here only while changes are under way: a hash and an uncontended lock. A turn is a copy of the key in a map,
+//! and the same again when it ends.
 //!
 //! # Weaknesses
 //! A change that fails was visible for a while: whoever read it saw a value that isn't stored. An engine refuses what it has
 //! no room for as it is submitted, so that this takes a device that fails.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::oneshot;
 
 use crate::engine::{EngineError, Landing, Record};
 
@@ -38,7 +40,8 @@ pub(crate) struct Stripes {
 
 #[derive(Default)]
 struct Stripe {
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// Keys whose turn somebody has, and who waits for it.
+    turns: Mutex<HashMap<Bytes, VecDeque<oneshot::Sender<Turn>>>>,
     changes: Mutex<HashMap<Bytes, Change>>,
 }
 
@@ -50,8 +53,20 @@ struct Change {
     write: Arc<Write>,
 }
 
-/// Whoever has it may change the keys of its stripe.
-pub(crate) type Turn = OwnedMutexGuard<()>;
+/// Whoever has it may change the key. Whoever has waited longest has it next.
+pub(crate) struct Turn {
+    key: Bytes,
+    /// `None`: somebody else has it.
+    stripes: Option<Arc<Stripes>>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(stripes) = self.stripes.take() {
+            stripes.pass_on(&self.key);
+        }
+    }
+}
 
 impl Stripes {
     pub(crate) fn new() -> Arc<Self> {
@@ -64,14 +79,46 @@ impl Stripes {
         &self.stripes[hash]
     }
 
-    /// The turn of a key, if nobody has it or waits for it.
-    pub(crate) fn try_turn(&self, key: &[u8]) -> Option<Turn> {
-        Arc::clone(&self.of(key).turn).try_lock_owned().ok()
+    /// The turn of a key, if nobody has it.
+    pub(crate) fn try_turn(self: &Arc<Self>, key: &Bytes) -> Option<Turn> {
+        match self.of(key).turns.lock().entry(own(key)) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(vacant) => Some(self.begin(vacant.insert_entry(VecDeque::new()).key())),
+        }
     }
 
     /// The turn of a key, after those that came before.
-    pub(crate) async fn turn(&self, key: &[u8]) -> Turn {
-        Arc::clone(&self.of(key).turn).lock_owned().await
+    pub(crate) async fn turn(self: &Arc<Self>, key: &Bytes) -> Turn {
+        loop {
+            let coming = match self.of(key).turns.lock().entry(own(key)) {
+                Entry::Occupied(mut waiting) => {
+                    let (send, receive) = oneshot::channel();
+                    waiting.get_mut().push_back(send);
+                    receive
+                }
+                Entry::Vacant(vacant) => {
+                    return self.begin(vacant.insert_entry(VecDeque::new()).key());
+                }
+            };
+            // A sender goes without a word with the process only.
+            if let Ok(turn) = coming.await {
+                return turn;
+            }
+        }
+    }
+
+    fn begin(self: &Arc<Self>, key: &Bytes) -> Turn {
+        Turn { key: key.clone(), stripes: Some(Arc::clone(self)) }
+    }
+
+    /// Gives a key's turn to whoever has waited longest and is still there.
+    fn pass_on(self: &Arc<Self>, key: &Bytes) {
+        let mut turns = self.of(key).turns.lock();
+        while let Some(next) = turns.get_mut(key).and_then(VecDeque::pop_front) {
+            let Err(mut refused) = next.send(self.begin(key)) else { return };
+            refused.stripes = None;
+        }
+        turns.remove(key);
     }
 
     /// What a key will be, if a change of it is under way: a value, or none.
@@ -168,11 +215,18 @@ impl Landing for Write {
     }
 }
 
-/// Keys that share one wait for each other while one of them is read in order to be changed.
+/// A copy: what a client sends stays in a buffer with much else.
+fn own(key: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(key)
+}
+
+/// Keys that share one share a lock.
 const STRIPES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future as _;
+
     use super::*;
 
     fn key() -> Bytes {
@@ -182,8 +236,8 @@ mod tests {
     #[test]
     fn the_newest_change_is_seen_until_it_lands_and_an_older_one_that_lands_hides_none() {
         let stripes = Stripes::new();
-        let turn = stripes.try_turn(b"k").expect("nobody has it");
-        assert!(stripes.try_turn(b"k").is_none(), "one at a time");
+        let turn = stripes.try_turn(&key()).expect("nobody has it");
+        assert!(stripes.try_turn(&key()).is_none(), "one at a time");
         let submit = |seq, value: Option<&'static str>| {
             let change = (key(), value.map(Bytes::from));
             stripes.submit(Some(&turn), change, |_, _, _| Ok(seq)).expect("it is taken").1
@@ -206,11 +260,41 @@ mod tests {
     #[test]
     fn a_change_that_is_refused_leaves_nothing() {
         let stripes = Stripes::new();
-        let turn = stripes.try_turn(b"k").expect("nobody has it");
+        let turn = stripes.try_turn(&key()).expect("nobody has it");
         let change = (key(), Some(Bytes::from("a")));
         let refused = stripes.submit(Some(&turn), change, |_, _, _| Err(EngineError::OutOfDisk));
         assert_eq!(refused.err(), Some(EngineError::OutOfDisk));
         assert!(stripes.look(b"k").is_none());
         assert_eq!(stripes.under_way(), 0);
+    }
+
+    /// One key's long turn kept others from theirs, where they shared a stripe.
+    #[tokio::test]
+    async fn a_turn_keeps_no_other_key_and_goes_to_whoever_has_waited_longest_and_is_there() {
+        let stripes = Stripes::new();
+        let turn = stripes.turn(&key()).await;
+        for n in 0..4 * STRIPES {
+            assert!(stripes.try_turn(&Bytes::from(format!("{n}"))).is_some(), "{n}");
+        }
+        let order = std::sync::Mutex::new(Vec::new());
+        let taken = async |n: u32| {
+            let turn = stripes.turn(&key()).await;
+            order.lock().expect("no panic").push(n);
+            drop(turn);
+        };
+        let (mut first, mut gone, mut last) =
+            (Box::pin(taken(1)), Box::pin(taken(2)), Box::pin(taken(3)));
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(
+            [&mut first, &mut gone, &mut last]
+                .into_iter()
+                .all(|it| it.as_mut().poll(cx).is_pending())
+        );
+        drop(gone);
+        drop(turn);
+        assert!(stripes.try_turn(&key()).is_none(), "nobody comes before those that wait");
+        tokio::join!(last, first);
+        assert_eq!(*order.lock().expect("no panic"), [1, 3]);
+        assert!(stripes.stripes.iter().all(|stripe| stripe.turns.lock().is_empty()));
     }
 }

@@ -64,6 +64,12 @@ pub trait Service: Sized + 'static {
         start: Start<'_>,
     ) -> Self::Answer;
 
+    /// What a client's requests have cost this thread since this was asked last, beside what every request costs and what
+    /// moves to and from the client: as much as moving so many bytes.
+    fn spent(&self, _client: &Self::Client) -> usize {
+        0
+    }
+
     /// A client is told a reply.
     fn replied(&self, reply: &Reply);
 

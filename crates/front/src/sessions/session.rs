@@ -164,6 +164,7 @@ impl<S: Service> Session<S> {
         self.is_ending |= phase == Phase::Closing;
         self.pace.begin_turn(cx.waker());
         self.lines.poll(cx, &self.client);
+        self.pay();
         if self.waits() && !self.pace.is_waiting() {
             // It isn't read from, so that its end is seen in no other way.
             self.stream.check()?;
@@ -211,6 +212,15 @@ impl<S: Service> Session<S> {
         self.give_way(cx)?;
         let limit = self.sessions.clients.limits.timeout;
         self.patience.poll(cx, limit, (self.outlet.waits(), self.stream.taken()))
+    }
+
+    /// Takes off its turn what requests cost for which little was moved, as an append to a long value.
+    #[inline]
+    fn pay(&mut self) {
+        let bytes = self.sessions.service.spent(&self.client);
+        if bytes > 0 {
+            self.pace.spend(bytes);
+        }
     }
 
     /// Takes from a client what it leaves lying, if others need it: its connection, if it leaves replies unread.
@@ -400,6 +410,7 @@ impl<S: Service> Session<S> {
             has_begun = true;
             self.pace.spend(REQUEST_COST);
             self.lines.poll_last(cx, &self.client);
+            self.pay();
         }
         if self.next.is_none() && !self.lines.is_empty() {
             // Its requests are slices of it: it goes with the last of them.

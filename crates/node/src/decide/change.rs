@@ -111,7 +111,10 @@ pub(super) fn count(order: Order<'_>, seen: Option<&Current>) -> (Effect, Said) 
         Op::Decr => old.saturating_sub(request.delta),
         _ => old.wrapping_add(request.delta),
     };
-    let value = format!("{number:<width$}", width = item.value.len()).into();
+    // A format's width ends at 65,535.
+    let mut value = number.to_string().into_bytes();
+    value.resize(value.len().max(item.value.len()), b' ');
+    let value = value.into();
     let expiry = terms.ttl.map_or(item.expiry, |ttl| expiry(ttl, order.now));
     let counted = Item { expiry, unique: terms.unique, value, ..item.clone() };
     (Effect::Put(counted), Said::Number(number, expiry))

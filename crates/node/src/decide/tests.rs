@@ -104,3 +104,16 @@ fn an_item_for_a_miss_that_ends_at_once_is_a_miss() {
     assert_eq!(effect, Effect::Nothing);
     assert!(matches!(said, Said::Plain(Outcome::NotFound)));
 }
+
+/// A client could end its session by a panic.
+#[test]
+fn a_number_in_a_long_value_is_counted_and_keeps_its_length() {
+    for bytes in [3, 65_535, 65_536, 900_000] {
+        let mut value = vec![b' '; bytes];
+        value[0] = b'9';
+        let item = Item { value: value.into(), ..Item::default() };
+        let asked = Request { delta: 2, ..request(Op::Incr, None) };
+        let counted = put(decided(&asked, Some(&Current { item, unique: 5 })).0);
+        assert_eq!((counted.value.len(), &counted.value[..3]), (bytes, &b"11 "[..]));
+    }
+}
