@@ -177,8 +177,8 @@ fn a_turn_copies_one_large_value_whoever_asks() {
     handle.store(&handle.key(b"large"), &value, &guira_cache::StoreTerms::default(), now).unwrap();
     handle.quiesce();
     handle.asleep(|| {
-        share(&process, 4, &b"append large 0 0 0\r\n\r\n".repeat(10), (10, 1, 0));
-        share(&process, 1, &b"prepend large 0 0 0\r\n\r\n".repeat(10), (10, 1, 0));
+        share(&process, 4, &b"append large 0 0 1\r\nx\r\n".repeat(10), (10, 1, 0));
+        share(&process, 1, &b"prepend large 0 0 1\r\nx\r\n".repeat(10), (10, 1, 0));
     });
 }
 
