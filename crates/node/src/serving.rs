@@ -1,8 +1,7 @@
 //! The server's process: its threads, its clients, its end.
 //!
 //! ```text
-//! main thread   waits for signals, carries out what flush_all planned
-//! accept        accepts clients, and comes after all others where processors are short
+//! main thread   accepts clients, waits for signals, carries out what flush_all planned
 //! opening       opens the store, before all others but http
 //!    │ clients in turn
 //!    ▼
@@ -19,8 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use guira_front::sessions::{
-    self, Accepting, Arrival, Dealer, Listening, Sessions, drain, open_http_beside, serve,
-    start_http,
+    self, Arrival, Dealer, Listening, Sessions, drain, open_http_beside, serve, start_http,
 };
 use guira_front::vitals::Vitals;
 use guira_log::Log;
@@ -83,11 +81,10 @@ pub(crate) fn run<E: Engine>(
         (0..process.options.threads).map(|number| start(&process, number)).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     let served = runtime.block_on(until_told(&process, sockets, &threads, &mut signals));
-    let served = served.map_err(|e| format!("no thread: {e}"))?;
     process.lifecycle.note_stopping();
     tell_systemd(&[NotifyState::Stopping]);
-    // The sockets have gone, and with them all senders of clients but these: then the threads answer what they have read, and
-    // end.
+    // The sockets and their tasks go first, and with them the last senders of clients: then the threads answer what they
+    // have read, and end.
     runtime.shutdown_background();
     let handles: Vec<_> = threads.into_iter().map(|thread| thread.handle).collect();
     for handle in handles {
@@ -158,13 +155,13 @@ async fn until_told<E: Engine>(
     sockets: Vec<Listening>,
     threads: &[Thread],
     signals: &mut Signals,
-) -> io::Result<&'static str> {
+) -> &'static str {
     // What was planned while nobody served comes before anybody is served.
     flush_if_due(process).await;
     let mut watch = Watch::default();
     watch.look(&process.node.engine);
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
-    let _accepting = accept_all(process, sockets, threads)?;
+    accept_all(process, sockets, threads);
     process.lifecycle.note_ready();
     tell_systemd(&[NotifyState::Ready, NotifyState::Status("serving")]);
     let is_guarded = process.clients.logins.is_some();
@@ -193,24 +190,24 @@ async fn until_told<E: Engine>(
             tokio::time::sleep(WARN_EVERY).await;
         }
     });
-    Ok(tokio::select! {
+    tokio::select! {
         signal = signals.ended(|| process.refresh_credentials()) => signal,
         why = process.lifecycle.stopped() => why,
-    })
+    }
 }
 
-fn accept_all<E: Engine>(
-    process: &Arc<Process<E>>,
-    sockets: Vec<Listening>,
-    threads: &[Thread],
-) -> io::Result<Accepting> {
+fn accept_all<E: Engine>(process: &Arc<Process<E>>, sockets: Vec<Listening>, threads: &[Thread]) {
     let arrivals = threads.iter().map(|thread| thread.arrivals.clone()).collect();
-    let dealer = Dealer::new(Arc::clone(&process.clients), arrivals);
-    let process = Arc::clone(process);
-    sessions::accept_apart(sockets, dealer, move |error| {
-        tracing::error!("a socket can't be listened on: {error}");
-        process.lifecycle.stop_for("a socket that fails");
-    })
+    let dealer = Arc::new(Dealer::new(Arc::clone(&process.clients), arrivals));
+    for socket in sockets {
+        let (dealer, process) = (Arc::clone(&dealer), Arc::clone(process));
+        tokio::spawn(async move {
+            if let Err(error) = sessions::accept(socket, dealer).await {
+                tracing::error!("a socket can't be listened on: {error}");
+                process.lifecycle.stop_for("a socket that fails");
+            }
+        });
+    }
 }
 
 /// Flushes, if that was planned for a second that has come.
