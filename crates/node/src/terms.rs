@@ -16,6 +16,8 @@ pub(crate) struct Terms {
     pub(crate) ttl: Option<i64>,
     pub(crate) vivify: Option<i64>,
     pub(crate) recache: Option<i64>,
+    /// `T` stands before `R`, which so tells of the time that `T` gives.
+    pub(crate) touches_first: bool,
     /// `I`.
     pub(crate) is_stale: bool,
     /// `x`.
@@ -38,7 +40,10 @@ impl Terms {
                 b'C' => terms.compare = token.parse().ok(),
                 b'E' => terms.unique = token.parse().ok(),
                 b'J' => terms.initial = token.parse().unwrap_or_default(),
-                b'T' => terms.ttl = token.parse().ok(),
+                b'T' => {
+                    terms.ttl = token.parse().ok();
+                    terms.touches_first = terms.recache.is_none();
+                }
                 b'N' => terms.vivify = token.parse().ok(),
                 b'R' => terms.recache = token.parse().ok(),
                 b'I' => terms.is_stale = true,
@@ -72,6 +77,7 @@ mod tests {
             compare: Some(u64::MAX),
             unique: Some(7),
             ttl: Some(-1),
+            touches_first: true,
             vivify: Some(30),
             is_stale: true,
             has_binary_key: true,
@@ -79,6 +85,8 @@ mod tests {
         };
         assert_eq!(terms, wanted);
         assert!(terms.may_write());
+        request.meta = Some(b"R30 T10"[..].into());
+        assert!(!Terms::of(&request).touches_first);
         request.meta = Some(NOREPLY.into());
         let terms = Terms::of(&request);
         assert!(terms.is_noreply && !terms.is_meta);

@@ -33,13 +33,11 @@ pub(super) fn touching(order: Order<'_>, seen: Option<&Current>) -> (Effect, Sai
 /// `mg`: it may touch, make an item for a miss, and win the right to fetch a value anew.
 pub(super) fn meta(order: Order<'_>, current: Option<&Current>) -> (Effect, Said) {
     let Some(Current { item, unique }) = current else { return miss(order) };
-    let is_due = order
-        .terms
-        .recache
-        .is_some_and(|ttl| item.expiry != 0 && item.expiry < expiry(ttl, order.now));
+    let after = order.terms.ttl.map_or(item.expiry, |ttl| expiry(ttl, order.now));
+    let told = if order.terms.touches_first { after } else { item.expiry };
+    let is_due = order.terms.recache.is_some_and(|ttl| told != 0 && told < expiry(ttl, order.now));
     let may_win = is_due || item.marks.is_stale;
     let (was_won, has_won) = (item.marks.is_won, may_win && !item.marks.is_won);
-    let after = order.terms.ttl.map_or(item.expiry, |ttl| expiry(ttl, order.now));
     let hit = Hit {
         item: item.clone(),
         unique: Some(*unique),
