@@ -34,6 +34,8 @@ mod fixed;
 mod tags;
 mod record;
 
+pub use record::SiltKey;
+
 use crate::block_index::Order;
 use crate::error::StoreError;
 use fixed::{Place, Traffic};
@@ -46,9 +48,6 @@ use stages::Stages;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// A key: a hash already, as in the paper. Keys that aren't spread evenly cost room, and are still found.
-pub type SiltKey = [u8; 16];
 
 /// How a [`Silt`] is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

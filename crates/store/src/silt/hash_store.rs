@@ -4,10 +4,9 @@
 //! 2 bytes of memory per slot; on the disk the share of slots that is free, 5 to 7 %. A get reads one record for each slot
 //! with the key's tag: one, if the key is here.
 
-use super::SiltKey;
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
 use super::log_store::LogStore;
-use super::record::Record;
+use super::record::{Record, SiltKey};
 use super::tags::Tags;
 use crate::error::StoreError;
 use crate::file::SectionKind;

@@ -10,9 +10,8 @@
 //! Bad at: damage. A record that fails its checksum ends the log when it is opened, as one that a loss of power tore; what
 //! follows it is forgotten.
 
-use super::SiltKey;
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
-use super::record::{Record, Shape};
+use super::record::{Record, Shape, SiltKey};
 use super::tags::Tags;
 use crate::error::StoreError;
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 //! The records of the hash stores are in memory meanwhile, as they are in no order: the paper sorts them outside. The
 //! `SortedStore` is read and written once, in order.
 
-use super::SiltKey;
 use super::hash_store::HashStore;
+use super::record::SiltKey;
 use super::sorted_store::{SortedStore, SortedWriter};
 use crate::error::StoreError;
 use std::iter::Peekable;

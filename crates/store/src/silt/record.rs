@@ -6,8 +6,10 @@
 //! ```
 //! A slot that nothing was written to is zeros, and no record: its kind is 0.
 
-use super::SiltKey;
 use crate::checksum::crc32c;
+
+/// A key: a hash already, as in the paper. Keys that aren't spread evenly cost room, and are still found.
+pub type SiltKey = [u8; 16];
 
 /// How long values are; all else follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

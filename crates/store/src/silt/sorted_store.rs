@@ -6,9 +6,8 @@
 //! # Costs
 //! With k records in a block and a sparse trie, less than a bit per key; see `crate::block_index`'s trie.
 
-use super::SiltKey;
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
-use super::record::Record;
+use super::record::{Record, SiltKey};
 use crate::block_index::{Order, Trie, TrieBuilder};
 use crate::error::StoreError;
 use crate::file::SectionKind;

@@ -16,7 +16,7 @@
 //! Another key's entry passes for the wanted one with probability 8 / buckets. Bad at: small tables, whose tags are short,
 //! and more than 8 keys with the same last four bytes.
 
-use super::SiltKey;
+use super::record::SiltKey;
 
 /// The table. `P` is what a slot has beside its tag.
 #[derive(Clone, Debug)]
