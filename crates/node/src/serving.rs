@@ -27,6 +27,7 @@ use tokio::runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
+use crate::counts::Count;
 use crate::desk::Desk;
 use crate::engine::{Engine, KeepRule};
 use crate::horizon::Horizon;
@@ -159,7 +160,7 @@ async fn until_told<E: Engine>(
     // What was planned while nobody served comes before anybody is served.
     flush_if_due(process).await;
     let mut watch = Watch::default();
-    watch.look(&process.node.engine);
+    watch.look(&process.node.engine, process.count(Count::OutOfDisk));
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
     accept_all(process, sockets, threads);
     process.lifecycle.note_ready();
@@ -178,7 +179,7 @@ async fn until_told<E: Engine>(
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
-            watch.look(&watched.node.engine);
+            watch.look(&watched.node.engine, watched.count(Count::OutOfDisk));
         }
     });
     let warned = Arc::clone(process);

@@ -13,14 +13,20 @@ pub(crate) struct Watch {
     failed: Seldom,
     trouble: Seldom,
     was: Option<Health>,
+    /// Changes that were refused for want of room, until the last look.
+    refused: u64,
 }
 
 impl Watch {
-    /// Looks now, and says what there is to say.
-    pub(crate) fn look(&mut self, engine: &impl Engine) {
+    /// Looks now, and says what there is to say. `refused`: changes that were refused for want of room, since the start.
+    pub(crate) fn look(&mut self, engine: &impl Engine, refused: u64) {
         let health = engine.health();
+        // A merge may have made room since.
+        let was_full = std::mem::replace(&mut self.refused, refused) < refused;
         match health {
-            Health::OutOfDisk if self.full.admits() => {
+            Health::OutOfDisk | Health::Good
+                if (health == Health::OutOfDisk || was_full) && self.full.admits() =>
+            {
                 let (free, reserve) = room(engine);
                 tracing::warn!(
                     "out of disk: {free} bytes are free, and {reserve} stay free for merges. Values are refused; reads and deletes \

@@ -78,6 +78,8 @@ struct Driver<'s> {
     is_roomy: bool,
     /// Bytes to read away: of a value that was given up, before its end.
     away: Option<usize>,
+    /// The server answered something on this connection.
+    has_answered: bool,
     /// To be woken when the lock is free.
     woken: Vec<Waker>,
     timer: Pin<Box<Sleep>>,
@@ -99,6 +101,7 @@ impl<'s> Driver<'s> {
             look_at: 1,
             is_roomy: false,
             away: None,
+            has_answered: false,
             woken: Vec::new(),
             timer: Box::pin(sleep_until(Instant::now())),
             armed: None,
@@ -151,6 +154,7 @@ impl<'s> Driver<'s> {
     fn up(&mut self, stream: &Stream) {
         let options = &self.shared.options;
         self.mover = Mover::new(options, stream.peer());
+        self.has_answered = false;
         self.tap = options.taps.as_ref().map(|taps| taps(stream.peer(), stream.local()));
         let mut state = self.shared.state.lock();
         state.queue.connected();
@@ -175,7 +179,8 @@ impl<'s> Driver<'s> {
         self.forget_input();
         self.armed = None;
         self.wake();
-        self.tell(&Event::Down(reply.clone()));
+        let has_answered = std::mem::take(&mut self.has_answered);
+        self.tell(&Event::Down { why: reply.clone(), has_answered });
     }
 
     /// Drops what was read: the next connection begins with a reply.

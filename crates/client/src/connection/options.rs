@@ -82,8 +82,13 @@ pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 pub enum Event {
     /// Connected.
     Up,
-    /// Could not connect, or lost the connection: why, as those who asked were told.
-    Down(Reply),
+    /// Could not connect, or lost the connection.
+    Down {
+        /// Why, as those who asked were told.
+        why: Reply,
+        /// The server had answered something on the connection that was lost.
+        has_answered: bool,
+    },
 }
 
 impl Default for ConnectionOptions {

@@ -56,8 +56,6 @@ pub(crate) struct Link {
     is_responsible: AtomicBool,
     /// We close the connection ourselves, because it is idle.
     is_resetting: AtomicBool,
-    /// The server has answered on this connection.
-    has_answered: AtomicBool,
     /// What the server showed on this connection.
     skills: Skills,
 }
@@ -119,7 +117,6 @@ impl Link {
                 care,
                 is_responsible: AtomicBool::new(false),
                 is_resetting: AtomicBool::new(false),
-                has_answered: AtomicBool::new(false),
                 skills: Skills::default(),
             }
         })
@@ -136,19 +133,18 @@ impl Link {
                 self.skills.forget();
                 self.stats.opened.fetch_add(1, Relaxed);
             }
-            Event::Down(reply) => {
+            Event::Down { why, has_answered } => {
                 if self.stats.is_up.swap(false, Relaxed) {
                     self.stats.closed.fetch_add(1, Relaxed);
                 }
                 let was_asked = self.stats.outstanding.load(Relaxed) > 0;
-                let has_answered = self.has_answered.swap(false, Relaxed);
-                match reply.outcome {
-                    Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(reply.outcome),
+                match why.outcome {
+                    Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(why.outcome),
                     // Not the server's fault: the next request tries again.
-                    Outcome::LocalError => self.tell_of_lack(reply),
+                    Outcome::LocalError => self.tell_of_lack(why),
                     _ if self.is_resetting.swap(false, Relaxed) => {}
                     // A request that the server didn't take, a server that has ended, or one that tidies up.
-                    _ if has_answered && !self.tko.is_marked() => self.check(),
+                    _ if *has_answered && !self.tko.is_marked() => self.check(),
                     _ if was_asked => self.lost(),
                     _ => {}
                 }
@@ -314,10 +310,7 @@ impl Link {
             | Outcome::Shutdown => {
                 self.failed(reply.outcome);
             }
-            _ if is_servers => {
-                self.tko.succeeded();
-                self.has_answered.store(true, Relaxed);
-            }
+            _ if is_servers => self.tko.succeeded(),
             _ => {}
         }
         self.note(reply.outcome);
@@ -418,11 +411,7 @@ impl Link {
     async fn ask_version(&self) -> Outcome {
         self.stats.probes.fetch_add(1, Relaxed);
         let deadline = Instant::now() + self.patience(self.timeout);
-        let reply = self.connection.ask(Request::new(Op::Version, ""), deadline).await;
-        if reply.outcome == Outcome::Ok {
-            self.has_answered.store(true, Relaxed);
-        }
-        reply.outcome
+        self.connection.ask(Request::new(Op::Version, ""), deadline).await.outcome
     }
 
     /// Past the mark: for deletes that are sent again before the server counts as returned.

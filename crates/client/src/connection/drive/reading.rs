@@ -140,7 +140,9 @@ impl Driver<'_> {
         let mut state = self.shared.state.lock();
         let shown = self.tap().map(|_| (self.input.clone(), state.queue.asked()));
         state.queue.came(Some(Instant::now()));
+        let asked = state.queue.outstanding();
         let received = state.queue.receive(&mut self.input, &mut self.woken);
+        self.has_answered |= state.queue.outstanding() < asked;
         drop(state);
         if let (Some(tap), Some((mut replies, asked))) = (self.tap(), shown) {
             replies.truncate(replies.len() - self.input.len());
