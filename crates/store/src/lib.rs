@@ -44,6 +44,7 @@ mod block_index;
 mod bell;
 mod clock;
 mod file;
+mod replaced;
 mod entry;
 mod hash;
 mod checksum;

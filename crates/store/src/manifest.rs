@@ -28,6 +28,7 @@ pub(crate) use names::{CURRENT, CURRENT_NEW, LOCK, file_name, parse_name};
 
 use crate::error::StoreError;
 use crate::file::{FileKind, Header};
+use crate::replaced;
 use crate::stats::{self, Tally};
 use guira_disk::{Disk, DiskFile, FileAccess};
 use mark::{MARK_OFFSETS, Marks, RECORDS_START};
@@ -160,21 +161,13 @@ impl Manifest {
 
     /// Writes what will be `CURRENT`.
     fn write_current_new(&self) -> Result<(), StoreError> {
-        let path = self.dir.join(CURRENT_NEW);
-        let _ = self.disk.remove(&path);
-        let write = || {
-            let file = self.disk.create(&path, false)?;
-            file.write_at(current_text(self.id).as_bytes(), 0)?;
-            file.sync_data()
-        };
-        write().map_err(|e| StoreError::io("write", &path, e))
+        let text = current_text(self.id);
+        replaced::prepare(&*self.disk, &self.dir.join(CURRENT_NEW), text.as_bytes())
     }
 
     fn replace_current(&self) -> Result<(), StoreError> {
-        let current = self.dir.join(CURRENT);
-        let renamed = self.disk.rename(&self.dir.join(CURRENT_NEW), &current);
-        let synced = renamed.and_then(|()| self.disk.sync_dir(&self.dir));
-        synced.map_err(|e| StoreError::io("replace", &current, e))
+        let [new, current] = [CURRENT_NEW, CURRENT].map(|it| self.dir.join(it));
+        replaced::replace(&*self.disk, &new, &current)
     }
 
     /// The same, but written anew when it is this long.

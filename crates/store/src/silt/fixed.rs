@@ -79,15 +79,14 @@ impl Fixed {
         see: impl Fn(Record<'_>) -> Option<T>,
     ) -> Result<Option<T>, StoreError> {
         let from = offset(self.shape, records.start);
-        let (block, skip) = (from - from % BLOCK, (from % BLOCK) as usize);
         let count = (records.end - records.start) as usize;
-        let mut buffer = Buffer::zeroed(skip + count * self.shape.bytes());
-        self.fill(&mut buffer, block)?;
+        let (buffer, skip) = self.blocks(from, count * self.shape.bytes())?;
         self.traffic.reads.fetch_add(1, Relaxed);
         self.traffic.read_bytes.fetch_add(buffer.len() as u64, Relaxed);
         for index in 0..count {
-            let at = skip + index * self.shape.bytes();
-            if let Some(found) = self.decode(&buffer[at..], block + at as u64)?.and_then(&see) {
+            let at = index * self.shape.bytes();
+            let record = self.decode(&buffer[skip + at..], from + at as u64)?;
+            if let Some(found) = record.and_then(&see) {
                 return Ok(Some(found));
             }
         }
@@ -100,17 +99,15 @@ impl Fixed {
         count: u64,
         mut see: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let bytes = self.shape.bytes() as u64;
+        let bytes = self.shape.bytes();
         let mut index = 0;
         while index < count {
             let from = offset(self.shape, index);
-            let (block, skip) = (from - from % BLOCK, from % BLOCK);
-            let most = (PIECE_BYTES.saturating_sub(skip) / bytes).max(1).min(count - index);
-            let mut buffer = Buffer::zeroed((skip + most * bytes) as usize);
-            self.fill(&mut buffer, block)?;
+            let most = (PIECE_BYTES / bytes as u64).max(1).min(count - index);
+            let (buffer, skip) = self.blocks(from, most as usize * bytes)?;
             for number in 0..most {
-                let at = skip + number * bytes;
-                let record = self.decode(&buffer[at as usize..], block + at)?;
+                let at = number as usize * bytes;
+                let record = self.decode(&buffer[skip + at..], from + at as u64)?;
                 if let Some(record) = record {
                     see(index + number, record)?;
                 }
@@ -163,6 +160,14 @@ impl Fixed {
             ));
         }
         Ok(buffer[..bytes].to_vec())
+    }
+
+    /// The blocks in which these bytes lie, and where in them they begin.
+    fn blocks(&self, from: u64, bytes: usize) -> Result<(Buffer, usize), StoreError> {
+        let skip = (from % BLOCK) as usize;
+        let mut buffer = Buffer::zeroed(skip + bytes);
+        self.fill(&mut buffer, from - from % BLOCK)?;
+        Ok((buffer, skip))
     }
 
     fn decode<'a>(&self, bytes: &'a [u8], at: u64) -> Result<Option<Record<'a>>, StoreError> {

@@ -9,9 +9,9 @@
 use super::fixed::Place;
 use crate::checksum::crc32c;
 use crate::error::StoreError;
+use crate::replaced;
 use guira_disk::FileAccess;
 use std::io::ErrorKind;
-use std::path::Path;
 
 /// See the module's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,20 +32,8 @@ impl Stages {
     /// Makes these the store's stages, durably.
     pub(super) fn write(&self, place: &Place, buckets: u32) -> Result<(), StoreError> {
         let [new, path] = [STAGES_NEW, STAGES].map(|it| place.dir.join(it));
-        let failed = |what, path: &Path| {
-            let path = path.to_owned();
-            move |e| StoreError::io(what, &path, e)
-        };
-        // One may be left of a write that didn't come to its end.
-        match place.disk.remove(&new) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed("remove", &new)(e)),
-            _ => {}
-        }
-        let file = place.disk.create(&new, false).map_err(failed("create", &new))?;
-        file.write_at(&self.encode(place, buckets), 0).map_err(failed("write", &new))?;
-        file.sync_data().map_err(failed("sync", &new))?;
-        place.disk.rename(&new, &path).map_err(failed("rename", &new))?;
-        place.disk.sync_dir(&place.dir).map_err(failed("sync", &place.dir))
+        replaced::prepare(&*place.disk, &new, &self.encode(place, buckets))?;
+        replaced::replace(&*place.disk, &new, &path)
     }
 
     /// The store's stages. None if there is no store yet.
