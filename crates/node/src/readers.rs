@@ -143,6 +143,12 @@ impl Queue {
         let place = (begins + bytes, self.entered);
         self.jobs.push(Reverse(Waiting { place, begins, job }));
     }
+
+    fn pop(&mut self) -> Option<Job> {
+        let Reverse(next) = self.jobs.pop()?;
+        self.now = self.now.max(next.begins);
+        Some(next.job)
+    }
 }
 
 impl Shared {
@@ -156,9 +162,8 @@ impl Shared {
     fn next(&self) -> Option<Job> {
         let mut queue = self.queue.lock();
         loop {
-            if let Some(Reverse(next)) = queue.jobs.pop() {
-                queue.now = queue.now.max(next.begins);
-                return Some(next.job);
+            if let Some(job) = queue.pop() {
+                return Some(job);
             }
             if queue.is_over {
                 return None;
@@ -201,9 +206,8 @@ mod tests {
         };
         let do_some = |queue: &mut Queue, jobs: usize| {
             for _ in 0..jobs {
-                let Some(Reverse(next)) = queue.jobs.pop() else { return };
-                queue.now = queue.now.max(next.begins);
-                (next.job)();
+                let Some(job) = queue.pop() else { return };
+                job();
             }
         };
         let greedy: Vec<_> = (0..4).map(|_| Share::default()).collect();
