@@ -1,9 +1,8 @@
 //! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
 
 use super::{DATAGRAMS, EVENTS_MAX, MAILBOX, Patience, READS, STOP, Worker, place_of};
-use crate::process::budget::{Queue, STALLED_S};
+use crate::process::budget::STALLED_S;
 use crate::process::watch::CloseReason;
-use crate::transport::connection::Connection;
 use crate::turn::PutOff;
 use rustix::event::epoll;
 use std::io;
@@ -37,14 +36,9 @@ impl Worker<'_> {
     /// Has connections of this worker give way until the others are within the budgets.
     #[cold]
     pub(super) fn keep_budgets(&mut self) {
-        if self.process.unfinished.is_used_up() {
-            self.keep_unfinished(true);
-        }
+        self.keep_unfinished(true);
         while self.process.unsent.is_used_up() {
-            // Nothing is received from a client while replies wait for it.
-            let waits =
-                |c: &Connection, now: u32| now.saturating_sub(c.last_request_s()) > STALLED_S;
-            let Some(place) = self.who_gives_way(&self.unsent, waits) else { break };
+            let Some(place) = self.whose_replies_give_way() else { break };
             self.process.unsent.count_refused();
             self.close(place, CloseReason::Error);
         }
@@ -170,14 +164,12 @@ impl Worker<'_> {
         self.process.unfinished.is_exceeded().then_some(last)
     }
 
-    /// The newest of those who are charged, or the oldest if it is stalled.
-    fn who_gives_way(
-        &self,
-        charged: &Queue,
-        is_stalled: fn(&Connection, u32) -> bool,
-    ) -> Option<usize> {
-        let (first, last) = charged.ends()?;
-        let is_first_stalled = is_stalled(self.connections[first].as_deref()?, self.now);
+    /// The newest of those who leave replies unread, or the oldest if it has for long.
+    fn whose_replies_give_way(&self) -> Option<usize> {
+        let (first, last) = self.unsent.ends()?;
+        // Nothing is received from a client while replies wait for it.
+        let last_request_s = self.connections[first].as_deref()?.last_request_s();
+        let is_first_stalled = self.now.saturating_sub(last_request_s) > STALLED_S;
         Some(if is_first_stalled { first } else { last })
     }
 }
