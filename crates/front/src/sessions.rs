@@ -25,14 +25,12 @@ mod service;
 mod manners;
 mod memory;
 
-pub use accepting::{Accepting, accept_apart};
+pub use accepting::{Accepting, accept_all, accept_apart};
 pub use clients::{ClientLimits, Clients};
 pub use http_port::{open as open_http, open_beside as open_http_beside, start as start_http};
 pub use lifecycle::Lifecycle;
 pub use line::first as first_request;
-pub use listener::{
-    Dealer, ListenOptions, Listening, Places, accept, open, reserve, tell, tell_ready,
-};
+pub use listener::{Dealer, ListenOptions, Listening, Places, open, reserve, tell, tell_ready};
 pub use logins::{Logins, User};
 pub use manners::{AsRouter, AsServer, Manners, NOREPLY};
 pub use memory::{Bank, MemoryLimits};

@@ -199,16 +199,12 @@ async fn until_told<E: Engine>(
 
 fn accept_all<E: Engine>(process: &Arc<Process<E>>, sockets: Vec<Listening>, threads: &[Thread]) {
     let arrivals = threads.iter().map(|thread| thread.arrivals.clone()).collect();
-    let dealer = Arc::new(Dealer::new(Arc::clone(&process.clients), arrivals));
-    for socket in sockets {
-        let (dealer, process) = (Arc::clone(&dealer), Arc::clone(process));
-        tokio::spawn(async move {
-            if let Err(error) = sessions::accept(socket, dealer).await {
-                tracing::error!("a socket can't be listened on: {error}");
-                process.lifecycle.stop_for("a socket that fails");
-            }
-        });
-    }
+    let dealer = Dealer::new(Arc::clone(&process.clients), arrivals);
+    let process = Arc::clone(process);
+    sessions::accept_all(sockets, dealer, move |error| {
+        tracing::error!("a socket can't be listened on: {error}");
+        process.lifecycle.stop_for("a socket that fails");
+    });
 }
 
 /// Flushes, if that was planned for a second that has come.

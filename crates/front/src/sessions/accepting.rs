@@ -23,7 +23,25 @@ pub struct Accepting {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Accepts clients at all sockets, and deals them out; tells `failed` of a socket that can't be listened on.
+/// Accepts clients at all sockets, each in a task of this runtime, and deals them out; tells `failed` of a socket that can't
+/// be listened on.
+pub fn accept_all<T: From<Arrival> + Send + 'static>(
+    sockets: Vec<Listening>,
+    dealer: Dealer<T>,
+    failed: impl Fn(&io::Error) + Send + Sync + 'static,
+) {
+    let (dealer, failed) = (Arc::new(dealer), Arc::new(failed));
+    for socket in sockets {
+        let (dealer, failed) = (Arc::clone(&dealer), Arc::clone(&failed));
+        tokio::spawn(async move {
+            if let Err(error) = accept(socket, dealer).await {
+                failed(&error);
+            }
+        });
+    }
+}
+
+/// [`accept_all`] on a thread of its own.
 ///
 /// # Errors
 /// The system has no thread or no event queue.
@@ -34,20 +52,11 @@ pub fn accept_apart<T: From<Arrival> + Send + 'static>(
 ) -> io::Result<Accepting> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let (end, ended) = oneshot::channel::<()>();
-    let (dealer, failed) = (Arc::new(dealer), Arc::new(failed));
     let run = move || {
         // A system that forbids it lets all wait alike.
         let _ = rustix::process::nice(AFTER_OTHERS);
         runtime.block_on(async move {
-            for socket in sockets {
-                let (dealer, failed) = (Arc::clone(&dealer), Arc::clone(&failed));
-                tokio::spawn(async move {
-                    if let Err(error) = accept(socket, dealer).await {
-                        failed(&error);
-                    }
-                });
-            }
-            drop(dealer);
+            accept_all(sockets, dealer, failed);
             // The sender is only dropped.
             let _ = ended.await;
         });

@@ -334,7 +334,10 @@ fn keep_little_unsent(socket: &Socket) {
 }
 
 /// Accepts until the task is dropped.
-pub async fn accept<T: From<Arrival>>(socket: Listening, dealer: Arc<Dealer<T>>) -> io::Result<()> {
+pub(crate) async fn accept<T: From<Arrival>>(
+    socket: Listening,
+    dealer: Arc<Dealer<T>>,
+) -> io::Result<()> {
     match socket {
         Listening::Tcp(socket) => accept_tcp(socket, &dealer, Arrival::Tcp).await,
         Listening::Tls(socket) => accept_tcp(socket, &dealer, Arrival::Tls).await,
