@@ -114,22 +114,25 @@ fn assert_figures_at_the_limit(server: &Server, http: u16) {
 
 #[test]
 fn the_process_s_figures_are_right_when_no_descriptor_is_left() {
+    // The threads have what they need once a client was answered.
+    let clients_are_gone = |http, name| {
+        eventually("the client has gone", || metric(&get_http(http, "/metrics").1, name) == 0);
+    };
     for size in [&[][..], &["-m", "64"], &["-m", "1024"]] {
         let http = free_port();
         let text = http.to_string();
         let server = Server::start(Program::Guira, &[&["--http", &text], size].concat());
-        // Its threads have what they need once one has answered.
         server.connect().stat("pid");
-        eventually("the client has gone", || {
-            metric(&get_http(http, "/metrics").1, "memcached_current_connections") == 0
-        });
+        clients_are_gone(http, "memcached_current_connections");
         assert_figures_at_the_limit(&server, http);
     }
     let http = free_port();
     let text = http.to_string();
     let config = r#"{"route": "NullRoute"}"#;
     let router = Server::start_router(&["--config-str", config, "--http", &text]);
-    assert_eq!(get_http(http, "/livez").0, "HTTP/1.1 200 OK");
+    // It probes before it accepts: an answer to a probe says nothing of the thread that accepts.
+    assert!(router.connect().ask("version").starts_with("VERSION"));
+    clients_are_gone(http, "guira_route_client_connections");
     assert_figures_at_the_limit(&router, http);
 }
 
