@@ -21,7 +21,7 @@ use crate::entry::LogPlace;
 pub(crate) fn run(mut follower: Follower) -> Result<(), Halt> {
     let try_once = |follower: &mut Follower| {
         connect_and_follow(follower).map_err(|stopped| match stopped {
-            Stopped::Trouble(Trouble::Server { code: PURGED | FILE_GONE, words }) => {
+            Stopped::Trouble(Trouble::Server { code: PURGED | FILE_GONE | SAME_ID, words }) => {
                 Stopped::Gap(words)
             }
             other => other,
@@ -67,9 +67,9 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         if let Some(words) = mysql::purged(&mut session, &position)? {
             return Err(Stopped::Gap(words));
         }
-        mysql::begin_dump(&mut session, config, &position)?;
+        mysql::begin_dump(&mut session, config.server_id, &position)?;
     } else {
-        setup::begin_dump(&mut session, config, &position)?;
+        setup::begin_dump(&mut session, config.server_id, &position)?;
     }
     line.counts.connects.add(1);
     let naming = Naming { config, rules: &rules, line: &line };
@@ -91,7 +91,9 @@ fn answer_gap(follower: &mut Follower, words: &str) -> Result<(), Halt> {
     if words.contains("same server_uuid/server_id") {
         let SourceConfig { name, server_id, .. } = &follower.config;
         tracing::error!(
-            "source {name}: another client has the server_id {server_id}, too: {words}"
+            "source {name}: another client has the server_id {server_id}, too, and each ends the other's reading: give one of them another. \
+             It is asked again in {} s: {words}",
+            PAUSE_MOST.as_secs()
         );
         thread::sleep(PAUSE_MOST);
         return Ok(());
@@ -105,6 +107,8 @@ const ANOTHERS: &str = "the stored position is another database's: remove it fro
 const PURGED: u16 = 1236;
 /// The index of the log names a file that somebody removed.
 const FILE_GONE: u16 = 29;
+/// MariaDB's word for a second client of one `server_id`; MySQL says it with `PURGED`.
+const SAME_ID: u16 = 4052;
 /// The server sends a heartbeat each second.
 const SILENCE: Duration = Duration::from_secs(15);
 const PAUSE_MOST: Duration = Duration::from_secs(10);

@@ -264,6 +264,8 @@ fn within(left: usize, taken: usize) -> Result<usize, Trouble> {
     left.checked_sub(taken).ok_or_else(end)
 }
 
+/// The number of a replica that is none: for it the server ends nobody else's dump.
+pub(super) const NOBODY: u32 = 0;
 /// Longer ones are read as they come.
 pub(super) const WHOLE_MAX: usize = 1 << 20;
 const COM_QUERY: u8 = 3;

@@ -2,7 +2,7 @@
 
 use super::checked::Checked;
 use super::role;
-use super::session::{Session, Trouble};
+use super::session::{NOBODY, Session, Trouble};
 use crate::config::SourceConfig;
 use crate::entry::LogPlace;
 use crate::history::History;
@@ -86,16 +86,16 @@ pub(super) fn history(session: &mut Session) -> Result<History, Trouble> {
     History::of_state(&text).map_err(Trouble::Broken)
 }
 
-/// Asks for the log after a position.
+/// Asks for the log after a position, as the replica of that number.
 pub(super) fn begin_dump(
     session: &mut Session,
-    source: &SourceConfig,
+    server_id: u32,
     position: &GtidPosition,
 ) -> Result<(), Trouble> {
     session.query(&format!("SET @slave_connect_state = '{position}'"))?;
     let mut arguments = 4_u32.to_le_bytes().to_vec();
     arguments.extend_from_slice(&ANNOTATED.to_le_bytes());
-    arguments.extend_from_slice(&source.server_id.to_le_bytes());
+    arguments.extend_from_slice(&server_id.to_le_bytes());
     session.command(COM_BINLOG_DUMP, &arguments)
 }
 
@@ -137,7 +137,7 @@ pub(super) fn check(source: &SourceConfig) -> Result<Checked, String> {
         let is_replica = role::is_replica(&mut session)?;
         super::barrier::ask(&mut session)?;
         let position = position_now(&mut session)?;
-        begin_dump(&mut session, source, &position)?;
+        begin_dump(&mut session, NOBODY, &position)?;
         // The first packet is an event, or says which right is missing.
         session.receive(1 << 20)?;
         Ok(Checked::new(&position.to_string(), is_replica))

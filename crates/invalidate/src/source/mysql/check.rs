@@ -9,7 +9,7 @@ use crate::rule::{Rule, TableName};
 use crate::source::checked::Checked;
 use crate::source::naming::Naming;
 use crate::source::role;
-use crate::source::session::{Session, Trouble};
+use crate::source::session::{NOBODY, Session, Trouble};
 
 /// Connects and checks what the daemon needs; the position is the answer.
 ///
@@ -42,7 +42,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
         if !source.has_accepted_cascades {
             check_cascades(&mut session, &settings, rules, &mut findings)?;
         }
-        begin_dump(&mut session, source, &position)?;
+        begin_dump(&mut session, NOBODY, &position)?;
         // The first packet is an event, or says which right is missing.
         match session.receive(1 << 20) {
             Ok(_) => {}

@@ -1,6 +1,5 @@
 //! Asks for the log after a position, and sees first that it goes on from there.
 
-use crate::config::SourceConfig;
 use crate::gtid::GtidSet;
 use crate::history::History;
 use crate::position::GtidPosition;
@@ -33,17 +32,17 @@ fn break_between(ours: &GtidSet, purged: &GtidSet) -> Option<String> {
     (!gone.is_empty()).then(|| format!("the database has purged what wasn't read of {gone}"))
 }
 
-/// Asks for all that isn't in a position.
+/// Asks for all that isn't in a position, as the replica of that number.
 pub(crate) fn begin_dump(
     session: &mut Session,
-    source: &SourceConfig,
+    server_id: u32,
     position: &GtidPosition,
 ) -> Result<(), Trouble> {
     let set = position.set().unwrap_or_default().encode();
     let length = u32::try_from(set.len())
         .map_err(|_| Trouble::Refused("a position of more than 4 GiB".to_owned()))?;
     let mut arguments = BY_GTID.to_le_bytes().to_vec();
-    arguments.extend_from_slice(&source.server_id.to_le_bytes());
+    arguments.extend_from_slice(&server_id.to_le_bytes());
     // No name of a file, and its beginning.
     arguments.extend_from_slice(&0_u32.to_le_bytes());
     arguments.extend_from_slice(&4_u64.to_le_bytes());
