@@ -29,6 +29,16 @@ impl Cluster {
         cluster
     }
 
+    /// Starts another router in place of the last. `route` makes its route of the one to the server.
+    ///
+    /// # Panics
+    /// If it doesn't start.
+    pub fn reroute(&mut self, route: impl FnOnce(&str) -> String) {
+        let route = route("PoolRoute|a");
+        self.config = self.config.replace("\"PoolRoute|a\"", &route);
+        self.refuse_flushes(false);
+    }
+
     /// Starts another router in place of the last.
     ///
     /// # Panics

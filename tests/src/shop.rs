@@ -93,6 +93,18 @@ impl<D: Database> Shop<D> {
         std::fs::write(&self.config, text.replace(piece, by)).expect("a test can have it");
     }
 
+    /// A destination as it stands in the configuration, with its name.
+    ///
+    /// # Panics
+    /// If it isn't there.
+    #[must_use]
+    pub fn config_of(&self, destination: &str) -> String {
+        let text = std::fs::read_to_string(&self.config).expect("a test can have it");
+        let begin = text.find(&format!("\"{destination}\": {{")).expect("it is there");
+        let length = text[begin..].find('}').expect("it has an end") + 1;
+        text[begin..begin + length].to_owned()
+    }
+
     /// A session of SQL.
     #[must_use]
     pub fn sql(&self) -> Sql {
@@ -179,13 +191,24 @@ impl<D: Database> Shop<D> {
     /// What all series of a metric add up to.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<u64> {
+        self.metric_of(name, &[])
+    }
+
+    /// The same, of the series that have these labels.
+    #[must_use]
+    pub fn metric_of(&self, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
         use std::io::{Read as _, Write as _};
         let mut socket = std::net::TcpStream::connect(("127.0.0.1", self.http)).ok()?;
         socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
         let mut text = String::new();
         socket.read_to_string(&mut text).ok()?;
         let begin = format!("guira_invalidate_{name}{{");
-        let values = text.lines().filter(|line| line.starts_with(&begin));
+        let has = |line: &str, (label, value): &(&str, &str)| {
+            line.contains(&format!("{label}=\"{value}\""))
+        };
+        let values = text
+            .lines()
+            .filter(|line| line.starts_with(&begin) && labels.iter().all(|label| has(line, label)));
         let values: Vec<u64> =
             values.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
         (!values.is_empty()).then(|| values.iter().sum())

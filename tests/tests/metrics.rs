@@ -2,7 +2,9 @@
 
 use guira_tests::client::PATIENCE;
 use guira_tests::metrics::{Scrape, ask_http, get_http};
-use guira_tests::server::{Address, Program, Server, accepts, free_port, within, workspace};
+use guira_tests::server::{
+    Address, Program, Running, Server, accepts, free_port, guira, own_directory, within, workspace,
+};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -67,6 +69,8 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
     let mut names = scrape.names();
     names.extend(routers.names());
     names.extend(stores.names());
+    let (_daemon, daemons) = invalidate_without_database();
+    names.extend(daemons.names());
     for (path, least) in
         [("packaging/grafana/dashboard.json", 20), ("packaging/prometheus/alerts.yaml", 10)]
     {
@@ -79,6 +83,26 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
     }
     assert_eq!(metrics_in("rate(guira_typo_total{job=\"guira\"}[5m])"), ["guira_typo_total"]);
     assert!(!names.contains("guira_typo_total"));
+}
+
+/// A daemon whose database is away: its metrics are there.
+fn invalidate_without_database() -> (Running, Scrape) {
+    let (dir, port) = (own_directory(), free_port());
+    let config = dir.join("invalidate.json");
+    let text = format!(
+        r#"{{"state": "{}/state", "http": "{port}", "rules": [{{"table": "a.b", "keys": ["k"]}}],
+            "sources": {{"db": {{"kind": "mariadb", "hosts": ["127.0.0.1:1"], "user": "guira", "server_id": 7}}}},
+            "destinations": {{"c1": {{"routers": ["127.0.0.1:1"]}}}}}}"#,
+        dir.display()
+    );
+    fs::write(&config, text).expect("a file");
+    let mut daemon = Command::new(guira());
+    daemon.args(["invalidate", "run", "-c"]).arg(&config).stderr(Stdio::null());
+    let daemon = Running(daemon.spawn().expect("it runs"));
+    within(20, "it serves metrics", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let scrape = Scrape::of(port);
+    fs::remove_dir_all(dir).ok();
+    (daemon, scrape)
 }
 
 /// The number behind an expression in the alert rules.

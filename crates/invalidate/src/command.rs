@@ -11,6 +11,7 @@ use crate::config::{InvalidateConfig, OnGap, read};
 use crate::explain;
 use crate::position::Stored;
 use crate::replay::{self, From, Replay};
+use crate::report;
 use crate::rule::{OnTruncate, Rule};
 use crate::run;
 use crate::source::{self, UNUSABLE};
@@ -126,6 +127,10 @@ pub fn command() -> Command {
             "positions",
             "Print how far each log was read, and what each destination has",
         ))
+        .subcommand(with::<FileArgs>(
+            "audit",
+            "Print what of sampled keys survived their deletes, as the running daemon has seen it",
+        ))
         .subcommand(with::<ReplayArgs>(
             "replay",
             "Send again what the journal keeps, from a time or a position on; beside a daemon, too",
@@ -152,6 +157,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         Some(("check", matches)) => with_config(matches, check),
         Some(("explain", matches)) => explain(matches),
         Some(("positions", matches)) => with_config(matches, positions),
+        Some(("audit", matches)) => with_config(matches, audit),
         Some(("replay", matches)) => replay(matches),
         Some(("clear", matches)) => clear(matches),
         Some(("init", matches)) => with_config(matches, |config| Ok(init(config))),
@@ -309,6 +315,11 @@ fn positions(config: &InvalidateConfig) -> Done {
     Ok(text)
 }
 
+fn audit(config: &InvalidateConfig) -> Done {
+    let code = if config.http.is_some() { UNUSABLE } else { USAGE };
+    report::report(config).map_err(|words| (code, words))
+}
+
 fn clear(matches: &ArgMatches) -> Done {
     let args = ClearArgs::from_arg_matches(matches).map_err(|error| (USAGE, error.to_string()))?;
     let config = load(&args.file.config)?;
@@ -342,7 +353,7 @@ pub const EXIT_CODES: [(u8, &str); 5] = [
     (USAGE, "a flag, a configuration or a value that can't be used"),
     (
         UNUSABLE,
-        "the state folder can't be used: another daemon has it, it is damaged, or its device fails; the port of `http` can't be had; a router doesn't answer (`check`, `replay`), or refuses a delete (`replay`)",
+        "the state folder can't be used: another daemon has it, it is damaged, or its device fails; the port of `http` can't be had; a router doesn't answer (`check`, `replay`), or refuses a delete (`replay`); no daemon answers at `http` (`audit`)",
     ),
     (
         source::BAD,

@@ -6,6 +6,7 @@
 mod read;
 mod rules;
 mod sources;
+mod audit;
 mod fields;
 
 use std::path::PathBuf;
@@ -36,6 +37,31 @@ pub(crate) struct InvalidateConfig {
     pub(crate) sources: Vec<SourceConfig>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) destinations: Vec<DestinationConfig>,
+    pub(crate) audit: AuditConfig,
+}
+
+/// Which deletes are looked at again, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AuditConfig {
+    /// Keys whose hash is at most this are sampled; 0: none.
+    pub(crate) most: u64,
+    /// How long after the delete, from the shortest time on: at least one, at most [`AuditConfig::AT_MAX`].
+    pub(crate) at: Vec<Duration>,
+}
+
+impl AuditConfig {
+    /// There is a counter for each.
+    pub(crate) const AT_MAX: usize = 8;
+
+    /// The times as a configuration has them.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = String> {
+        self.at.iter().map(|after| match after.as_millis() {
+            ms if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
+            ms if ms % 60_000 == 0 => format!("{}m", ms / 60_000),
+            ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
+            ms => format!("{ms}ms"),
+        })
+    }
 }
 
 /// What the journal of a source may take.

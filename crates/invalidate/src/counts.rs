@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::config::AuditConfig;
 use crate::key::Refusal;
 
 /// A number that only grows, or a gauge.
@@ -77,6 +78,68 @@ pub(crate) struct CourierCounts {
     pub(crate) flushes: Count,
     /// 1 while one is to be sent.
     pub(crate) is_flush_due: Count,
+    pub(crate) audit: AuditCounts,
+}
+
+/// Of the audit of a destination's deletes.
+#[derive(Debug, Default)]
+pub(crate) struct AuditCounts {
+    found: [Count; Found::ALL.len()],
+    judged: [[Count; Judged::ALL.len()]; AuditConfig::AT_MAX],
+    /// Keys that are looked at again.
+    pub(crate) followed: Count,
+}
+
+/// What was cached of a sampled key, just before its delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Value,
+    Nothing,
+    Unanswered,
+    /// It is followed since an earlier delete, or too many are.
+    LeftOut,
+}
+
+/// What was cached of it some time later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    Gone,
+    /// Another value.
+    Refilled,
+    /// The value that was to be deleted.
+    Survived,
+    Unanswered,
+}
+
+impl Found {
+    /// Each with its label.
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
+        (Self::Value, "value"),
+        (Self::Nothing, "nothing"),
+        (Self::Unanswered, "unanswered"),
+        (Self::LeftOut, "left_out"),
+    ];
+}
+
+impl Judged {
+    /// Each with its label.
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
+        (Self::Gone, "gone"),
+        (Self::Refilled, "refilled"),
+        (Self::Survived, "survived"),
+        (Self::Unanswered, "unanswered"),
+    ];
+}
+
+impl AuditCounts {
+    pub(crate) fn found(&self, found: Found) -> &Count {
+        &self.found[found as usize]
+    }
+
+    /// After the delay of that number, of at most [`AuditConfig::AT_MAX`].
+    pub(crate) fn judged(&self, at: usize, judged: Judged) -> &Count {
+        &self.judged[at][judged as usize]
+    }
 }
 
 impl SourceCounts {

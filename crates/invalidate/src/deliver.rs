@@ -19,6 +19,7 @@
 //!
 //! Bad at: routers that refuse one key in many for long. Each is asked for alone, and there are at most [`PARKED_MAX`].
 
+mod audit;
 mod resend;
 mod supply;
 mod flush;
@@ -35,6 +36,7 @@ use guira_client::Address;
 use crate::config::DestinationConfig;
 use crate::counts::CourierCounts;
 use crate::line::{Line, Reach, Work};
+pub(crate) use audit::{Audit, Scout};
 use flush::Flushes;
 use link::{Parcel, RouterLink};
 pub(crate) use resend::Resender;
@@ -62,6 +64,7 @@ pub(crate) struct Courier {
     parked: Vec<Parked>,
     retried: Instant,
     flushes: Flushes,
+    scout: Option<Scout>,
 }
 
 /// What goes at once.
@@ -110,7 +113,13 @@ impl Courier {
             parked: Vec::new(),
             retried: now(),
             flushes: Flushes::default(),
+            scout: None,
         }
+    }
+
+    /// The same, and it looks at what an audit samples before it deletes it.
+    pub(crate) fn audited(self, scout: Scout) -> Self {
+        Self { scout: Some(scout), ..self }
     }
 
     /// Delivers until the line has ended and nothing is left.
@@ -162,6 +171,9 @@ impl Courier {
             && !self.is_proven(reach)
         {
             let Some(batch) = self.next_batch(reach)? else { break };
+            if let Some(scout) = self.scout.as_mut().filter(|_| !batch.is_again) {
+                scout.look(&batch.parcels);
+            }
             // In the queue before it is sent: what is lost on the way is sent again.
             self.in_flight.push_back(batch);
             self.connect()?;

@@ -19,6 +19,7 @@ mod command;
 mod run;
 mod metrics;
 mod explain;
+mod report;
 mod replay;
 mod clear;
 mod deliver;

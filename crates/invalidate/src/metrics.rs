@@ -7,19 +7,39 @@ use guira_front::exposition::Exposition;
 use guira_front::http::Probed;
 use guira_front::vitals::{PROCESS_METRICS, Vitals};
 
-use crate::counts::{CourierCounts, SourceCounts};
+use crate::config::AuditConfig;
+use crate::counts::{AuditCounts, CourierCounts, Found, Judged, SourceCounts};
 use crate::key::Refusal;
 use crate::line::Line;
 
 /// What a monitor sees.
 pub(crate) struct Scraped {
     lines: Vec<Arc<Line>>,
+    audit: AuditConfig,
     vitals: Vitals,
 }
 
 impl Scraped {
-    pub(crate) fn new(lines: Vec<Arc<Line>>) -> Self {
-        Self { lines, vitals: Vitals::open() }
+    pub(crate) fn new(lines: Vec<Arc<Line>>, audit: AuditConfig) -> Self {
+        Self { lines, audit, vitals: Vitals::open() }
+    }
+
+    fn of_audit(&self, all: &mut Exposition, labels: &[(&str, &str)], counts: &AuditCounts) {
+        let [found_as, judged_as, followed_as] = OF_AUDITS;
+        for (found, label) in Found::ALL {
+            let labels = [labels, &[("found", label)]].concat();
+            let count = counts.found(found).get();
+            all.family(named(found_as.0), found_as.1, found_as.2).add(&labels, count);
+        }
+        for (at, after) in self.audit.labels().enumerate() {
+            for (judged, label) in Judged::ALL {
+                let labels = [labels, &[("at", &*after), ("result", label)]].concat();
+                let count = counts.judged(at, judged).get();
+                all.family(named(judged_as.0), judged_as.1, judged_as.2).add(&labels, count);
+            }
+        }
+        let followed = counts.followed.get();
+        all.family(named(followed_as.0), followed_as.1, followed_as.2).add(labels, followed);
     }
 }
 
@@ -51,6 +71,7 @@ impl Probed for Scraped {
                 }
                 let ack_s = micro(counts.ack_ms.get().saturating_mul(1000));
                 all.family(named(ACK.0), "counter", ACK.1).add(&labels, ack_s);
+                self.of_audit(&mut all, &labels, &counts.audit);
                 let courier = line.cursor(number);
                 let values = [u64::from(courier.is_tainted), next.saturating_sub(courier.cursor)];
                 for ((name, kind, help), value) in OF_CURSORS.into_iter().zip(values) {
@@ -181,6 +202,19 @@ const OF_DESTINATIONS: [OfDestination; 10] = [
         |c| c.is_flush_due.get(),
     ),
 ];
+const OF_AUDITS: [(&str, &str, &str); 3] = [
+    (
+        "audit_keys_total",
+        "counter",
+        "Deletes of sampled keys, by what was cached just before: a value, nothing; no answer; or left out, for the key is followed already.",
+    ),
+    (
+        "audit_total",
+        "counter",
+        "What is cached of a sampled key some time after its delete: nothing (gone), another value (refilled), the one that was to go (survived), no answer.",
+    ),
+    ("audit_followed", "gauge", "Sampled keys that are looked at again."),
+];
 const OF_CURSORS: [(&str, &str, &str); 2] = [
     ("tainted", "gauge", "1 if the destination was given up because the journal was full."),
     ("entries_behind", "gauge", "Entries that the destination hasn't acknowledged."),
@@ -195,6 +229,7 @@ pub fn invalidate_metric_meanings() -> impl Iterator<Item = (String, &'static st
         .chain(OF_JOURNALS)
         .chain(OF_DESTINATIONS.iter().map(|(name, kind, help, _)| (*name, *kind, *help)))
         .chain([(ACK.0, "counter", ACK.1)])
+        .chain(OF_AUDITS)
         .chain(OF_CURSORS)
         .map(|(name, kind, help)| (named(name), kind, help));
     own.chain(PROCESS_METRICS.map(|(name, kind, help)| (name.to_owned(), kind, help)))
@@ -214,7 +249,11 @@ mod tests {
             when_full: WhenFull::Taint,
         };
         let (line, _) = Line::open("db", folder.path(), &["c1"], limits, 0).unwrap();
-        let text = Scraped::new(vec![Arc::new(line)]).metrics();
+        let audit = AuditConfig { most: 1, at: vec![std::time::Duration::from_secs(60)] };
+        let text = Scraped::new(vec![Arc::new(line)], audit).metrics();
+        let survived =
+            "audit_total{source=\"db\",destination=\"c1\",at=\"1m\",result=\"survived\"} 0\n";
+        assert!(text.contains(survived), "{text}");
         let scraped = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let scraped: Vec<&str> = scraped.filter_map(|line| line.split(' ').next()).collect();
         let documented: Vec<String> = invalidate_metric_meanings().map(|(name, ..)| name).collect();

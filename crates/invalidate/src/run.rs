@@ -3,7 +3,7 @@
 //! ```text
 //! main        waits for a signal, or for what can't go on
 //! per source  source: reads the log · barrier: asks what can be read · store: makes journal and position durable each second
-//!             a courier per destination
+//!             a courier per destination, and an auditor that looks at some of its deletes again
 //! http        metrics and probes
 //! ```
 
@@ -19,8 +19,8 @@ use rustix::fs::{FlockOperation, flock};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::config::InvalidateConfig;
-use crate::deliver::Courier;
+use crate::config::{DestinationConfig, InvalidateConfig};
+use crate::deliver::{Audit, Courier, Scout};
 use crate::line::Line;
 use crate::metrics::Scraped;
 use crate::rule::Rule;
@@ -40,7 +40,8 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
             .map_err(unusable)?;
         lines.push((Arc::new(line), read));
     }
-    let scraped = Arc::new(Scraped::new(lines.iter().map(|(line, _)| Arc::clone(line)).collect()));
+    let of_lines = lines.iter().map(|(line, _)| Arc::clone(line)).collect();
+    let scraped = Arc::new(Scraped::new(of_lines, config.audit.clone()));
     if let Some(text) = &config.http {
         let listener = open_http(text, &[]).map_err(unusable)?;
         start_http(listener, scraped).map_err(|error| unusable(format!("no thread: {error}")))?;
@@ -65,8 +66,7 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
     let mut couriers = Vec::new();
     for (source, (line, read)) in config.sources.iter().zip(&lines) {
         for (number, destination) in config.destinations.iter().enumerate() {
-            let courier = Courier::new(destination.clone(), number, Arc::clone(line));
-            couriers.push(spawn("courier", move || courier.run())?);
+            couriers.push(start_courier(config, destination, number, line)?);
         }
         let (barrier, of_barrier) = (source.clone(), Arc::clone(line));
         spawn("barrier", move || run_barrier(&barrier, &of_barrier))?;
@@ -88,6 +88,23 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
     let stored = lines.iter().try_for_each(|line| line.store());
     let stored = stored.map_err(|error| unusable(format!("the position: {error}")));
     ended.and(stored)
+}
+
+/// A courier, and who looks at its deletes again.
+fn start_courier(
+    config: &InvalidateConfig,
+    destination: &DestinationConfig,
+    number: usize,
+    line: &Arc<Line>,
+) -> Result<JoinHandle<()>, Halt> {
+    let mut courier = Courier::new(destination.clone(), number, Arc::clone(line));
+    if config.audit.most > 0 {
+        let (audit, destination) = (config.audit.clone(), destination.clone());
+        let audit = Arc::new(Audit::new(audit, destination, number, Arc::clone(line)));
+        courier = courier.audited(Scout::new(Arc::clone(&audit)));
+        spawn("audit", move || audit.run())?;
+    }
+    spawn("courier", move || courier.run())
 }
 
 /// The state folder, for this process alone as long as the file is open.

@@ -5,6 +5,7 @@ use std::path::Path;
 use guira_config::budget::{BUDGET_BYTES, Budget};
 use guira_config::{ConfigError, ConfigFindings, Json, Object, Result, parse_within};
 
+use super::audit::audit;
 use super::fields::Fields;
 use super::rules::rule;
 use super::sources::{destination, source};
@@ -65,6 +66,7 @@ pub(crate) fn parse(text: &str) -> Result<InvalidateConfig> {
         memory: usize::try_from(fields.size("memory", MEMORY_LEAST)?.unwrap_or(MEMORY))
             .unwrap_or(usize::MAX),
         journal: journal(fields.get("journal"))?,
+        audit: audit(fields.get("audit"))?,
         sources,
         rules,
         destinations: destinations
@@ -93,8 +95,8 @@ fn journal(json: Option<&Json>) -> Result<JournalLimits> {
 }
 
 const WHOLE: &[&str] =
-    &["name", "state", "http", "memory", "journal", "sources", "rules", "destinations"];
-const WHOLE_LATER: &[&str] = &["etcd", "audit", "region"];
+    &["name", "state", "http", "memory", "journal", "sources", "rules", "destinations", "audit"];
+const WHOLE_LATER: &[&str] = &["etcd", "region"];
 const MEMORY: u64 = 64 << 20;
 const MEMORY_LEAST: u64 = 1 << 20;
 const JOURNAL: u64 = 4 << 30;

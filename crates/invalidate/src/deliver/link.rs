@@ -17,6 +17,16 @@ pub(crate) struct Parcel {
     pub(crate) how: How,
 }
 
+/// What is cached of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    Nothing,
+    /// A value, by its unique number.
+    Value(u64),
+    /// The router can't say.
+    Refused,
+}
+
 /// The connection.
 pub(super) struct RouterLink {
     input: BufReader<Box<dyn Socket>>,
@@ -27,20 +37,25 @@ impl<S: Read + Write + Send> Socket for S {}
 
 impl RouterLink {
     pub(super) fn connect(address: &Address) -> io::Result<Self> {
+        Self::connect_within(address, SILENCE)
+    }
+
+    /// The same; whatever takes longer than `silence` fails.
+    pub(super) fn connect_within(address: &Address, silence: Duration) -> io::Result<Self> {
         let socket: Box<dyn Socket> = match address {
             Address::Tcp { host, port } => {
                 let place = (&**host, *port).to_socket_addrs()?.next();
                 let place = place.ok_or(io::ErrorKind::NotFound)?;
-                let socket = TcpStream::connect_timeout(&place, CONNECT)?;
+                let socket = TcpStream::connect_timeout(&place, CONNECT.min(silence))?;
                 socket.set_nodelay(true)?;
-                socket.set_read_timeout(Some(SILENCE))?;
-                socket.set_write_timeout(Some(SILENCE))?;
+                socket.set_read_timeout(Some(silence))?;
+                socket.set_write_timeout(Some(silence))?;
                 Box::new(socket)
             }
             Address::Unix(path) => {
                 let socket = UnixStream::connect(path)?;
-                socket.set_read_timeout(Some(SILENCE))?;
-                socket.set_write_timeout(Some(SILENCE))?;
+                socket.set_read_timeout(Some(silence))?;
+                socket.set_write_timeout(Some(silence))?;
                 Box::new(socket)
             }
         };
@@ -88,6 +103,39 @@ impl RouterLink {
         Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
     }
 
+    /// What is cached of each key, with nothing on its way. A value is read and forgotten.
+    pub(super) fn uniques(&mut self, keys: &[Key], prefix: &str) -> io::Result<Vec<Seen>> {
+        let mut text = Vec::new();
+        for key in keys {
+            for part in [b"gets ", prefix.as_bytes(), key.bytes(), b"\r\n"] {
+                text.extend_from_slice(part);
+            }
+        }
+        self.input.get_mut().write_all(&text)?;
+        keys.iter().map(|_| self.seen()).collect()
+    }
+
+    fn seen(&mut self) -> io::Result<Seen> {
+        let mut seen = Seen::Nothing;
+        loop {
+            let line = self.line()?;
+            if line == b"END" {
+                return Ok(seen);
+            }
+            let Some(head) = line.strip_prefix(b"VALUE ") else { return Ok(Seen::Refused) };
+            let mut numbers = head.rsplit(|byte| *byte == b' ').map(number);
+            let (Some(Some(unique)), Some(Some(bytes))) = (numbers.next(), numbers.next()) else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            let skipped =
+                io::copy(&mut (&mut self.input).take(bytes.saturating_add(2)), &mut io::sink())?;
+            if skipped < 2 || skipped - 2 != bytes {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            seen = Seen::Value(unique);
+        }
+    }
+
     /// A line without its end.
     fn line(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
@@ -122,6 +170,10 @@ impl RouterLink {
             }
         }
     }
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 const CONNECT: Duration = Duration::from_secs(3);
