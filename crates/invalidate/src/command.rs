@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use guira_log::{Format, Log};
 
 use crate::clear;
-use crate::config::{InvalidateConfig, OnGap, read};
+use crate::config::{InvalidateConfig, OnGap, OnUnknown, SourceConfig, read};
 use crate::explain;
 use crate::position::Stored;
 use crate::replay::{self, From, Replay};
@@ -219,15 +219,17 @@ fn check(config: &InvalidateConfig) -> Done {
     Ok(text)
 }
 
-/// Whether a gap or an emptied table flushes a destination.
+/// Whether a gap, an emptied table or an unknown change flushes a destination.
 fn flushes(config: &InvalidateConfig, destination: &str) -> bool {
     let is_meant = |rule: &Rule| {
         let to = rule.to.as_ref();
         to.is_none_or(|to| to.iter().any(|name| name == destination))
     };
     let by_rule = |rule: &Rule| rule.on_truncate == OnTruncate::Flush && is_meant(rule);
-    config.sources.iter().any(|source| source.on_gap == OnGap::Flush)
-        || config.rules.iter().any(by_rule)
+    let by_source = |source: &SourceConfig| {
+        source.on_gap == OnGap::Flush || source.on_unknown == OnUnknown::Flush
+    };
+    config.sources.iter().any(by_source) || config.rules.iter().any(by_rule)
 }
 
 fn explain(matches: &ArgMatches) -> Done {

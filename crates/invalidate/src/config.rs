@@ -182,6 +182,8 @@ pub(crate) enum OnGap {
 pub(crate) enum OnUnknown {
     Count,
     Stop,
+    /// All destinations are flushed.
+    Flush,
 }
 
 /// Where deletes go: the routers of a cluster.

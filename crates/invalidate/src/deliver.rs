@@ -469,7 +469,7 @@ pub(crate) fn check(router: &Address, is_flushed: bool) -> io::Result<()> {
         return Err(io::Error::other(words));
     }
     if is_flushed && link.option("enable_flush_cmd")?.is_some_and(|it| it == "0") {
-        let words = "it refuses flush_all, which on_gap or on_truncate needs: start it with --enable-flush-cmd";
+        let words = "it refuses flush_all, which on_gap, on_truncate or on_unknown needs: start it with --enable-flush-cmd";
         return Err(io::Error::other(words));
     }
     Ok(())

@@ -166,9 +166,12 @@ const OF_SOURCES: [OfSource; 18] = [
         c.resent.get()
     }),
     ("host", "gauge", "Which of the source's hosts is asked, from 0.", |c| c.host.get()),
-    ("flushes_wanted_total", "counter", "Flushes that gaps and emptied tables called for.", |c| {
-        c.flushes.get()
-    }),
+    (
+        "flushes_wanted_total",
+        "counter",
+        "Flushes that gaps, emptied tables and unknown changes called for.",
+        |c| c.flushes.get(),
+    ),
 ];
 const OF_JOURNALS: [(&str, &str, &str); 2] = [
     ("journal_bytes", "gauge", "Bytes of the journal's files."),

@@ -66,11 +66,7 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
         on_gap: fields.choice("on_gap", ON_GAP, &[])?,
         outbox,
         comments,
-        on_unknown: fields.choice(
-            "on_unknown",
-            &[("count", OnUnknown::Count), ("stop", OnUnknown::Stop)],
-            &["flush"],
-        )?,
+        on_unknown: fields.choice("on_unknown", ON_UNKNOWN, &[])?,
         has_accepted_cascades: fields.choice(
             "cascades",
             &[("refused", false), ("accepted", true)],
@@ -228,6 +224,8 @@ fn addresses(fields: &Fields<'_>, name: &str, port: u16) -> Result<Vec<Address>>
     texts.into_iter().map(address).collect()
 }
 
+const ON_UNKNOWN: &[(&str, OnUnknown)] =
+    &[("count", OnUnknown::Count), ("stop", OnUnknown::Stop), ("flush", OnUnknown::Flush)];
 const ON_GAP: &[(&str, OnGap)] =
     &[("stop", OnGap::Stop), ("now", OnGap::Now), ("flush", OnGap::Flush)];
 /// Whether it is PostgreSQL.

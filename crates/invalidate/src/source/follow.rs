@@ -6,7 +6,7 @@
 //! | a statement's text | its comments; TRUNCATE and DROP by `on_truncate`; changes of rows: unknown |
 //! | `XA PREPARE` | keys wait in a file, and the stored position waits before them, for `XA COMMIT` or `ROLLBACK` |
 //! | compressed transactions | inflated event by event |
-//! | an incident, an unknown event | a halt, unless the event says that it may be ignored |
+//! | an incident, an unknown event | a halt, or a flush (`on_unknown`), unless the event says that it may be ignored |
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, Write as _};
@@ -28,7 +28,7 @@ use super::shorten::{Body, LARGE, NotShort, Short, is_compressed, shorten};
 use super::statement::{Deed, deed};
 use super::tables::Tables;
 use super::transaction::Transaction;
-use crate::entry::{Errand, LogPlace, Origin};
+use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::gtid::GtidSource;
 use crate::line::Line;
 use crate::position::{GtidPosition, TransactionName};
@@ -157,7 +157,7 @@ impl<'s> Follow<'s> {
             Ok((kind, body)) => self.take_event(&Event { kind, body: &body, ..event }),
             Err(NotShort::Large) => {
                 self.move_to(&event)?;
-                Ok(self.naming.note_unknown(LARGE)?)
+                self.take_unknown(LARGE)
             }
             Err(NotShort::Io(error)) => Err(error.into()),
         }
@@ -220,7 +220,7 @@ impl<'s> Follow<'s> {
             }
             event::PAYLOAD => self.take_payload(Payload::new(event.body)?)?,
             event::EXECUTE_LOAD => {
-                self.naming.note_unknown("LOAD DATA was logged as a statement")?;
+                self.take_unknown("LOAD DATA was logged as a statement")?;
             }
             // It comes where there is nothing to send.
             event::HEARTBEAT | event::HEARTBEAT_2 => self.is_at_end = true,
@@ -235,7 +235,8 @@ impl<'s> Follow<'s> {
             }
             event::INCIDENT => {
                 let words = "the database says that its log lacks changes (an incident)";
-                return Err(self.naming.halt(BAD, words).into());
+                self.naming.note_unreadable(BAD, words)?;
+                self.flush_all()?;
             }
             kind => match rows::head(kind, event.body)? {
                 Some(head) => self.take_rows(head)?,
@@ -243,7 +244,8 @@ impl<'s> Follow<'s> {
                 None => {
                     let words =
                         format!("an event of the unknown kind {kind} at '{}'", self.position);
-                    return Err(self.naming.halt(UNREADABLE, &words).into());
+                    self.naming.note_unreadable(UNREADABLE, &words)?;
+                    self.flush_all()?;
                 }
             },
         }
@@ -303,9 +305,29 @@ impl<'s> Follow<'s> {
         if let Some(column) = lacking {
             let name = &table.about.name;
             let words = format!("{name}: a row without its column '{column}' (binlog_row_image)");
-            self.naming.note_unknown(&words)?;
+            self.take_unknown(&words)?;
         }
         Ok(())
+    }
+
+    /// A change whose keys can't be known.
+    fn take_unknown(&mut self, words: &str) -> Result<(), Stopped<Trouble>> {
+        match self.naming.note_unknown(words)? {
+            true => self.flush_all(),
+            false => Ok(()),
+        }
+    }
+
+    /// Flushes all destinations once the transaction can be read. Outside of one nothing says when: at once, as far as the barrier
+    /// knows, and a second time as every flush.
+    fn flush_all(&mut self) -> Result<(), Stopped<Trouble>> {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.flush(None);
+            return Ok(());
+        }
+        let place = LogPlace { file: Arc::clone(&self.file), offset: self.offset };
+        let origin = Origin { place, stamp: "".into(), at_s: unix_seconds() };
+        self.line.append(origin, Errand::Flush(None)).map_err(Stopped::Journal)
     }
 
     fn take_comments(&mut self, text: &[u8]) -> Result<(), Stopped<Trouble>> {
@@ -323,7 +345,7 @@ impl<'s> Follow<'s> {
         }
         match &deed {
             Deed::Rows => {
-                self.naming.note_unknown("a change of rows was logged as a statement")?;
+                self.take_unknown("a change of rows was logged as a statement")?;
             }
             Deed::Empties(tables) => {
                 for table in tables {
@@ -455,7 +477,9 @@ impl<'s> Follow<'s> {
                 self.prepared.remove(&name);
             } else if !self.append_prepared(&transaction, &name)? {
                 let words = "an XA transaction was prepared before the log was read";
-                self.naming.note_unknown(words)?;
+                if self.naming.note_unknown(words)? {
+                    self.append(&transaction, vec![Errand::Flush(None)])?;
+                }
             }
             self.prepared.tidy().map_err(Stopped::Journal)?;
             if self.prepared.len() == 0 {

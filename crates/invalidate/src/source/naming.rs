@@ -139,7 +139,9 @@ impl<'s> Naming<'s> {
             }
             OnTruncate::Count => {
                 let words = format!("{} was {was} (on_truncate)", rule.table);
-                self.note_unknown(&words)?;
+                if self.note_unknown(&words)? {
+                    return Ok(Errand::Flush(rule.to.clone()));
+                }
             }
         }
         Ok(Errand::Deletes(deletes))
@@ -150,20 +152,39 @@ impl<'s> Naming<'s> {
         tracing::warn!("source {}: {whence} names a key that is refused: {why}", self.config.name);
     }
 
-    /// A change whose keys can't be known.
+    /// A change whose keys can't be known. True: it calls for a flush of all destinations.
     ///
     /// # Errors
     /// If the source must stop at one.
-    pub(super) fn note_unknown(&self, words: &str) -> Result<(), Halt> {
+    #[must_use = "caches must be flushed if it says so"]
+    pub(super) fn note_unknown(&self, words: &str) -> Result<bool, Halt> {
         self.line.counts.unknown.add(1);
-        if self.config.on_unknown == OnUnknown::Stop {
-            return Err(self.halt(BAD, &format!("{words} (on_unknown is stop)")));
-        }
+        let becomes = match self.config.on_unknown {
+            OnUnknown::Stop => {
+                return Err(self.halt(BAD, &format!("{words} (on_unknown is stop)")));
+            }
+            OnUnknown::Count => "may stay cached as they were",
+            OnUnknown::Flush => {
+                self.line.counts.flushes.add(1);
+                "caches are flushed (on_unknown)"
+            }
+        };
         tracing::error!(
-            "source {}: {words}: its keys are unknown, and may stay cached as they were",
+            "source {}: {words}: its keys are unknown, and {becomes}",
             self.config.name
         );
-        Ok(())
+        Ok(self.config.on_unknown == OnUnknown::Flush)
+    }
+
+    /// What can't be read, and may be any change: a reason to stop with that code, unless unknown changes flush caches.
+    ///
+    /// # Errors
+    /// If it is one.
+    pub(super) fn note_unreadable(&self, code: u8, words: &str) -> Result<(), Halt> {
+        match self.config.on_unknown {
+            OnUnknown::Flush => self.note_unknown(words).map(drop),
+            OnUnknown::Count | OnUnknown::Stop => Err(self.halt(code, words)),
+        }
     }
 
     pub(super) fn halt(&self, code: u8, words: &str) -> Halt {

@@ -8,13 +8,15 @@ use crate::source::packets::Packets;
 use std::time::Duration;
 
 fn config() -> InvalidateConfig {
-    crate::config::parse(
-        r#"{"state": "/nowhere", "destinations": {"c1": {"routers": ["r1"]}},
+    config_by("count")
+}
+
+fn config_by(on_unknown: &str) -> InvalidateConfig {
+    let text = r#"{"state": "/nowhere", "destinations": {"c1": {"routers": ["r1"]}},
             "rules": [{"table": "shop.users", "keys": ["user:{id}", "name:{name}"]}],
             "sources": {"db": {"kind": "mariadb", "hosts": ["localhost"], "user": "guira", "server_id": 7,
-              "comments": {"prefixes": ["page:"], "keys_max": 4096}}}}"#,
-    )
-    .unwrap()
+              "on_unknown": "count", "comments": {"prefixes": ["page:"], "keys_max": 4096}}}}"#;
+    crate::config::parse(&text.replace("\"count\"", &format!("\"{on_unknown}\""))).unwrap()
 }
 
 /// What became of a log.
@@ -39,6 +41,13 @@ fn follow(log: &[Made]) -> Told {
     follow_bytes(&events, false)
 }
 
+/// The same, by an answer to what is unknown.
+fn follow_by(log: &[Made], on_unknown: &str) -> Told {
+    let mut said = Vec::new();
+    log.iter().for_each(|event| made::put_packet(&mut said, &event.bytes(100)));
+    follow_with(&config_by(on_unknown), said, false)
+}
+
 /// The same, of events with checksums.
 fn follow_bytes(log: &[Vec<u8>], has_checksums: bool) -> Told {
     let mut said = Vec::new();
@@ -48,7 +57,11 @@ fn follow_bytes(log: &[Vec<u8>], has_checksums: bool) -> Told {
 
 /// The same, of what a connection brings.
 fn follow_said(said: Vec<u8>, has_checksums: bool) -> Told {
-    let (config, folder) = (config(), tempfile::tempdir().unwrap());
+    follow_with(&config(), said, has_checksums)
+}
+
+fn follow_with(config: &InvalidateConfig, said: Vec<u8>, has_checksums: bool) -> Told {
+    let folder = tempfile::tempdir().unwrap();
     let limits = JournalLimits { bytes: 1 << 30, keep: Duration::ZERO, when_full: WhenFull::Hold };
     let (line, _) = Line::open("db", folder.path(), &["c1"], limits, 64 << 20).unwrap();
     let naming = Naming { config: &config.sources[0], rules: &config.rules, line: &line };
@@ -68,6 +81,7 @@ fn follow_said(said: Vec<u8>, has_checksums: bool) -> Told {
     while let Work::Entries(entries) = line.work(from, 1000, Duration::ZERO) {
         for entry in entries {
             keys.extend(entry.deletes().iter().map(|delete| delete.key.to_string()));
+            keys.extend(matches!(entry.errand, Errand::Flush(_)).then(|| "FLUSH".to_owned()));
             from = entry.number + 1;
         }
     }
@@ -376,4 +390,36 @@ fn a_long_event_that_lies_about_its_length_is_told_and_a_key_of_megabytes_is_unk
     // 12 MiB of zeros in few bytes.
     let bomb = made::row(1, b"a", &vec![0; 12 << 20]);
     assert_eq!(follow(&with(made::compressed_rows(7, &[bomb]))).keys().join(" "), "user:1 name:a");
+}
+
+/// What can't be known, in a transaction, before it and instead of it, flushes all once each; what is known goes on.
+#[test]
+fn unknown_changes_and_events_flush_all_if_they_are_to() {
+    let log = [
+        made::rotate("binlog.000001", 4),
+        made::gtid(1, 0, b""),
+        made::query(b"BEGIN"),
+        made::query(b"UPDATE users SET name = 'x'"),
+        made::query(b"UPDATE users SET name = 'y'"),
+        made::users(7),
+        made::inserted(7, &[made::row(1, b"a", b"")]),
+        made::xid(),
+        Made(event::INCIDENT, vec![1, 0, 0]),
+        Made(99, vec![0; 5]),
+        made::gtid(2, 128, b"gone"),
+        made::query(b"XA COMMIT X'61',X'',1"),
+        made::gtid(3, 0, b""),
+        made::query(b"BEGIN"),
+        made::users(7),
+        made::inserted(7, &[made::row(2, b"b", b"")]),
+        made::xid(),
+    ];
+    let told = follow_by(&log, "flush");
+    assert_eq!((&*told.why, &*told.position, told.unknown), (CUT, "0-1-3", 5));
+    let expected = "user:1 name:a FLUSH FLUSH FLUSH FLUSH user:2 name:b";
+    assert_eq!(told.keys().join(" "), expected);
+    let told = follow_by(&log, "count");
+    assert!(told.why.contains("its log lacks changes"), "{}", told.why);
+    assert_eq!(told.keys().join(" "), "user:1 name:a");
+    assert!(follow_by(&log, "stop").why.contains("on_unknown is stop"));
 }

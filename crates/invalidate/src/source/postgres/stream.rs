@@ -197,7 +197,23 @@ impl<'s> PgStream<'s> {
             _ => return Err(Broken("a message that is too long").into()),
         };
         if is_ours {
-            self.naming.note_unknown("a row or message of more than 64 MiB")?;
+            self.take_unknown("a row or message of more than 64 MiB")?;
+        }
+        Ok(())
+    }
+
+    /// A change whose keys can't be known.
+    fn take_unknown(&mut self, words: &str) -> Result<(), Stopped<PgTrouble>> {
+        if !self.naming.note_unknown(words)? {
+            return Ok(());
+        }
+        match &mut self.transaction {
+            Some(transaction) => transaction.keys.flush(None),
+            // A message that is no transaction's.
+            None => {
+                let change = PgChange { xid: 0, lsn: self.received, at_s: unix_seconds() };
+                self.append(change, vec![Errand::Flush(None)])?;
+            }
         }
         Ok(())
     }
@@ -254,7 +270,7 @@ impl<'s> PgStream<'s> {
             let words = format!(
                 "{name}: a change without its column '{column}': ALTER TABLE {name} REPLICA IDENTITY FULL"
             );
-            self.naming.note_unknown(&words)?;
+            self.take_unknown(&words)?;
         }
         Ok(())
     }
