@@ -202,13 +202,14 @@ impl<D: Database> Shop<D> {
         socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
         let mut text = String::new();
         socket.read_to_string(&mut text).ok()?;
-        let begin = format!("guira_invalidate_{name}{{");
+        let name = format!("guira_invalidate_{name}");
+        let is_of =
+            |line: &str| line.strip_prefix(&name).is_some_and(|it| it.starts_with(['{', ' ']));
         let has = |line: &str, (label, value): &(&str, &str)| {
             line.contains(&format!("{label}=\"{value}\""))
         };
-        let values = text
-            .lines()
-            .filter(|line| line.starts_with(&begin) && labels.iter().all(|label| has(line, label)));
+        let values =
+            text.lines().filter(|line| is_of(line) && labels.iter().all(|label| has(line, label)));
         let values: Vec<u64> =
             values.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
         (!values.is_empty()).then(|| values.iter().sum())

@@ -263,7 +263,7 @@ fn what_somebody_must_mend_ends_it_and_signals_do_as_the_documents_say() {
     for signal in [Signal::HUP, Signal::USR2] {
         send_signal(daemon.0.id(), signal);
     }
-    within(20, "it hears it", || shop.said().contains("SIGHUP changes nothing"));
+    within(20, "it hears it", || shop.said().contains("SIGHUP: the configuration was read again"));
     sql.ask("INSERT INTO shop.users VALUES (1)");
     shop.catch_up(&mut sql);
     shop.database.kill();

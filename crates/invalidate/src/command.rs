@@ -185,7 +185,7 @@ fn run_daemon(matches: &ArgMatches) -> ExitCode {
     };
     let log = Log::to_stderr(args.log_format, args.verbose.min(2));
     log.install();
-    let ended = run::run(&config);
+    let ended = run::run(&args.file.config, config);
     log.flush();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -372,7 +372,7 @@ pub const SIGNALS: [(&str, &str); 3] = [
     ),
     (
         "SIGHUP",
-        "changes nothing, and the log says so: passwords and certificates are read at each connection, the configuration at the start",
+        "reads the configuration again: other rules and destinations hold from then on; a bad file changes nothing, and neither does one that changes more. Passwords and certificates are read at each connection",
     ),
     ("SIGUSR2", "ignored"),
 ];

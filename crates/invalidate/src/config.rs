@@ -24,7 +24,7 @@ use crate::rule::{How, Rule, TableName};
 use crate::text::CommentLimits;
 
 /// A configuration that was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidateConfig {
     /// Of this daemon, for people.
     pub(crate) name: String,
@@ -38,6 +38,21 @@ pub(crate) struct InvalidateConfig {
     pub(crate) rules: Vec<Rule>,
     pub(crate) destinations: Vec<DestinationConfig>,
     pub(crate) audit: AuditConfig,
+}
+
+impl InvalidateConfig {
+    /// Which members another one has otherwise, of those that only a start takes.
+    pub(crate) fn differs_from(&self, other: &Self) -> Vec<&'static str> {
+        let same = [
+            ("state", self.state == other.state),
+            ("http", self.http == other.http),
+            ("memory", self.memory == other.memory),
+            ("journal", self.journal == other.journal),
+            ("sources", self.sources == other.sources),
+            ("audit", self.audit == other.audit),
+        ];
+        same.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
+    }
 }
 
 /// Which deletes are looked at again, and when.
@@ -83,7 +98,7 @@ pub(crate) enum WhenFull {
 }
 
 /// A database.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceConfig {
     pub(crate) name: String,
     pub(crate) kind: SourceKind,
@@ -187,7 +202,7 @@ pub(crate) enum OnUnknown {
 }
 
 /// Where deletes go: the routers of a cluster.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DestinationConfig {
     pub(crate) name: String,
     /// In the order of preference.

@@ -35,7 +35,7 @@ use guira_client::Address;
 
 use crate::config::DestinationConfig;
 use crate::counts::CourierCounts;
-use crate::line::{Line, Reach, Work};
+use crate::line::{Line, Reach, Seat, Work};
 pub(crate) use audit::{Audit, Scout};
 use flush::Flushes;
 use link::{Parcel, RouterLink};
@@ -48,6 +48,7 @@ pub(crate) struct Courier {
     /// Its number at the line.
     number: usize,
     line: Arc<Line>,
+    seat: Arc<Seat>,
     link: Option<RouterLink>,
     router: usize,
     in_flight: VecDeque<Batch>,
@@ -99,6 +100,7 @@ impl Courier {
         Self {
             config,
             number,
+            seat: line.seat(number),
             line,
             link: None,
             router: 0,
@@ -127,6 +129,9 @@ impl Courier {
         let mut pause = PAUSE_LEAST;
         loop {
             let reach = self.line.reach(self.number);
+            if reach.is_left {
+                return;
+            }
             if reach.is_tainted {
                 if reach.is_ended {
                     return;
@@ -157,7 +162,7 @@ impl Courier {
     }
 
     fn counts(&self) -> &CourierCounts {
-        &self.line.couriers[self.number].1
+        &self.seat.counts
     }
 
     /// Sends what may be sent, then waits for the oldest answer.
@@ -271,7 +276,7 @@ impl Courier {
 
     fn next_batch(&mut self, reach: &Reach) -> io::Result<Option<Batch>> {
         let begin = self.first.next();
-        let own = (&*self.line.couriers[self.number].0, self.config.how);
+        let own = (&*self.seat.name, self.config.how);
         if let Some(load) = self.first.take(&self.line, own, reach.released)? {
             let end = self.first.next();
             let (parcels, at_s) = match load {

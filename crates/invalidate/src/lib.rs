@@ -17,6 +17,7 @@
 
 mod command;
 mod run;
+mod reload;
 mod metrics;
 mod explain;
 mod report;

@@ -13,32 +13,52 @@
 //! 5. What the stored position needs stays in the journal, also if nobody needs it any more: after a crash it is needed again.
 //! 6. After a sync that failed no position is stored any more.
 
-use std::collections::{BTreeMap, VecDeque};
+mod seats;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use crate::config::{JournalLimits, WhenFull};
 use crate::counts::{CourierCounts, SourceCounts};
 use crate::entry::{Entry, Errand, LogPlace, Origin};
 use crate::journal::Journal;
 use crate::position::{CourierState, GtidPosition, Stored};
+use crate::rule::Rule;
 
 /// The line.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) counts: SourceCounts,
-    pub(crate) couriers: Vec<(String, CourierCounts)>,
+    seats: RwLock<Vec<Arc<Seat>>>,
+    /// Rules that are to hold from the next transaction on.
+    next_rules: Mutex<Option<Arc<[Rule]>>>,
+    has_next_rules: AtomicBool,
     limits: JournalLimits,
     folder: PathBuf,
     state: Mutex<State>,
     changed: Condvar,
     /// Held while a position is stored: one at a time, so that none is replaced by an older one.
     storing: Mutex<()>,
+}
+
+/// A courier's place at the line. Its number stays; who changes a destination gives it another one.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) name: String,
+    pub(crate) counts: CourierCounts,
+}
+
+impl Seat {
+    fn new(name: &str) -> Arc<Self> {
+        Arc::new(Self { name: name.to_owned(), counts: CourierCounts::default() })
+    }
 }
 
 #[derive(Debug)]
@@ -60,6 +80,8 @@ struct State {
     /// Ends of entries that aren't proven, each with the number after it.
     waiting: VecDeque<(u64, LogPlace)>,
     couriers: Vec<CourierState>,
+    /// Couriers that are no more. They count as given up.
+    left: BTreeSet<usize>,
     is_ended: bool,
     /// The host isn't the one that is wanted.
     is_left: bool,
@@ -92,6 +114,8 @@ pub(crate) struct Reach {
     pub(crate) proven: u64,
     pub(crate) released: u64,
     pub(crate) is_tainted: bool,
+    /// It is to go on nowhere.
+    pub(crate) is_left: bool,
     pub(crate) is_ended: bool,
 }
 
@@ -128,10 +152,9 @@ impl Line {
         let line = Self {
             name: name.to_owned(),
             counts: SourceCounts::default(),
-            couriers: destinations
-                .iter()
-                .map(|it| ((*it).to_owned(), CourierCounts::default()))
-                .collect(),
+            seats: RwLock::new(destinations.iter().map(|name| Seat::new(name)).collect()),
+            next_rules: Mutex::default(),
+            has_next_rules: AtomicBool::new(false),
             limits,
             folder,
             state: Mutex::new(State {
@@ -144,6 +167,7 @@ impl Line {
                 released: needed,
                 waiting,
                 couriers,
+                left: BTreeSet::new(),
                 is_ended: false,
                 is_left: false,
                 has_begun: stored.is_some(),
@@ -198,7 +222,7 @@ impl Line {
                 "source {}: the journal is full, and destination {} is given up: what it caches may be stale from here on. \
                  Mend it, stop this daemon, run guira invalidate clear --flush, and start it again",
                 self.name,
-                self.couriers[at].0
+                self.seat(at).name
             );
         }
         Ok(())
@@ -360,8 +384,9 @@ impl Line {
     pub(crate) fn reach(&self, courier: usize) -> Reach {
         let state = self.state.lock();
         let is_tainted = state.couriers[courier].is_tainted;
+        let is_left = state.left.contains(&courier);
         let State { proven, released, is_ended, .. } = *state;
-        Reach { proven, released, is_tainted, is_ended }
+        Reach { proven, released, is_tainted, is_left, is_ended }
     }
 
     pub(crate) fn cursor(&self, courier: usize) -> CourierState {
@@ -396,8 +421,10 @@ impl Line {
             return Ok(());
         }
         state.journal.check_synced()?;
-        let couriers =
-            self.couriers.iter().map(|(name, _)| name.clone()).zip(state.couriers.clone());
+        let seats = self.seats().into_iter();
+        let couriers = seats
+            .filter(|(number, _)| !state.left.contains(number))
+            .map(|(number, seat)| (seat.name.clone(), state.couriers[number]));
         let stored = Stored {
             read: state.held.as_ref().unwrap_or(&state.read).clone(),
             timeline: state.timeline,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use guira_front::exposition::Exposition;
 use guira_front::http::Probed;
@@ -16,12 +17,18 @@ use crate::line::Line;
 pub(crate) struct Scraped {
     lines: Vec<Arc<Line>>,
     audit: AuditConfig,
+    is_config_refused: AtomicBool,
     vitals: Vitals,
 }
 
 impl Scraped {
     pub(crate) fn new(lines: Vec<Arc<Line>>, audit: AuditConfig) -> Self {
-        Self { lines, audit, vitals: Vitals::open() }
+        Self { lines, audit, is_config_refused: AtomicBool::new(false), vitals: Vitals::open() }
+    }
+
+    /// Whether the last configuration that was to hold was refused.
+    pub(crate) fn note_config(&self, is_refused: bool) {
+        self.is_config_refused.store(is_refused, Relaxed);
     }
 
     fn of_audit(&self, all: &mut Exposition, labels: &[(&str, &str)], counts: &AuditCounts) {
@@ -48,6 +55,8 @@ impl Probed for Scraped {
         let mut all = Exposition::default();
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         all.family(named("build_info"), "gauge", BUILD).add(&version, 1);
+        let is_refused = u64::from(self.is_config_refused.load(Relaxed));
+        all.family(named(CONFIG.0), "gauge", CONFIG.1).add(&[], is_refused);
         for line in &self.lines {
             let source = ("source", &*line.name);
             for (name, kind, help, read) in OF_SOURCES {
@@ -64,8 +73,9 @@ impl Probed for Scraped {
             for ((name, kind, help), value) in OF_JOURNALS.into_iter().zip([bytes, waiting]) {
                 all.family(named(name), kind, help).add(&[source], value);
             }
-            for (number, (name, counts)) in line.couriers.iter().enumerate() {
-                let labels = [source, ("destination", &**name)];
+            for (number, seat) in line.taken_seats() {
+                let counts = &seat.counts;
+                let labels = [source, ("destination", &*seat.name)];
                 for (name, kind, help, read) in OF_DESTINATIONS {
                     all.family(named(name), kind, help).add(&labels, read(counts));
                 }
@@ -104,6 +114,8 @@ type OfSource = (&'static str, &'static str, &'static str, fn(&SourceCounts) -> 
 type OfDestination = (&'static str, &'static str, &'static str, fn(&CourierCounts) -> u64);
 
 const BUILD: &str = "The version, as a label.";
+const CONFIG: (&str, &str) =
+    ("config_refused", "1 while the configuration that was last read (SIGHUP) isn't in use.");
 const REFUSED: (&str, &str) =
     ("keys_refused_total", "Keys and comments that were refused, by reason.");
 const BARRIER: (&str, &str) = ("barrier_seconds_total", "Seconds that asking for snapshots took.");
@@ -225,7 +237,7 @@ const OF_CURSORS: [(&str, &str, &str); 2] = [
 
 /// Each metric's name, type and meaning, in the order of a scrape.
 pub fn invalidate_metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static str)> {
-    let own = [("build_info", "gauge", BUILD)].into_iter();
+    let own = [("build_info", "gauge", BUILD), (CONFIG.0, "gauge", CONFIG.1)].into_iter();
     let own = own
         .chain(OF_SOURCES.iter().map(|(name, kind, help, _)| (*name, *kind, *help)))
         .chain([REFUSED, BARRIER].map(|(name, help)| (name, "counter", help)))

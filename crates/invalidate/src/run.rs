@@ -1,7 +1,7 @@
 //! The daemon: its threads, its end.
 //!
 //! ```text
-//! main        waits for a signal, or for what can't go on
+//! main        waits for a signal, or for what can't go on; reads the configuration again
 //! per source  source: reads the log · barrier: asks what can be read · store: makes journal and position durable each second
 //!             a courier per destination, and an auditor that looks at some of its deletes again
 //! http        metrics and probes
@@ -23,14 +23,15 @@ use crate::config::{DestinationConfig, InvalidateConfig};
 use crate::deliver::{Audit, Courier, Scout};
 use crate::line::Line;
 use crate::metrics::Scraped;
+use crate::reload::Reload;
 use crate::rule::Rule;
 use crate::source::{Follower, Halt, UNUSABLE, run as run_source, run_barrier, unsynced};
 
-/// Follows the logs until a signal, or until somebody is needed.
+/// Follows the logs until a signal, or until somebody is needed. `path` has the configuration, and is read again when it is told to.
 ///
 /// # Errors
 /// Why it can't go on.
-pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
+pub(crate) fn run(path: &Path, config: InvalidateConfig) -> Result<(), Halt> {
     let _lock = lock(&config.state)?;
     let names: Vec<&str> = config.destinations.iter().map(|it| &*it.name).collect();
     let memory = config.memory / config.sources.len().max(1);
@@ -44,29 +45,16 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
     let scraped = Arc::new(Scraped::new(of_lines, config.audit.clone()));
     if let Some(text) = &config.http {
         let listener = open_http(text, &[]).map_err(unusable)?;
-        start_http(listener, scraped).map_err(|error| unusable(format!("no thread: {error}")))?;
+        start_http(listener, Arc::clone(&scraped))
+            .map_err(|error| unusable(format!("no thread: {error}")))?;
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGUSR2])
-        .map_err(|error| unusable(format!("signals: {error}")))?;
     let (tell, told) = channel();
-    let of_signals = tell.clone();
-    spawn("signals", move || {
-        for signal in signals.forever() {
-            match signal {
-                SIGHUP => tracing::warn!(
-                    "SIGHUP changes nothing: certificates and passwords are read at each connection, and the configuration at the start"
-                ),
-                SIGUSR2 => {}
-                // Nobody hears it if the end has come anyway.
-                _ => drop(of_signals.send(Ok(()))),
-            }
-        }
-    })?;
+    hear_signals(tell.clone())?;
     let rules: Arc<[Rule]> = config.rules.clone().into();
     let mut couriers = Vec::new();
     for (source, (line, read)) in config.sources.iter().zip(&lines) {
         for (number, destination) in config.destinations.iter().enumerate() {
-            couriers.push(start_courier(config, destination, number, line)?);
+            couriers.push(start_courier(&config, destination, number, line)?);
         }
         let (barrier, of_barrier) = (source.clone(), Arc::clone(line));
         spawn("barrier", move || run_barrier(&barrier, &of_barrier))?;
@@ -77,17 +65,55 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
         let of_source = tell.clone();
         spawn("source", move || {
             if let Err(halt) = run_source(follower) {
-                let _ = of_source.send(Err(halt));
+                let _ = of_source.send(News::End(Err(halt)));
             }
         })?;
     }
-    // Senders live as long as their threads.
-    let ended = told.recv().unwrap_or(Ok(()));
     let lines: Vec<Arc<Line>> = lines.into_iter().map(|(line, _)| line).collect();
+    let mut reload = Reload::new(path, config, lines.clone());
+    let ended = loop {
+        match told.recv() {
+            Ok(News::Reload) => {
+                let done = reload.reload(start_courier);
+                scraped.note_config(done.as_ref().is_ok_and(Option::is_none));
+                match done {
+                    Ok(more) => couriers.extend(more.into_iter().flatten()),
+                    Err(halt) => break Err(halt),
+                }
+            }
+            Ok(News::End(ended)) => break ended,
+            // Senders live as long as their threads.
+            Err(_) => break Ok(()),
+        }
+    };
     end(&lines, &couriers);
     let stored = lines.iter().try_for_each(|line| line.store());
     let stored = stored.map_err(|error| unusable(format!("the position: {error}")));
     ended.and(stored)
+}
+
+/// What the main thread is told.
+enum News {
+    /// SIGHUP.
+    Reload,
+    End(Result<(), Halt>),
+}
+
+fn hear_signals(tell: Sender<News>) -> Result<(), Halt> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGUSR2])
+        .map_err(|error| unusable(format!("signals: {error}")))?;
+    let hear = move || {
+        for signal in signals.forever() {
+            let news = match signal {
+                SIGHUP => News::Reload,
+                SIGUSR2 => continue,
+                _ => News::End(Ok(())),
+            };
+            // Nobody hears it if the end has come anyway.
+            let _ = tell.send(news);
+        }
+    };
+    spawn("signals", hear).map(drop)
 }
 
 /// A courier, and who looks at its deletes again.
@@ -121,14 +147,14 @@ pub(crate) fn lock(state: &Path) -> Result<File, Halt> {
     Ok(file)
 }
 
-fn start_store(line: Arc<Line>, tell: Sender<Result<(), Halt>>) -> Result<(), Halt> {
+fn start_store(line: Arc<Line>, tell: Sender<News>) -> Result<(), Halt> {
     let run = move || {
         while !line.is_ended() {
             if let Err(error) = line.store() {
                 let halt = unsynced(&line).unwrap_or_else(|| {
                     unusable(format!("source {}: the position can't be stored: {error}", line.name))
                 });
-                let _ = tell.send(Err(halt));
+                let _ = tell.send(News::End(Err(halt)));
                 return;
             }
             thread::sleep(STORE_EVERY);

@@ -25,7 +25,7 @@ use super::link::{Parcel, RouterLink, Seen};
 use crate::config::{AuditConfig, DestinationConfig};
 use crate::counts::{AuditCounts, Found, Judged};
 use crate::key::Key;
-use crate::line::Line;
+use crate::line::{Line, Seat};
 use crate::rule::How;
 
 /// What is followed of a courier's deletes.
@@ -34,6 +34,7 @@ pub(crate) struct Audit {
     destination: DestinationConfig,
     number: usize,
     line: Arc<Line>,
+    seat: Arc<Seat>,
     followed: Mutex<Followed>,
 }
 
@@ -60,11 +61,12 @@ impl Audit {
         number: usize,
         line: Arc<Line>,
     ) -> Self {
-        Self { config, destination, number, line, followed: Mutex::default() }
+        let seat = line.seat(number);
+        Self { config, destination, number, line, seat, followed: Mutex::default() }
     }
 
     fn counts(&self) -> &AuditCounts {
-        &self.line.couriers[self.number].1.audit
+        &self.seat.counts.audit
     }
 
     fn is_sampled(&self, parcel: &Parcel) -> bool {
@@ -130,7 +132,11 @@ impl Audit {
     /// Looks at what is due until the line ends.
     pub(crate) fn run(&self) {
         let mut asker = Asker::new(self.destination.clone());
-        while !self.line.is_ended() {
+        let is_over = || {
+            let reach = self.line.reach(self.number);
+            reach.is_ended || reach.is_left
+        };
+        while !is_over() {
             let due = self.take_due(now());
             if due.is_empty() {
                 thread::sleep(PAUSE);

@@ -202,7 +202,7 @@ fn a_refused_key_is_parked_and_holds_the_cursor_and_no_other_key() {
     scene.line.prove(41, &place(40));
     let courier = scene.courier(Duration::ZERO);
     scene.wait("others arrive", || scene.router.count("md /a/b/k40 q") >= 1);
-    scene.wait("one is parked", || scene.line.couriers[0].1.parked.get() == 1);
+    scene.wait("one is parked", || scene.line.seat(0).counts.parked.get() == 1);
     assert!(scene.line.cursor(0).cursor <= 7);
     assert!(scene.router.count("delete /a/b/k9 3") >= 1);
     assert_eq!(scene.router.count("md /a/b/k7 q"), 0);
@@ -323,7 +323,7 @@ fn a_flush_comes_between_what_is_before_and_after_it_and_once_more_after_a_while
         scene.wait("the second", || flushed().len() == 2);
         scene.wait("the cursor", || scene.line.cursor(0).cursor == 151);
         assert_eq!(flushed(), [100, 148], "that for c2 isn't ours");
-        assert_eq!(scene.line.couriers[0].1.flushes.get(), 2);
+        assert_eq!(scene.line.seat(0).counts.flushes.get(), 2);
         scene.line.end();
         courier.join().unwrap();
     }
@@ -341,10 +341,10 @@ fn a_flush_that_is_refused_holds_the_cursor_and_no_delete_until_it_is_taken() {
     scene.wait("others arrive", || scene.router.count("md /a/b/k3 q") >= 1);
     thread::sleep(Duration::from_millis(200));
     assert_eq!(scene.line.cursor(0).cursor, 2);
-    assert_eq!(scene.line.couriers[0].1.is_flush_due.get(), 1);
+    assert_eq!(scene.line.seat(0).counts.is_flush_due.get(), 1);
     *scene.router.refuses.lock().unwrap() = None;
     scene.wait("it is taken in the end", || scene.line.cursor(0).cursor == 4);
-    assert_eq!(scene.line.couriers[0].1.is_flush_due.get(), 0);
+    assert_eq!(scene.line.seat(0).counts.is_flush_due.get(), 0);
     scene.line.end();
     courier.join().unwrap();
 }

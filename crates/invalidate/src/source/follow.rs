@@ -75,6 +75,10 @@ impl<'s> Follow<'s> {
     /// Reads until the line ends.
     pub(super) fn run(mut self, session: &mut Session) -> Result<(), Stopped<Trouble>> {
         while !self.line.is_ended() {
+            // Tables are described by the rules: it is begun anew with others, between transactions.
+            if self.transaction.is_none() && self.line.has_next_rules() {
+                return Err(Stopped::OtherRules);
+            }
             self.receive(session)?;
         }
         Ok(())

@@ -34,6 +34,8 @@ pub(super) enum Stopped<T> {
     /// The log doesn't go on from our position: in words.
     Gap(String),
     Journal(io::Error),
+    /// Other rules are to hold: the log is read on by those.
+    OtherRules,
     Halt(Halt),
 }
 
@@ -68,6 +70,9 @@ impl Follower {
         let (mut pause, mut broken, mut refused) = (PAUSE_LEAST, 0, 0);
         let mut reached = self.line.read_so_far().0;
         while !self.line.is_ended() {
+            if let Some(rules) = self.line.take_next_rules() {
+                self.rules = rules;
+            }
             let before = self.line.counts.transactions.get();
             let stopped = try_once(self);
             let counts = &self.line.counts;
@@ -84,6 +89,7 @@ impl Follower {
             match stopped {
                 Ok(()) => return Ok(()),
                 Err(Stopped::Halt(halt)) => return Err(halt),
+                Err(Stopped::OtherRules) => continue,
                 Err(Stopped::Gap(words)) => answer_gap(self, &words)?,
                 Err(Stopped::Journal(error)) => {
                     if let Some(halt) = unsynced(&self.line) {

@@ -74,6 +74,7 @@ fn follow_with(config: &InvalidateConfig, said: Vec<u8>, has_checksums: bool) ->
         Stopped::Halt(halt) => halt.words,
         Stopped::Gap(words) => words,
         Stopped::Journal(error) => error.to_string(),
+        Stopped::OtherRules => "other rules".to_owned(),
     };
     line.release_unproven();
     let mut keys = Vec::new();

@@ -46,6 +46,7 @@ fn settle(follower: &Follower, state: &str, is_replica: bool) -> Result<(), Stri
         Stopped::Gap(words) => words,
         Stopped::Trouble(error) | Stopped::Journal(error) => error.to_string(),
         Stopped::Halt(halt) => halt.words,
+        Stopped::OtherRules => "other rules".to_owned(),
     })
 }
 

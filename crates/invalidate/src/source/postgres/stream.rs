@@ -85,6 +85,10 @@ impl<'s> PgStream<'s> {
     pub(super) fn run(mut self, wire: &mut Wire) -> Result<(), Stopped<PgTrouble>> {
         self.line.counts.is_reading.set(1);
         while !self.line.is_ended() {
+            // Tables are described once, for the rules that were: it is begun anew with others, between transactions.
+            if self.transaction.is_none() && self.line.has_next_rules() {
+                return Err(Stopped::OtherRules);
+            }
             let mut must_tell = false;
             if let Some(frame) = wire.next()? {
                 self.heard = now();

@@ -1,0 +1,69 @@
+//! What of a line is changed while it is in use: its couriers, and the rules of its source.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Line, Seat};
+use crate::position::CourierState;
+use crate::rule::Rule;
+
+impl Line {
+    /// All seats that were ever taken, with their numbers.
+    pub(crate) fn seats(&self) -> Vec<(usize, Arc<Seat>)> {
+        self.seats.read().iter().cloned().enumerate().collect()
+    }
+
+    /// The seats of couriers that haven't left.
+    pub(crate) fn taken_seats(&self) -> Vec<(usize, Arc<Seat>)> {
+        let left = self.state.lock().left.clone();
+        self.seats().into_iter().filter(|(number, _)| !left.contains(number)).collect()
+    }
+
+    pub(crate) fn seat(&self, number: usize) -> Arc<Seat> {
+        Arc::clone(&self.seats.read()[number])
+    }
+
+    /// Takes a courier in: one that goes on where another one of its destination is, who leaves; or a new destination's, which gets
+    /// what is changed from now on.
+    pub(crate) fn take_seat(&self, name: &str, before: Option<usize>) -> usize {
+        let mut seats = self.seats.write();
+        let number = seats.len();
+        seats.push(Seat::new(name));
+        drop(seats);
+        let mut state = self.state.lock();
+        let new = CourierState { cursor: state.journal.next(), is_tainted: false };
+        let begins = before.map_or(new, |before| state.couriers[before]);
+        state.couriers.push(begins);
+        drop(state);
+        if let Some(before) = before {
+            self.leave_seat(before);
+        }
+        number
+    }
+
+    /// The courier is no more: what it hasn't delivered is another one's, or nobody's.
+    pub(crate) fn leave_seat(&self, number: usize) {
+        let mut state = self.state.lock();
+        state.left.insert(number);
+        state.couriers[number].is_tainted = true;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// These rules are to hold from the source's next transaction on.
+    pub(crate) fn replace_rules(&self, rules: Arc<[Rule]>) {
+        *self.next_rules.lock() = Some(rules);
+        self.has_next_rules.store(true, Ordering::Release);
+    }
+
+    /// Whether other rules are to hold from now on.
+    pub(crate) fn has_next_rules(&self) -> bool {
+        self.has_next_rules.load(Ordering::Acquire)
+    }
+
+    /// Those, once.
+    pub(crate) fn take_next_rules(&self) -> Option<Arc<[Rule]>> {
+        self.has_next_rules.store(false, Ordering::Release);
+        self.next_rules.lock().take()
+    }
+}
