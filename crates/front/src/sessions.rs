@@ -24,6 +24,7 @@ mod stream;
 mod service;
 mod manners;
 mod memory;
+mod yielding;
 
 pub use accepting::{Accepting, accept_all, accept_apart};
 pub use clients::{ClientLimits, Clients};

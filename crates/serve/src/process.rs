@@ -14,7 +14,6 @@ pub(crate) mod allowance;
 pub(crate) mod memory_limit;
 pub(crate) mod source_budget;
 pub(crate) mod budget;
-pub(crate) mod shares;
 pub(crate) mod gauges;
 pub(crate) mod storage;
 pub(crate) mod written;
@@ -30,6 +29,7 @@ use crawler::Crawler;
 use detail::Detail;
 use gauges::Gauges;
 use guira_cache::{Automove, BelowMemory, Cache, CacheConfig, CacheConfigError, MemoryFile};
+use guira_front::shares::Shares;
 use guira_front::vitals::Vitals;
 use guira_log::Log;
 use mailbox::{Bell, Mailbox};
@@ -39,7 +39,6 @@ use parking_lot::Mutex;
 use roster::Roster;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use shares::Shares;
 use source_budget::Budget;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -77,7 +76,7 @@ pub(crate) struct Process {
     /// What requests that aren't whole may hold.
     pub(crate) unfinished: ByteBudget,
     /// Of it, what each address holds.
-    pub(crate) shares: Shares,
+    pub(crate) shares: Mutex<Shares>,
     /// What replies may hold that clients have yet to take.
     pub(crate) unsent: ByteBudget,
     /// What requests may hold that wait for their turns.
@@ -137,7 +136,7 @@ impl Process {
             detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
             budget: Budget::new(extended.udp_budget_bytes, extended.udp_known_budget_bytes),
             unfinished: ByteBudget::of_unfinished(&settings),
-            shares: Shares::default(),
+            shares: Mutex::default(),
             unsent: ByteBudget::of_unsent(&settings),
             backlog: ByteBudget::of_backlog(&settings),
             measures: (0..settings.threads).map(|_| Measures::default()).collect(),

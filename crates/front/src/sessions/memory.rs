@@ -3,13 +3,14 @@
 //! One budget for the process ([`Bank`]), and an [`Account`] for each client. A client may hold as much as one client may,
 //! and no more than is still free. So n clients that take all they can get leave one part in n + 1 to everybody else
 //! (Choudhury and Hahne, "Dynamic queue length thresholds", 1998): the budget needs no reserve, and a client that holds
-//! little is served while others are refused.
+//! little is served while others are refused. Who finds no room for a request or a value has an unfinished request of somebody
+//! else [give way](Yielding), before it is refused itself.
 //!
 //! What somebody holds and leaves lying is others' as soon as they need it: a client that holds more than [`LITTLE_BYTES`], and
 //! moves next to nothing, gives way while the budget is nearly used up or others are refused (`session/patience.rs`).
 //!
 //! # Invariants
-//! 1. What is charged never exceeds the budget. What is [held](Account::hold) may, by what a client holds before it is
+//! 1. What is charged exceeds the budget by no more than is promised, and an eighth of it. What is [held](Account::hold) may, by what a client holds before it is
 //!    looked at again: a read, a line, a part of a get, a long value that is copied on its way out.
 //! 2. An account that goes gives back what it held; a value gives back its charge when its last copy goes. That may be
 //!    long after its request was answered: a server may refuse a value that is still being sent to it.
@@ -24,6 +25,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use bytes::{Bytes, BytesMut};
 use guira_client::Purse;
 
+use crate::sessions::yielding::{Place, Yielding};
+
 /// What the process may hold for its clients.
 #[derive(Debug)]
 pub struct Bank {
@@ -32,6 +35,8 @@ pub struct Bank {
     refused: AtomicU64,
     /// How often somebody was refused because others held too much.
     wanted: AtomicU64,
+    /// Whose unfinished requests give way.
+    pub(crate) yielding: Arc<Yielding>,
 }
 
 /// In bytes; `usize::MAX`: no limit.
@@ -55,12 +60,24 @@ impl MemoryLimits {
 impl Bank {
     pub(crate) fn new(limits: MemoryLimits) -> Self {
         let (refused, wanted) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { limits, held: AtomicUsize::new(0), refused, wanted }
+        Self { limits, held: AtomicUsize::new(0), refused, wanted, yielding: Arc::default() }
     }
 
     /// Bytes held now.
     pub fn held(&self) -> usize {
         self.held.load(Relaxed)
+    }
+
+    /// Bytes that may be held before somebody has to go.
+    fn free(&self) -> usize {
+        let promised = self.yielding.promised().min(self.promised_max());
+        self.limits.all.saturating_add(promised).saturating_sub(self.held())
+    }
+
+    fn promised_max(&self) -> usize {
+        (self.limits.all / PROMISED_PART)
+            .clamp(PROMISED_BYTES.0, PROMISED_BYTES.1)
+            .min(self.limits.all)
     }
 
     /// Whether so much is held that rooms aren't to be kept for what may come.
@@ -76,6 +93,16 @@ impl Bank {
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
+}
+
+/// Whether there is room, once others have given way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Free,
+    /// There will be: enough were told that have yet to give way.
+    Later,
+    /// Others hold less than their share, or not enough.
+    Closed,
 }
 
 /// What is held for one client.
@@ -95,8 +122,23 @@ impl Account {
 
     /// How many bytes more the client may hold.
     pub(crate) fn room(&self) -> usize {
-        let free = self.bank.limits.all.saturating_sub(self.bank.held());
-        self.bank.limits.each.min(free).saturating_sub(self.held.load(Relaxed))
+        self.bank.limits.each.min(self.bank.free()).saturating_sub(self.held.load(Relaxed))
+    }
+
+    /// Has others' unfinished requests give way until there is room for so many bytes more.
+    #[cold]
+    pub(crate) fn make_way(&self, bytes: usize, place: Option<&Place>) -> Way {
+        let Bank { limits, yielding, .. } = &*self.bank;
+        while self.room() < bytes {
+            let is_mine = bytes.saturating_add(self.held()) > limits.each;
+            if is_mine {
+                return Way::Closed;
+            }
+            if yielding.promised() >= self.bank.promised_max() || !yielding.tell_one(place) {
+                return if yielding.promised() > 0 { Way::Later } else { Way::Closed };
+            }
+        }
+        Way::Free
     }
 
     /// Bytes that are held for the client, with its long values.
@@ -174,20 +216,16 @@ impl Account {
 
 impl Purse for Account {
     fn charge(&self, bytes: usize) -> bool {
-        let held = self.bank.held.fetch_add(bytes, Relaxed);
-        let free = self.bank.limits.all.saturating_sub(held);
-        let may_hold = self.bank.limits.each.min(free);
-        if bytes.saturating_add(self.held.load(Relaxed)) > may_hold {
-            self.bank.held.fetch_sub(bytes, Relaxed);
-            self.refuse_bytes(bytes);
+        if !self.has_room(bytes) {
             return false;
         }
         self.held.fetch_add(bytes, Relaxed);
+        self.bank.held.fetch_add(bytes, Relaxed);
         true
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        let has_room = bytes <= self.room();
+        let has_room = bytes <= self.room() || self.make_way(bytes, None) == Way::Free;
         if !has_room {
             self.refuse_bytes(bytes);
         }
@@ -230,6 +268,10 @@ pub(crate) const FREE_BYTES: usize = 2 << 10;
 const STEP_BYTES: usize = 4 << 10;
 /// A client that holds no more than this never gives way to others.
 pub(crate) const LITTLE_BYTES: usize = 64 << 10;
+/// This part of the budget may be held beyond it by those that were told to give way and have yet to,
+const PROMISED_PART: usize = 8;
+/// within these bounds. Bytes.
+const PROMISED_BYTES: (usize, usize) = (4 << 20, 32 << 20);
 /// Clients keep rooms that they don't use until this part of the budget is held.
 const KEPT_PART: usize = 4;
 

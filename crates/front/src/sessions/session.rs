@@ -41,10 +41,11 @@ use guira_log::Seldom;
 use tokio::time::Instant;
 
 use crate::sessions::line::Asked;
-use crate::sessions::memory::{Account, FREE_BYTES};
+use crate::sessions::memory::{Account, FREE_BYTES, Way};
 use crate::sessions::service::{ClientTap, Service, Start};
 use crate::sessions::stream::{PeerEnd, Stream};
 use crate::sessions::thread::{Phase, Sessions};
+use crate::sessions::yielding::Place;
 use input::Input;
 use lines::{Begun, Line};
 use outlet::{OUTPUT_BYTES_MAX, Outlet};
@@ -62,6 +63,10 @@ pub(crate) struct Session<S: Service> {
     next: Option<Box<Asked>>,
     pace: Pace,
     account: Arc<Account>,
+    /// Where its request is in line to give way, while that isn't whole.
+    place: Place,
+    /// It isn't read from before others have given way.
+    is_short: bool,
     lines: Lines<S>,
     outlet: Outlet,
     /// No more is read: the client has gone, or is to.
@@ -78,6 +83,7 @@ impl<S: Service> Session<S> {
     pub(crate) fn new(sessions: Rc<Sessions<S>>, stream: Stream, input: BytesMut) -> Self {
         let account = Account::new(&sessions.clients.bank);
         let purse = Arc::clone(&account) as Arc<dyn Purse>;
+        let place = Place::new(&sessions.clients.bank.yielding, stream.peer());
         let (peer, local) = stream.ends();
         Self {
             client: sessions.service.enter(stream.peer(), purse),
@@ -88,6 +94,8 @@ impl<S: Service> Session<S> {
             input: Input::new(input, Arc::clone(&account)),
             next: None,
             account,
+            place,
+            is_short: false,
             lines: Lines::new(),
             outlet: Outlet::default(),
             is_ending: false,
@@ -151,6 +159,10 @@ impl<S: Service> Session<S> {
                 self.begin(asked, start);
             }
         }
+        // Of what never becomes whole nothing is kept.
+        self.input.discard();
+        self.account.hold(self.held());
+        self.place.leave();
     }
 
     /// Ready once the changes of a client that has gone are carried through, and what it asked of a lane has come.
@@ -182,7 +194,10 @@ impl<S: Service> Session<S> {
             if self.is_over() {
                 return Poll::Ready(Ok(()));
             }
-            if self.is_ending || !self.may_read() {
+            if self.is_short && self.audit(cx) {
+                continue;
+            }
+            if self.is_ending || self.is_short || !self.may_read() {
                 break;
             }
             match self.input.poll_read(&mut self.stream, cx)? {
@@ -190,9 +205,9 @@ impl<S: Service> Session<S> {
                 Poll::Ready(n) => {
                     self.pace.spend(n);
                     self.patience.sent(n);
-                    self.audit();
+                    self.audit(cx);
                 }
-                Poll::Pending if self.audit() => {}
+                Poll::Pending if self.audit(cx) => {}
                 Poll::Pending => {
                     let is_quiet = self.lines.is_empty() && self.outlet.is_empty();
                     if is_quiet && phase != Phase::Serving {
@@ -225,7 +240,11 @@ impl<S: Service> Session<S> {
 
     /// Takes from a client what it leaves lying, if others need it: its connection, if it leaves replies unread.
     fn give_way(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<()> {
-        let is_its_turn = self.outlet.waits() || self.input.held() > FREE_BYTES;
+        let has_more = self.input.held() > FREE_BYTES;
+        if has_more || self.place.is_taken() {
+            self.stand_in_line(cx);
+        }
+        let is_its_turn = self.outlet.waits() || has_more;
         let is_its_turn = is_its_turn && !self.pace.is_waiting();
         if !self.patience.is_over(cx, &self.account, is_its_turn) {
             return Ok(());
@@ -245,6 +264,21 @@ impl<S: Service> Session<S> {
         // It is told, or looked at again.
         cx.waker().wake_by_ref();
         Ok(())
+    }
+
+    /// Takes the client's place in the line of those that may have to give way, and gives way if it has to.
+    #[cold]
+    fn stand_in_line(&mut self, cx: &mut std::task::Context<'_>) {
+        let is_unfinished = self.input.held() > FREE_BYTES && self.input.is_unfinished();
+        let held = if is_unfinished { self.input.held() } else { 0 };
+        if self.place.note(held, cx.waker()) {
+            self.account.refuse();
+            self.refuse_unfinished();
+            self.account.hold(self.held());
+            self.place.leave();
+            // It is told.
+            cx.waker().wake_by_ref();
+        }
     }
 
     /// Gives back what was taken of lanes for what is answered.
@@ -313,20 +347,35 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Refuses an unfinished request for which there is no room. True: it did.
-    fn audit(&mut self) -> bool {
+    /// Refuses an unfinished request for which there is no room, and none is made. True: it did.
+    fn audit(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+        self.is_short = false;
         if self.input.held() <= FREE_BYTES {
             return false;
         }
         self.account.hold(self.held());
         let is_too_long = self.input.wanted() > self.account.longest_value();
-        let is_refused = (self.account.room() == 0 || is_too_long) && self.input.is_unfinished();
+        let finds_none = (self.account.room() == 0 || is_too_long) && self.input.is_unfinished();
+        let is_refused = finds_none && (is_too_long || self.make_way(cx) == Way::Closed);
         if is_refused {
             // Too long a one would find no room if nobody else held anything.
             self.account.refuse_bytes(if is_too_long { usize::MAX } else { 1 });
             self.refuse_unfinished();
         }
         is_refused
+    }
+
+    /// Has others make room for the next part of the unfinished request.
+    #[cold]
+    fn make_way(&mut self, cx: &mut std::task::Context<'_>) -> Way {
+        let is_told = self.place.note(self.input.held(), cx.waker());
+        let way = if is_told { Way::Closed } else { self.account.make_way(1, Some(&self.place)) };
+        self.is_short = way == Way::Later;
+        if self.is_short {
+            // After those of this thread that were told. Those of others give way in their next turn.
+            cx.waker().wake_by_ref();
+        }
+        way
     }
 
     fn refuse_unfinished(&mut self) {

@@ -290,6 +290,42 @@ fn requests_that_are_never_finished_count_and_are_forgotten_with_their_clients()
     });
 }
 
+/// Whoever came last was refused, though all others hang.
+#[test]
+fn a_long_value_finds_its_way_past_those_that_hang_whether_they_hold_more_or_less() {
+    for (hanging, bytes) in [(80, 700_000), (400, 120_000)] {
+        run(async {
+            let program = Program::new(LIMITS);
+            let half = [&b"set k 0 0 1000000\r\n"[..], &vec![b'v'; bytes][..]].concat();
+            let mut crowd = Vec::new();
+            for _ in 0..hanging {
+                let mut client = program.connect().await;
+                client.write_all(&half).await.expect("it is read, or read away");
+                crowd.push(client);
+            }
+            // Until all of it is read.
+            let mut held = 0;
+            while std::mem::replace(&mut held, program.clients.bank.held()) != held {
+                while_passes().await;
+            }
+            let mut calm = program.connect().await;
+            for n in 0..10 {
+                let head = format!("set calm{n} 0 0 1000000\r\n");
+                let whole = [head.as_bytes(), &vec![b'v'; 1_000_000], b"\r\n"].concat();
+                calm.write_all(&whole).await.expect("it is read");
+                exchange(&mut calm, "", "STORED\r\n").await;
+            }
+            assert!(program.clients.bank.refused() > 0, "they filled the budget");
+            assert!(program.clients.bank.held() <= (64 << 20) + (8 << 20));
+            drop(crowd);
+            eventually("they are gone", || program.clients.connected() == 1).await;
+            exchange(&mut calm, "get none\r\n", "END\r\n").await;
+            // The map keeps what was stored.
+            assert!(program.clients.bank.held() < 12 << 20, "{}", program.clients.bank.held());
+        });
+    }
+}
+
 /// A listener's side of TLS, and a client's.
 fn certified() -> (ServerConfig, ClientConfig) {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");

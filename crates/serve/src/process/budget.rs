@@ -10,7 +10,7 @@
 //! the number of connections (`-c`). A request that comes whole in one receive is never charged as unfinished, and short
 //! requests work however they are cut into packets, whatever others hold.
 //!
-//! Of unfinished requests the newest gives way that holds a fair share or more ([`shares`](super::shares)): others' large
+//! Of unfinished requests the newest gives way that holds a fair share or more ([`guira_front::shares`]): others' large
 //! values find their way past as many as fill the budget. If the worker that finds it used up has none such, the others look
 //! among theirs. Meanwhile the budget may be exceeded by an eighth; beyond, the worker's newest gives way, as of unsent replies.
 //! The first one of a worker does instead if its request is [`STALLED_S`] old and came slower than [`SLOW_BYTES_A_S`], or if it has left replies

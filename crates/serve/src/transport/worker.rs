@@ -332,7 +332,7 @@ impl<'s> Worker<'s> {
         }
         let (held, holds) = (connection.charge.bytes, connection.unfinished_bytes(&self.handle));
         if holds != held {
-            process.shares.recount(connection.address(), held, holds);
+            process.shares.lock().recount(connection.address(), held, holds);
             let charge = (&mut connection.charge, place);
             self.unfinished.charge(charge, (holds, now), &self.process.unfinished);
             connection.seat().set_held(Held::Unfinished, holds);

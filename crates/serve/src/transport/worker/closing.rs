@@ -15,7 +15,7 @@ impl Worker<'_> {
         let Some(mut connection) = self.connections[place].take() else { return };
         if connection.charge.bytes > 0 {
             let (address, held) = (connection.address(), connection.charge.bytes);
-            self.process.shares.recount(address, held, 0);
+            self.process.shares.lock().recount(address, held, 0);
         }
         self.unfinished.charge(
             (&mut connection.charge, place),

@@ -4,6 +4,7 @@ use super::{DATAGRAMS, EVENTS_MAX, MAILBOX, Patience, READS, STOP, Worker, place
 use crate::process::budget::STALLED_S;
 use crate::process::watch::CloseReason;
 use crate::turn::PutOff;
+use guira_front::shares::Part;
 use rustix::event::epoll;
 use std::io;
 
@@ -158,7 +159,7 @@ impl Worker<'_> {
             let connection = self.connections[place].as_deref()?;
             Some((place, connection.address(), connection.charge.bytes))
         });
-        if let Some(place) = self.process.shares.first_above(held) {
+        if let Some(place) = self.process.shares.lock().first_above(Part::Whole, held) {
             return Some(place);
         }
         self.process.unfinished.is_exceeded().then_some(last)

@@ -1,0 +1,109 @@
+//! Who holds how much of a budget, by clients' addresses: whoever holds more than a fair share gives way to others.
+//!
+//! ```text
+//! share of an address      what all hold / addresses that hold some
+//! share of a connection    what its address holds / connections of it that hold some
+//! ```
+//! # Invariants
+//! 1. While anybody holds something, some connection holds at least its share of an address that holds at least its own.
+//!
+//! # Costs
+//! A look into a map each time that a connection holds more or less.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Clients of unix sockets count as one address.
+pub type ClientAddress = Option<IpAddr>;
+
+/// What each address holds.
+#[derive(Debug, Default)]
+pub struct Shares {
+    addresses: HashMap<ClientAddress, Holding>,
+    /// Bytes of all.
+    bytes: usize,
+}
+
+/// How much of its share a connection may hold before it gives way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Who holds more than most gives way.
+    Whole,
+    /// Who holds about as much as the others may give way too: so many that hold the same do to a larger one.
+    Half,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Holding {
+    bytes: usize,
+    connections: usize,
+}
+
+impl Shares {
+    /// A connection from this address holds `now` bytes instead of `before`.
+    pub fn recount(&mut self, address: ClientAddress, before: usize, now: usize) {
+        self.bytes = self.bytes + now - before;
+        let holding = self.addresses.entry(address).or_default();
+        holding.bytes = holding.bytes + now - before;
+        holding.connections = holding.connections + usize::from(now > 0) - usize::from(before > 0);
+        if holding.connections == 0 {
+            self.addresses.remove(&address);
+        }
+    }
+
+    /// The first of these connections that holds this part of its share or more, of an address that holds its own: by its
+    /// address, and what it holds.
+    pub fn first_above<P>(
+        &self,
+        part: Part,
+        mut connections: impl Iterator<Item = (P, ClientAddress, usize)>,
+    ) -> Option<P> {
+        let times = if part == Part::Half { 2 } else { 1 };
+        let found = connections.find(|(_, address, bytes)| {
+            self.addresses.get(address).is_some_and(|holding| {
+                holding.bytes.saturating_mul(self.addresses.len()) >= self.bytes
+                    && bytes.saturating_mul(holding.connections * times) >= holding.bytes
+            })
+        });
+        found.map(|(place, ..)| place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(n: u8) -> ClientAddress {
+        Some(IpAddr::from([192, 0, 2, n]))
+    }
+
+    #[test]
+    fn many_small_ones_of_an_address_hold_more_than_a_large_one_of_another() {
+        let mut shares = Shares::default();
+        (0..50).for_each(|_| shares.recount(from(1), 0, 100));
+        shares.recount(from(2), 0, 2000);
+        shares.recount(None, 0, 10);
+        let held = [(0, from(2), 2000), (1, None, 10), (2, from(1), 100)];
+        assert_eq!(shares.first_above(Part::Whole, held.into_iter()), Some(2));
+        assert_eq!(shares.first_above(Part::Half, held[..2].iter().copied()), None);
+        (0..50).for_each(|_| shares.recount(from(1), 100, 0));
+        assert_eq!(shares.first_above(Part::Whole, held.into_iter()), Some(0));
+        shares.recount(from(2), 2000, 0);
+        shares.recount(None, 10, 0);
+        assert!(shares.addresses.is_empty());
+        assert_eq!(shares.bytes, 0);
+    }
+
+    #[test]
+    fn of_an_address_the_newest_that_holds_its_share_is_found() {
+        let mut shares = Shares::default();
+        for bytes in [1000, 1000, 300] {
+            shares.recount(from(1), 0, bytes);
+        }
+        let newest_first = [(2, from(1), 300), (1, from(1), 1000), (0, from(1), 1000)];
+        assert_eq!(shares.first_above(Part::Whole, newest_first.into_iter()), Some(1));
+        shares.recount(from(1), 300, 400);
+        let newest_first = newest_first.map(|(n, address, bytes)| (n, address, bytes.max(400)));
+        assert_eq!(shares.first_above(Part::Half, newest_first.into_iter()), Some(2));
+    }
+}
