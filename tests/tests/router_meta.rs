@@ -144,6 +144,25 @@ fn no_meta_set_travels_to_a_server_from_before_meta_commands() {
     }
 }
 
+/// Each was asked about by itself, and all others' requests to that server waited for all of these questions.
+#[test]
+fn a_server_that_lacks_what_was_asked_is_asked_once_however_many_try() {
+    for (send, question) in
+        [("lease-set k 7 0 0 1\nv\n", "lease-get "), ("ms k 1 T0 c\nv\n", "ms k ")]
+    {
+        let (port, asked) = old_server();
+        let router = in_front_of_port(port, "\"protocol\": \"ascii\"");
+        for _ in 0..3 {
+            let reply = talk(&mut router.connect(), &(send.repeat(200) + "get k\n"));
+            assert_eq!(reply, "CLIENT_ERROR bad command\n".repeat(200) + "END\n", "{send:?}");
+        }
+        let asked = asked.lock().expect("sound");
+        let questions = asked.iter().filter(|line| line.starts_with(question)).count();
+        // Each thread of the router asks.
+        assert!((1..=8).contains(&questions), "{questions} of {send:?}");
+    }
+}
+
 /// While a server is first asked what it knows, what a client sends behind waits.
 #[test]
 fn requests_of_a_client_are_carried_out_in_their_order_also_behind_its_first_meta_set() {

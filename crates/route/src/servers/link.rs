@@ -11,6 +11,8 @@
 //! 4. A server that returns, or comes back into the configuration, is asked once it has the deletes that it is owed
 //!    (`returning`).
 
+mod carrying;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -28,7 +30,7 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
 use super::permits::{PermitLimits, Permits};
-use super::skills::{Skill, Skills};
+use super::skills::Skills;
 use super::tko::Tko;
 use crate::deletes::account::Account;
 use crate::server::{LeafSpec, Server};
@@ -222,40 +224,6 @@ impl Link {
             Ok(mut under_way) => poll_fn(|cx| under_way.poll(cx)).await,
             Err(reply) => (reply, Duration::ZERO),
         }
-    }
-
-    /// Sends a request once the server is known to understand it, and behind those that came before.
-    async fn begin_in_turn(
-        self: &Arc<Self>,
-        request: Request,
-        timeout: Duration,
-        context: &crate::Context,
-    ) -> Result<UnderWay<Ask>, Reply> {
-        let Some(_turn) = self.skills.turn(timeout).await else {
-            return Err(self.noted(Reply::failure(Outcome::Timeout, "Reply timeout")));
-        };
-        if let Some(skill) = self.lacks(&request) {
-            let question = skill.question(&request);
-            let mut asked = self.begin(question, timeout, (now(), context))?;
-            let (reply, _) = poll_fn(|cx| asked.poll(cx)).await;
-            if !skill.is_shown_by(reply.outcome) {
-                return Err(reply);
-            }
-            self.skills.learn(skill);
-        }
-        self.begin(request, timeout, (now(), context))
-    }
-
-    /// Whether the request may travel now: the server is known to understand it, and isn't being asked.
-    pub(crate) fn may_carry(&self, request: &Request) -> bool {
-        !self.skills.are_asked() && self.lacks(request).is_none()
-    }
-
-    /// What the server has to show before the request travels.
-    fn lacks(&self, request: &Request) -> Option<Skill> {
-        let skill = Skill::for_request(request, self.server.speaks_meta())?;
-        let is_shown = self.stats.is_up.load(Relaxed) && self.skills.has(skill);
-        (!is_shown).then_some(skill)
     }
 
     fn admit(&self, op: Op) -> Result<(), Reply> {

@@ -14,6 +14,8 @@
 //!
 //! # Invariants
 //! 1. Requests that come while a server is asked wait for that, so that all of a client's are sent in their order.
+//! 2. A server that doesn't know what it was asked isn't asked again for [`MISSED_FOR`]: else everybody's requests waited
+//!    behind the questions of those who go on trying, and some questions cost the connection.
 //!
 //! # Costs
 //! One more exchange per connection; then a load per request that stores.
@@ -23,7 +25,7 @@ use std::time::Duration;
 
 use guira_client::{Op, Outcome, Request};
 use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// What a server can know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl Skill {
     }
 
     /// Whether that is the answer of a server that knows it.
-    pub(super) fn is_shown_by(self, outcome: Outcome) -> bool {
+    fn is_shown_by(self, outcome: Outcome) -> bool {
         match self {
             Skill::Leases => {
                 matches!(outcome, Outcome::Found | Outcome::NotFound | Outcome::NotFoundHot)
@@ -74,6 +76,8 @@ impl Skill {
 pub(super) struct Skills {
     leases: AtomicBool,
     meta: AtomicBool,
+    /// Which it showed that it is without, and when; on connections before this one, too.
+    missed: parking_lot::Mutex<Vec<(Skill, Instant)>>,
     /// Requests that wait until the server has been asked, or ask it.
     waiting: AtomicUsize,
     turn: Mutex<()>,
@@ -97,8 +101,23 @@ impl Skills {
         self.of(skill).load(Relaxed)
     }
 
-    pub(super) fn learn(&self, skill: Skill) {
-        self.of(skill).store(true, Relaxed);
+    /// Whether the server has shown lately that it is without.
+    pub(super) fn misses(&self, skill: Skill) -> bool {
+        let mut missed = self.missed.lock();
+        missed.retain(|(_, at)| at.elapsed() < MISSED_FOR);
+        missed.iter().any(|(missing, _)| *missing == skill)
+    }
+
+    /// Notes the answer to the question. True: the server has the skill.
+    pub(super) fn learn(&self, skill: Skill, outcome: Outcome) -> bool {
+        let has = skill.is_shown_by(outcome);
+        // Other failures tell of the moment, or of the request's key.
+        if has {
+            self.of(skill).store(true, Relaxed);
+        } else if outcome == Outcome::BadCommand {
+            self.missed.lock().push((skill, Instant::now()));
+        }
+        has
     }
 
     /// Whether a server is being asked.
@@ -129,6 +148,8 @@ impl Skills {
     }
 }
 
+/// A server that was upgraded is asked again after so long.
+const MISSED_FOR: Duration = Duration::from_secs(10);
 /// A key that nobody has.
 const NOBODYS_KEY: &str = "guira:has-leases";
 /// A command without an effect or a reply, as every server has known it.
