@@ -9,7 +9,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::time::Instant;
-use tokio_rustls::TlsAcceptor;
 
 use crate::sessions::logins::Logins;
 use crate::sessions::memory::{Bank, MemoryLimits};
@@ -76,8 +75,8 @@ impl Clients {
     }
 
     /// For a new connection; `None`: nobody listens for TLS.
-    pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
-        self.certificates.as_ref().map(|config| TlsAcceptor::from(Arc::clone(&config.lock())))
+    pub(crate) fn certificates(&self) -> Option<Arc<ServerConfig>> {
+        self.certificates.as_ref().map(|config| Arc::clone(&config.lock()))
     }
 
     /// Clients' connections.

@@ -4,7 +4,9 @@
 //!
 //! A client that opens a connection and says nothing costs a socket and the memory of a handshake. A thread keeps
 //! `ENTERING_MAX` of them. One more makes the oldest give way, so that a flood of silent clients takes bounded memory and
-//! keeps no client out that shakes hands at once.
+//! keeps no client out that shakes hands at once. Nor do those that shake hands at the same time keep the thread from others:
+//! a handshake takes it for longer than thousands of short gets, so each waits for its turn ([`Rounds`]) once the client's
+//! hello is there.
 //!
 //! # Invariants
 //! 1. Nothing of a client is begun before it is through.
@@ -27,6 +29,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::sessions::clients::Clients;
+use crate::sessions::lanes::{Lanes, Rounds};
 use crate::sessions::logins::Logins;
 use crate::sessions::stream::{Arrival, Stream};
 
@@ -34,12 +37,13 @@ use crate::sessions::stream::{Arrival, Stream};
 pub(crate) async fn enter(
     arrival: Arrival,
     clients: &Clients,
-    others: &Entering,
+    (others, lanes): (&Entering, &Rc<Lanes>),
 ) -> io::Result<(Stream, BytesMut)> {
     let has_to_wait = matches!(arrival, Arrival::Tls(_)) || clients.logins.is_some();
     let place = has_to_wait.then(|| others.begin());
     let entering = async {
-        let mut stream = arrival.into_stream(|| clients.acceptor()).await?;
+        let turn = Rounds::turn(lanes, HANDSHAKE_COST);
+        let mut stream = arrival.into_stream(|| clients.certificates(), turn).await?;
         let input = match &clients.logins {
             None => BytesMut::new(),
             Some(logins) => log_in(&mut stream, logins).await?,
@@ -136,6 +140,8 @@ impl Drop for EntrancePlace<'_> {
 
 /// For handshake and login together.
 const ENTRANCE_MAX: Duration = Duration::from_secs(10);
+/// What a handshake costs, as much as it takes to move so many bytes: a quarter of a millisecond.
+const HANDSHAKE_COST: usize = 64 << 10;
 /// Room for a read.
 const READ_BYTES: usize = 4 << 10;
 /// Clients of a thread that may be on their way in at once.

@@ -248,18 +248,18 @@ impl Rounds {
         number
     }
 
-    /// Waits for a turn, of somebody who has had none yet, if the thread is busy.
-    pub(crate) async fn first_turn(lanes: &Rc<Lanes>) {
+    /// Waits for a turn that costs about as much as moving so many `bytes`, if the thread is busy: of somebody who isn't
+    /// served yet.
+    pub(crate) async fn turn(lanes: &Rc<Lanes>, bytes: usize) {
         if lanes.rounds.is_busy() {
             let mut number = None;
             poll_fn(|cx| {
-                let number =
-                    *number.get_or_insert_with(|| Self::enter(lanes, VISIT_COST, cx.waker()));
+                let number = *number.get_or_insert_with(|| Self::enter(lanes, bytes, cx.waker()));
                 if lanes.rounds.is_through(number) { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
         }
-        lanes.rounds.spend(VISIT_COST);
+        lanes.rounds.spend(bytes);
     }
 
     /// Something was done for a client that costs as much as moving so many bytes.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::sessions::clients::Clients;
 use crate::sessions::entrance::enter;
-use crate::sessions::lanes::Rounds;
+use crate::sessions::lanes::{Rounds, VISIT_COST};
 use crate::sessions::service::Service;
 use crate::sessions::session::Session;
 use crate::sessions::stream::Arrival;
@@ -28,8 +28,8 @@ async fn enter_and_serve<S: Service>(sessions: Rc<Sessions<S>>, arrival: Arrival
     tracing::trace!("a client comes from {from}");
     let entering = async {
         // A crowd that comes at once would be let in before others' requests are seen.
-        Rounds::first_turn(&sessions.lanes).await;
-        enter(arrival, &sessions.clients, &sessions.entering).await
+        Rounds::turn(&sessions.lanes, VISIT_COST).await;
+        enter(arrival, &sessions.clients, (&sessions.entering, &sessions.lanes)).await
     };
     let entered = tokio::select! {
         entered = entering => Some(entered),

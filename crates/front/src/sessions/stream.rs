@@ -5,14 +5,17 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, BytesMut};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd as _;
+use rustls::ServerConfig;
+use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// A client's socket.
@@ -57,18 +60,22 @@ impl fmt::Display for Arrival {
 }
 
 impl Arrival {
-    /// Enters the socket into the thread's runtime, and shakes hands.
+    /// Enters the socket into the thread's runtime, and shakes hands: with these certificates, once a client's hello is
+    /// there and its `turn` has come.
     pub(crate) async fn into_stream(
         self,
-        acceptor: impl FnOnce() -> Option<TlsAcceptor>,
+        certificates: impl FnOnce() -> Option<Arc<ServerConfig>>,
+        turn: impl Future<Output = ()>,
     ) -> io::Result<Stream> {
         match self {
             Arrival::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
             Arrival::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
             Arrival::Tls(stream) => {
-                let acceptor = acceptor().ok_or(io::ErrorKind::Unsupported)?;
                 let stream = Counted { stream: TcpStream::from_std(stream)?, taken: 0 };
-                let stream = acceptor.accept(stream).await?;
+                let hello = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+                turn.await;
+                let certificates = certificates().ok_or(io::ErrorKind::Unsupported)?;
+                let stream = hello.into_stream(certificates).await?;
                 Ok(Stream::Tls(Box::new(stream)))
             }
         }
@@ -256,13 +263,12 @@ impl AsyncWrite for Counted {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::sync::Arc;
 
     use rustls::pki_types::{PrivateKeyDer, ServerName};
-    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use rustls::{ClientConfig, RootCertStore};
     use socket2::SockRef;
     use tokio::net::TcpSocket;
-    use tokio_rustls::TlsConnector;
+    use tokio_rustls::{TlsAcceptor, TlsConnector};
 
     use super::*;
 

@@ -8,7 +8,9 @@ use guira_front::certificates::{Material, Wanted};
 use guira_front::sessions::{Arrival, ClientLimits, Logins, MemoryLimits, ShutdownFrom, drain};
 use map::{LIMITS, Program, eventually, run, while_passes};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+use socket2::SockRef;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -361,6 +363,44 @@ fn silent_handshakes_keep_nobody_out_and_the_oldest_of_many_goes() {
         assert_eq!(rest(&mut silent[0]).await, "", "the oldest was closed");
         assert!(silent[259].try_read(&mut [0; 9]).is_err(), "the newest waits");
         assert_eq!(program.clients.refusals.entrances(), 5);
+    });
+}
+
+/// All hands were shaken before it was seen what others asked.
+#[test]
+fn a_crowd_that_shakes_hands_at_once_does_so_in_turn_and_others_are_answered_meanwhile() {
+    run(async {
+        const CROWD: usize = 100;
+        let (server, client) = certified();
+        let program = Program::guarded(LIMITS, None, Some(server));
+        let mut calm = program.connect().await;
+        for _ in 0..2 {
+            exchange(&mut calm, "set calm 0 0 1\r\nx\r\n", "STORED\r\n").await;
+        }
+        let client = Arc::new(client);
+        let mut crowd = Vec::new();
+        for _ in 0..CROWD {
+            let name = ServerName::try_from("localhost").expect("a name");
+            let mut hello = Vec::new();
+            let mut side = ClientConnection::new(Arc::clone(&client), name).expect("a client");
+            side.write_tls(&mut hello).expect("a hello");
+            crowd.push((hello, program.connect_as(Arrival::Tls).await));
+        }
+        // All are in, and say nothing.
+        while_passes().await;
+        for (hello, stream) in &mut crowd {
+            stream.write_all(hello).await.expect("it is sent");
+        }
+        exchange(&mut calm, "get calm\r\n", "VALUE calm 0 1\r\nx\r\nEND\r\n").await;
+        let answered = crowd.iter().filter(|(_, stream)| {
+            let stream = SockRef::from(stream);
+            stream.peek(&mut [MaybeUninit::uninit()]).is_ok()
+        });
+        let answered = answered.count();
+        assert!(answered < CROWD / 2, "{answered} were answered before");
+        for (_, stream) in &mut crowd {
+            stream.read_exact(&mut [0; 5]).await.expect("the server's hello");
+        }
     });
 }
 
