@@ -39,3 +39,4 @@ pub use fault::{BadFrame, VERSION};
 pub use frame::{FRAME_BYTES_MAX, Framed, HELLO_BYTES_MAX, PeerFrame, PeerHello, parse_frame};
 #[cfg(any(test, fuzzing))]
 pub use laws::fuzz_frames;
+pub use parts::Asked;

@@ -9,7 +9,7 @@
 //! 1. Pure: what a function returns depends on its arguments only. A caller brings time, bytes and messages.
 //! 2. No input panics.
 //!
-//! Nothing here was used by a process yet. What is missing: sync in pieces, leases of caches.
+//! What is missing: sync in pieces, leases of caches. The controller is used by no process yet.
 //!
 //! # Example
 //! Node 2 is dead, and its chains go on without it:
@@ -49,4 +49,6 @@ pub mod promises;
 pub mod view;
 mod planted;
 
-pub use view::{Group, IllegalStep, InvalidView, Member, NodeId, Ranges, SLOTS, View, slot_of};
+pub use view::{
+    Group, IllegalStep, InvalidView, Member, NodeId, Ranges, SLOTS, SlotHash, View, slot_of,
+};

@@ -26,8 +26,9 @@ mod effect;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Around, Contents, Slot};
+pub use chain::{Around, Slot};
 pub use effect::{
-    Effect, REPEATED, Results, Stand, Version, WriteId, WriteKind, WriteVerdict, decide,
+    Contents, Decision, Effect, REPEATED, Results, Stand, Version, WriteId, WriteKind,
+    WriteVerdict, decide,
 };
 pub use message::{ClientId, Message, SlotAction, SlotCopy, SlotEvent, Told};

@@ -4,6 +4,7 @@
 //! [`View::may_follow`] the present one, so views have one order.
 
 mod steps;
+mod hash;
 mod whole;
 mod group;
 mod ranges;
@@ -12,6 +13,7 @@ mod ranges;
 mod tests;
 
 pub use group::{Group, NodeId};
+pub use hash::SlotHash;
 pub use ranges::{Ranges, SLOTS, slot_of};
 pub use steps::IllegalStep;
 pub use whole::{InvalidView, Member, View};

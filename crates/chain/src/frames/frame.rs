@@ -2,8 +2,8 @@
 
 use super::bytes::{Body, put_name, put_u16, put_u32, put_u64};
 use super::fault::{BadFrame, VERSION};
-use super::parts::{copy, effect, put_copy, put_effect};
-use crate::slot::Message;
+use super::parts::{Asked, asked, copy, effect, put_asked, put_copy, put_effect, put_told, told};
+use crate::slot::{Message, Told};
 use crate::view::{NodeId, SLOTS, View};
 
 /// The longest frame, in bytes.
@@ -66,6 +66,24 @@ pub enum PeerFrame {
     AskView,
     /// A view.
     View(Box<View>),
+    /// What a client of the sender wants of a slot.
+    Ask {
+        /// The slot.
+        slot: u16,
+        /// Its epoch, as the sender knows it.
+        epoch: u64,
+        /// Stands in the answer too.
+        number: u64,
+        /// What is asked.
+        asked: Asked,
+    },
+    /// The answer to the [`PeerFrame::Ask`] of this number.
+    Told {
+        /// The number.
+        number: u64,
+        /// The answer.
+        told: Told,
+    },
 }
 
 /// What the front of some bytes is.
@@ -104,7 +122,8 @@ impl PeerFrame {
             Self::Hello(hello) => (0, hello.epoch),
             Self::Slot { slot, epoch, .. } => (*slot, *epoch),
             Self::Renew { epoch, .. } => (0, *epoch),
-            Self::Granted { .. } | Self::AskView | Self::View(_) => (0, 0),
+            Self::Ask { slot, epoch, .. } => (*slot, *epoch),
+            Self::Granted { .. } | Self::AskView | Self::View(_) | Self::Told { .. } => (0, 0),
         };
         let version = version_of(self.kind());
         out.extend_from_slice(&[0; PREFIX_BYTES]);
@@ -137,6 +156,8 @@ impl PeerFrame {
             Self::Granted { .. } => 7,
             Self::AskView => 8,
             Self::View(_) => 9,
+            Self::Ask { .. } => 10,
+            Self::Told { .. } => 11,
         }
     }
 
@@ -163,6 +184,14 @@ impl PeerFrame {
             }
             Self::AskView => {}
             Self::View(view) => out.extend_from_slice(view.to_json().as_bytes()),
+            Self::Ask { number, asked, .. } => {
+                put_u64(out, *number);
+                put_asked(out, asked)?;
+            }
+            Self::Told { number, told } => {
+                put_u64(out, *number);
+                put_told(out, told)?;
+            }
         }
         Ok(())
     }
@@ -214,10 +243,10 @@ fn frame(counted: &[u8]) -> Result<PeerFrame, BadFrame> {
     if reserved != 0 {
         return Err(BadFrame::Reserved(reserved));
     }
-    if slot >= SLOTS || slot != 0 && matches!(kind, 0 | 6..=9) {
+    if slot >= SLOTS || slot != 0 && matches!(kind, 0 | 6..=9 | 11) {
         return Err(BadFrame::Slot(slot));
     }
-    if epoch != 0 && (7..=9).contains(&kind) {
+    if epoch != 0 && matches!(kind, 7..=9 | 11) {
         return Err(BadFrame::Epoch(epoch));
     }
     let message = match kind {
@@ -241,6 +270,16 @@ fn frame(counted: &[u8]) -> Result<PeerFrame, BadFrame> {
             let text = str::from_utf8(body.0).map_err(|_| BadFrame::NoText("view"))?;
             let view = View::from_json(text).map_err(BadFrame::View)?;
             return Ok(PeerFrame::View(Box::new(view)));
+        }
+        10 => {
+            let (number, asked) = (body.u64("number")?, asked(&mut body)?);
+            body.end()?;
+            return Ok(PeerFrame::Ask { slot, epoch, number, asked });
+        }
+        11 => {
+            let (number, told) = (body.u64("number")?, told(&mut body)?);
+            body.end()?;
+            return Ok(PeerFrame::Told { number, told });
         }
         _ => return Err(BadFrame::Kind(kind)),
     };

@@ -1,8 +1,29 @@
-//! The parts of a slot's messages: effects, results, and a whole content.
+//! The parts of a slot's messages: effects, results, a whole content; and what clients ask and are told.
 
 use super::bytes::{Body, put_count, put_key, put_u32, put_u64, put_value};
 use super::fault::BadFrame;
-use crate::slot::{Effect, Results, SlotCopy, Stand, Version, WriteId, WriteVerdict};
+use crate::slot::{Effect, Results, SlotCopy, Stand, Told, Version, WriteId, WriteVerdict};
+
+/// What a client wants of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// Its value.
+    Read {
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// A change: a [`WriteKind::Command`](crate::slot::WriteKind::Command).
+    Write {
+        /// The write's number.
+        id: WriteId,
+        /// Whether it was sent before.
+        is_repeated: bool,
+        /// The key.
+        key: Vec<u8>,
+        /// What to do.
+        command: Vec<u8>,
+    },
+}
 
 /// The fewest bytes of a result, and of an item, in a copy.
 const RESULT_BYTES_MIN: usize = 12 + 8 + 1;
@@ -11,7 +32,7 @@ const ITEM_BYTES_MIN: usize = 2 + 1 + 16;
 pub(super) fn put_effect(out: &mut Vec<u8>, effect: &Effect) -> Result<(), BadFrame> {
     put_version(out, effect.version);
     put_id(out, effect.id);
-    put_verdict(out, &effect.verdict);
+    put_verdict(out, &effect.verdict)?;
     put_key(out, &effect.key)?;
     match &effect.change {
         None => out.push(2),
@@ -43,7 +64,7 @@ pub(super) fn put_copy(out: &mut Vec<u8>, copy: &SlotCopy) -> Result<(), BadFram
     for (id, seq, verdict) in results {
         put_id(out, id);
         put_u64(out, seq);
-        put_verdict(out, verdict);
+        put_verdict(out, verdict)?;
     }
     put_count(out, copy.items.len(), "items")?;
     for (key, stand) in &copy.items {
@@ -89,7 +110,7 @@ fn id(body: &mut Body<'_>) -> Result<WriteId, BadFrame> {
     Ok((body.u32("client")?, body.u64("number")?))
 }
 
-fn put_verdict(out: &mut Vec<u8>, verdict: &WriteVerdict) {
+fn put_verdict(out: &mut Vec<u8>, verdict: &WriteVerdict) -> Result<(), BadFrame> {
     match verdict {
         WriteVerdict::Done(unique) => {
             out.push(0);
@@ -103,7 +124,12 @@ fn put_verdict(out: &mut Vec<u8>, verdict: &WriteVerdict) {
         WriteVerdict::Missing => out.push(2),
         WriteVerdict::Conflict => out.push(3),
         WriteVerdict::NotANumber => out.push(4),
+        WriteVerdict::Said(said) => {
+            out.push(5);
+            put_value(out, said)?;
+        }
     }
+    Ok(())
 }
 
 fn verdict(body: &mut Body<'_>) -> Result<WriteVerdict, BadFrame> {
@@ -113,7 +139,70 @@ fn verdict(body: &mut Body<'_>) -> Result<WriteVerdict, BadFrame> {
         2 => WriteVerdict::Missing,
         3 => WriteVerdict::Conflict,
         4 => WriteVerdict::NotANumber,
+        5 => WriteVerdict::Said(body.value()?),
         tag => return Err(BadFrame::Tag("verdict", tag)),
+    })
+}
+
+pub(super) fn put_asked(out: &mut Vec<u8>, asked: &Asked) -> Result<(), BadFrame> {
+    match asked {
+        Asked::Read { key } => {
+            out.push(0);
+            put_key(out, key)
+        }
+        Asked::Write { id, is_repeated, key, command } => {
+            out.push(if *is_repeated { 2 } else { 1 });
+            put_id(out, *id);
+            put_key(out, key)?;
+            put_value(out, command)
+        }
+    }
+}
+
+pub(super) fn asked(body: &mut Body<'_>) -> Result<Asked, BadFrame> {
+    let tag = body.u8("request")?;
+    Ok(match tag {
+        0 => Asked::Read { key: body.key()? },
+        1 | 2 => Asked::Write {
+            id: id(body)?,
+            is_repeated: tag == 2,
+            key: body.key()?,
+            command: body.value()?,
+        },
+        _ => return Err(BadFrame::Tag("request", tag)),
+    })
+}
+
+pub(super) fn put_told(out: &mut Vec<u8>, told: &Told) -> Result<(), BadFrame> {
+    match told {
+        Told::Wrote(verdict) => {
+            out.push(0);
+            put_verdict(out, verdict)?;
+        }
+        Told::Read(None) => out.push(1),
+        Told::Read(Some((value, unique))) => {
+            out.push(2);
+            put_value(out, value)?;
+            put_u64(out, *unique);
+        }
+        Told::Stale => out.push(3),
+        Told::Busy => out.push(4),
+        Told::Refused => out.push(5),
+        Told::Unknown => out.push(6),
+    }
+    Ok(())
+}
+
+pub(super) fn told(body: &mut Body<'_>) -> Result<Told, BadFrame> {
+    Ok(match body.u8("answer")? {
+        0 => Told::Wrote(verdict(body)?),
+        1 => Told::Read(None),
+        2 => Told::Read(Some((body.value()?, body.u64("unique")?))),
+        3 => Told::Stale,
+        4 => Told::Busy,
+        5 => Told::Refused,
+        6 => Told::Unknown,
+        tag => return Err(BadFrame::Tag("answer", tag)),
     })
 }
 

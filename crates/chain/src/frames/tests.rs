@@ -2,10 +2,10 @@
 
 use super::laws::{check, sealed};
 use super::{
-    BadFrame, FRAME_BYTES_MAX, Framed, HELLO_BYTES_MAX, PeerFrame, PeerHello, fuzz_frames,
+    Asked, BadFrame, FRAME_BYTES_MAX, Framed, HELLO_BYTES_MAX, PeerFrame, PeerHello, fuzz_frames,
     parse_frame,
 };
-use crate::slot::{Effect, Message, Results, SlotCopy, Stand, Version, WriteVerdict};
+use crate::slot::{Effect, Message, Results, SlotCopy, Stand, Told, Version, WriteVerdict};
 use crate::view::{Group, Member, Ranges, SLOTS, View};
 use proptest::prelude::*;
 
@@ -71,16 +71,56 @@ fn view() -> View {
     }
 }
 
+fn ask(asked: Asked) -> PeerFrame {
+    PeerFrame::Ask { slot: 0x1234, epoch: 5, number: 6, asked }
+}
+
+fn told(told: Told) -> PeerFrame {
+    PeerFrame::Told { number: 6, told }
+}
+
+fn header(kind: &str, slot: &str, epoch: &str) -> String {
+    format!("01{kind}{slot}00000000{epoch}00000000000000")
+}
+
+fn number(byte: &str) -> String {
+    format!("{byte}00000000000000")
+}
+
+/// As [`each_kind`], what clients ask and are told.
+fn clients_kinds() -> Vec<(PeerFrame, String)> {
+    vec![
+        (
+            ask(Asked::Read { key: b"key".to_vec() }),
+            header("0a", "3412", "05") + &number("06") + "00 03006b6579",
+        ),
+        (
+            ask(Asked::Write {
+                id: (9, 8),
+                is_repeated: true,
+                key: b"key".to_vec(),
+                command: b"value".to_vec(),
+            }),
+            header("0a", "3412", "05")
+                + &number("06")
+                + "02 09000000"
+                + &number("08")
+                + "03006b6579 05000000 76616c7565",
+        ),
+        (
+            told(Told::Read(Some((b"value".to_vec(), 7)))),
+            header("0b", "0000", "00") + &number("06") + "02 05000000 76616c7565" + &number("07"),
+        ),
+        (
+            told(Told::Wrote(WriteVerdict::Said(b"1".to_vec()))),
+            header("0b", "0000", "00") + &number("06") + "00 05 01000000 31",
+        ),
+    ]
+}
+
 /// Without length and checksum: version, kind, slot, 0, epoch, body.
 fn each_kind() -> Vec<(PeerFrame, String)> {
     let run = || "9f".to_owned();
-    let header = |kind: &str, slot: &str, epoch: &str| {
-        format!(
-            "{}{kind}{slot}00000000{epoch}00000000000000",
-            if kind == "00" { "00" } else { "01" }
-        )
-    };
-    let number = |byte: &str| format!("{byte}00000000000000");
     vec![
         (
             hello(),
@@ -139,7 +179,7 @@ fn each_kind() -> Vec<(PeerFrame, String)> {
 
 #[test]
 fn each_kind_has_its_documented_bytes() {
-    for (frame, expected) in each_kind() {
+    for (frame, expected) in each_kind().into_iter().chain(clients_kinds()) {
         let bytes = bytes_of(&frame);
         assert_eq!(hex(&bytes[8..]), expected.replace(' ', ""), "{frame:?}");
         assert_eq!(bytes, sealed(&bytes[8..]));
@@ -161,13 +201,19 @@ fn each_breach_is_named() {
     let copy = slot(Message::Copy(Box::new(copy())));
     let renew = PeerFrame::Renew { epoch: 5, asked: 6, run: "9f".to_owned() };
     type Change = fn(&mut Vec<u8>);
-    let cases: [(&PeerFrame, Change, BadFrame); 20] = [
+    let read = ask(Asked::Read { key: b"key".to_vec() });
+    let stale = told(Told::Stale);
+    let cases: [(&PeerFrame, Change, BadFrame); 24] = [
+        (&read, |it| it[24] = 3, BadFrame::Tag("request", 3)),
+        (&stale, |it| it[24] = 7, BadFrame::Tag("answer", 7)),
+        (&stale, |it| it[2] = 1, BadFrame::Slot(1)),
+        (&stale, |it| it[8] = 1, BadFrame::Epoch(1)),
         (&effect, |it| it[0] = 2, BadFrame::Version(2)),
         (&effect, |it| it[0] = 0, BadFrame::Version(0)),
-        (&effect, |it| it[1] = 10, BadFrame::Kind(10)),
+        (&effect, |it| it[1] = 12, BadFrame::Kind(12)),
         (&effect, |it| it[3] = 0x40, BadFrame::Slot(0x4034)),
         (&effect, |it| it[7] = 1, BadFrame::Reserved(1 << 24)),
-        (&effect, |it| it[44] = 5, BadFrame::Tag("verdict", 5)),
+        (&effect, |it| it[44] = 6, BadFrame::Tag("verdict", 6)),
         (&effect, |it| it[58] = 3, BadFrame::Tag("change", 3)),
         (&effect, |it| it.truncate(57), BadFrame::Cut("key")),
         (&effect, |it| it.truncate(66), BadFrame::Cut("value")),
@@ -257,6 +303,7 @@ fn some_verdict() -> impl Strategy<Value = WriteVerdict> {
         Just(WriteVerdict::Missing),
         Just(WriteVerdict::Conflict),
         Just(WriteVerdict::NotANumber),
+        some_bytes(40).prop_map(WriteVerdict::Said),
     ]
 }
 
@@ -281,6 +328,26 @@ fn some_copy() -> impl Strategy<Value = SlotCopy> {
     })
 }
 
+fn some_ask() -> impl Strategy<Value = PeerFrame> {
+    let asked = prop_oneof![
+        some_bytes(40).prop_map(|key| Asked::Read { key }),
+        (any::<(u32, u64)>(), any::<bool>(), some_bytes(40), some_bytes(300)).prop_map(
+            |(id, is_repeated, key, command)| Asked::Write { id, is_repeated, key, command }
+        ),
+    ];
+    (0..SLOTS, any::<(u64, u64)>(), asked)
+        .prop_map(|(slot, (epoch, number), asked)| PeerFrame::Ask { slot, epoch, number, asked })
+}
+
+fn some_told() -> impl Strategy<Value = PeerFrame> {
+    let told = prop_oneof![
+        some_verdict().prop_map(Told::Wrote),
+        any::<Option<u64>>().prop_map(|it| Told::Read(it.map(|unique| (b"v".to_vec(), unique)))),
+        proptest::sample::select(vec![Told::Stale, Told::Busy, Told::Refused, Told::Unknown]),
+    ];
+    (any::<u64>(), told).prop_map(|(number, told)| PeerFrame::Told { number, told })
+}
+
 fn some_frame() -> impl Strategy<Value = PeerFrame> {
     let message = prop_oneof![
         some_effect().prop_map(Message::Effect),
@@ -303,6 +370,8 @@ fn some_frame() -> impl Strategy<Value = PeerFrame> {
             .prop_map(|(epoch, asked, run)| PeerFrame::Renew { epoch, asked, run }),
         1 => (any::<u64>(), run()).prop_map(|(asked, run)| PeerFrame::Granted { asked, run }),
         1 => Just(PeerFrame::AskView),
+        1 => some_ask(),
+        1 => some_told(),
         1 => any::<u64>().prop_map(|epoch| PeerFrame::View(Box::new(View { epoch, ..view() }))),
     ]
 }

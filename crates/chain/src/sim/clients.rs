@@ -2,7 +2,7 @@
 
 use super::register::{Asked, Operation};
 use super::world::{Happening, World};
-use crate::slot::{ClientId, REPEATED, SlotEvent, Told, WriteKind};
+use crate::slot::{ClientId, REPEATED, SlotEvent, Told, WriteKind, WriteVerdict};
 use crate::view::Group;
 
 /// Keys that are used at a time, and how long: short histories are checked fast. One more is used all the time.
@@ -67,7 +67,12 @@ impl World {
             5 => Asked::Write(WriteKind::Add(new)),
             6 => Asked::Write(WriteKind::Cas(unique, new)),
             7 => Asked::Write(WriteKind::Incr(fresh % 10 + 1)),
-            8 => Asked::Write(WriteKind::Append((fresh % 10).to_string().into_bytes())),
+            8 => {
+                let more = (fresh % 10).to_string().into_bytes();
+                let is_own = fresh % 20 < 10;
+                let wanted = if is_own { WriteKind::Command } else { WriteKind::Append };
+                Asked::Write(wanted(more))
+            }
             9 => Asked::Write(WriteKind::Delete),
             _ => Asked::Write(WriteKind::Set(new)),
         };
@@ -159,7 +164,7 @@ impl World {
         let now = self.now;
         let client = &mut self.clients[id as usize];
         client.is_busy = false;
-        (client.now.told, client.now.ended) = (told, now);
+        (client.now.told, client.now.ended) = (told.map(understood), now);
         if client.now.asked != Asked::Read || client.now.told.is_some() {
             self.histories[client.key].push(client.now.clone());
         }
@@ -201,4 +206,11 @@ impl World {
             self.histories[client.key].push(client.now.clone());
         }
     }
+}
+
+/// What the one command of `Disk` answers, as that of any other write.
+fn understood(told: Told) -> Told {
+    let Told::Wrote(WriteVerdict::Said(said)) = &told else { return told };
+    let unique = said[..].try_into().map_or(0, u64::from_le_bytes);
+    Told::Wrote(if unique == 0 { WriteVerdict::Missing } else { WriteVerdict::Done(unique) })
 }

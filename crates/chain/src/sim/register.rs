@@ -86,7 +86,9 @@ fn after(state: &State, operation: &Operation) -> Option<State> {
         (WriteKind::Add(_), Some(_)) => fails(&[WriteVerdict::Conflict]),
         (_, None) => fails(&[WriteVerdict::Missing]),
         (WriteKind::Delete, Some(_)) => stores(None),
-        (WriteKind::Append(more), Some(value)) => stores(Some([&value[..], more].concat())),
+        (WriteKind::Append(more) | WriteKind::Command(more), Some(value)) => {
+            stores(Some([&value[..], more].concat()))
+        }
         (WriteKind::Incr(by), Some(value)) => {
             let number = String::from_utf8_lossy(value).parse::<u64>().ok();
             let Some(sum) = number.map(|it| it.wrapping_add(*by)) else {

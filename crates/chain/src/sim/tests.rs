@@ -101,7 +101,7 @@ fn a_seed_repeats_bit_for_bit() {
 const FOUND_WITHIN: [(Mistake, u64); 20] = [
     (Mistake::PromiseFromReceipt, 400),          // 64
     (Mistake::OldEpochTaken, 1000),              // 392
-    (Mistake::HoldForLastReaderOnly, 400),       // 161
+    (Mistake::HoldForLastReaderOnly, 2000),      // 161
     (Mistake::CommitBeforeUpstreamDurable, 400), // 71
     (Mistake::RestartTrustsItsTail, 400),        // 6
     (Mistake::LaggardGetsNoCopy, 400),           // 2

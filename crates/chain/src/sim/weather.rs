@@ -1,6 +1,6 @@
 //! Random numbers, what they make of one seed's world, and a disk.
 
-use crate::slot::{Contents, Stand};
+use crate::slot::{Contents, Decision, Stand, WriteKind, WriteVerdict, decide};
 use crate::view::NodeId;
 use std::collections::BTreeMap;
 
@@ -96,5 +96,11 @@ impl Contents for Disk {
     }
     fn all(&self) -> Vec<(Vec<u8>, Stand)> {
         self.items.iter().map(|(key, stand)| (key.clone(), stand.clone())).collect()
+    }
+    /// The owner's one command appends.
+    fn decide(&self, now: Option<&Stand>, command: &[u8], seq: u64) -> Decision {
+        let (change, verdict) = decide(self, now, WriteKind::Append(command.to_vec()), seq);
+        let unique = if verdict == WriteVerdict::Missing { 0 } else { seq };
+        (change, WriteVerdict::Said(unique.to_le_bytes().to_vec()))
     }
 }

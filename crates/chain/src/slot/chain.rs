@@ -1,7 +1,7 @@
 //! The state of one slot on one node.
 
 use super::effect::{
-    Effect, REPEATED, Results, Stand, Version, WriteId, WriteKind, WriteVerdict, decide,
+    Contents, Effect, REPEATED, Results, Version, WriteId, WriteKind, WriteVerdict, decide,
 };
 use super::message::{ClientId, Message, SlotAction, SlotCopy, SlotEvent, Told};
 use crate::planted::{Mistake, is_planted};
@@ -9,14 +9,6 @@ use crate::promises::Promises;
 use crate::view::{Group, NodeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
-
-/// The store's content of one slot: the newest, committed or not.
-pub trait Contents {
-    /// What is there of a key.
-    fn get(&self, key: &[u8]) -> Option<Stand>;
-    /// All of it, deleted keys too.
-    fn all(&self) -> Vec<(Vec<u8>, Stand)>;
-}
 
 /// What a slot looks at besides its own state.
 #[derive(Clone, Copy)]
@@ -116,6 +108,55 @@ impl Slot {
         self.is_filled
     }
 
+    /// How many reads wait here.
+    #[must_use]
+    pub fn waiting_reads(&self) -> usize {
+        self.readers.len()
+    }
+
+    /// How many bytes wait to be committed here.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.queue_bytes
+    }
+
+    /// Whether a client may wait for something here.
+    #[must_use]
+    pub fn has_waiting(&self) -> bool {
+        let is_under_way = self.place().is_some() && self.committed < self.last;
+        self.is_filled && is_under_way || !self.readers.is_empty()
+    }
+
+    /// Whether this node waits for what `node` sends about the slot.
+    #[must_use]
+    pub fn follows(&self, node: NodeId) -> bool {
+        self.predecessor() == Some(node)
+    }
+
+    /// Whether nothing waits here: then a [`SlotEvent::Tick`] now and then is enough, in case a message got lost.
+    #[must_use]
+    pub fn is_settled(&self, around: Around<'_>, now: u64) -> bool {
+        let has_all = match self.place() {
+            Some(_) => self.committed == self.last,
+            None => true,
+        };
+        let is_at_rest = self.is_filled && has_all && self.readers.is_empty();
+        let is_member = self.group.members().any(|it| it == self.me);
+        !is_member || is_at_rest && !self.holds(around, now)
+    }
+
+    /// Whether a member that has this needs a copy of all: see [`Contents::all`].
+    #[must_use]
+    pub fn needs_copy(&self, has: Option<u64>) -> bool {
+        self.sent_upto(has).is_none()
+    }
+
+    /// Up to where a member that has this needs no effects; `None`: it needs a copy.
+    fn sent_upto(&self, has: Option<u64>) -> Option<u64> {
+        let first = self.queue.front().map_or(self.last, |it| it.version.seq - 1);
+        has.filter(|it| (first..=self.last).contains(it))
+    }
+
     #[cfg(test)]
     pub(crate) fn waits_for_disk(&self) -> bool {
         self.waits_for_disk
@@ -196,6 +237,9 @@ impl Slot {
                     out.push(SlotAction::Answer(from, id, Told::Stale));
                 }
             }
+            SlotEvent::GaveUp { from, id } => {
+                self.readers.retain(|it| (it.0, it.1) != (from, id));
+            }
             SlotEvent::Synced(upto) => self.synced = self.synced.max(upto.min(self.last)),
             SlotEvent::Tick => {
                 (self.told_up, self.told_down, self.asked_after) = (None, None, None);
@@ -226,7 +270,11 @@ impl Slot {
                 if seq <= self.committed {
                     return Some(Told::Wrote(verdict));
                 }
-                self.writers.entry(seq).or_default().push((from, id, verdict));
+                let waiting = self.writers.entry(seq).or_default();
+                // However often it is repeated.
+                if !waiting.iter().any(|it| (it.0, it.1) == (from, id)) {
+                    waiting.push((from, id, verdict));
+                }
                 return None;
             }
             // Twice the time: the repetition may have been under way for long.
@@ -244,7 +292,8 @@ impl Slot {
             return Some(Told::Refused);
         }
         let version = Version { epoch: self.group.epoch, seq: self.last + 1 };
-        let (change, verdict) = decide(around.contents.get(&key).as_ref(), wanted, version.seq);
+        let now_there = around.contents.get(&key);
+        let (change, verdict) = decide(around.contents, now_there.as_ref(), wanted, version.seq);
         if change.is_none() && is_planted(Mistake::FailureAnsweredEarly) {
             return Some(Told::Wrote(verdict));
         }
@@ -284,6 +333,11 @@ impl Slot {
             }
             Message::Durable(upto) if is_before && self.is_filled => {
                 self.upstream = self.upstream.max(upto);
+                if upto > self.last && self.asked_after != Some(self.last) {
+                    // Effects got lost, and perhaps no other follows that shows it.
+                    self.asked_after = Some(self.last);
+                    out.push(SlotAction::Send(from, Message::State(Some(self.last))));
+                }
             }
             // Also a filled one needs a copy, if its predecessor dropped what got lost on the way.
             Message::Copy(whole) if is_before && whole.last <= SEQ_MAX => {
@@ -300,8 +354,7 @@ impl Slot {
                 }
             }
             Message::State(has) if is_after => {
-                let first = self.queue.front().map_or(self.last, |it| it.version.seq - 1);
-                self.next.insert(from, has.filter(|it| (first..=self.last).contains(it)));
+                self.next.insert(from, self.sent_upto(has));
             }
             _ => {}
         }

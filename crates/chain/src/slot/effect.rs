@@ -27,6 +27,17 @@ pub struct Stand {
     pub version: Version,
 }
 
+/// The store's content of one slot: the newest, committed or not.
+pub trait Contents {
+    /// What is there of a key.
+    fn get(&self, key: &[u8]) -> Option<Stand>;
+    /// All of it, deleted keys too.
+    fn all(&self) -> Vec<(Vec<u8>, Stand)>;
+    /// Decides a [`WriteKind::Command`], which is to have the number `seq`, given what is there of its key. Only a slot's
+    /// head asks: what it says is what all copies do.
+    fn decide(&self, now: Option<&Stand>, command: &[u8], seq: u64) -> Decision;
+}
+
 /// What a client wants to do with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteKind {
@@ -42,7 +53,12 @@ pub enum WriteKind {
     Append(Vec<u8>),
     /// Deletes.
     Delete,
+    /// What the store's owner understands: see [`Contents::decide`].
+    Command(Vec<u8>),
 }
+
+/// What a write does, the value from now on, no value, or (`None`) no change at all; and its answer.
+pub type Decision = (Option<Option<Vec<u8>>>, WriteVerdict);
 
 /// What became of a write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,6 +73,8 @@ pub enum WriteVerdict {
     Conflict,
     /// Not a number.
     NotANumber,
+    /// What became of a [`WriteKind::Command`], as the store's owner says it.
+    Said(Vec<u8>),
 }
 
 /// One write as the members carry it out.
@@ -77,13 +95,15 @@ pub struct Effect {
 /// Decides `wanted` against the newest value, committed or not.
 #[must_use]
 pub fn decide(
+    contents: &dyn Contents,
     now: Option<&Stand>,
     wanted: WriteKind,
     seq: u64,
-) -> (Option<Option<Vec<u8>>>, WriteVerdict) {
+) -> Decision {
     let value = now.and_then(|stand| stand.value.as_ref());
     let unique = now.map_or(0, |stand| stand.version.seq);
     match (wanted, value) {
+        (WriteKind::Command(command), _) => contents.decide(now, &command, seq),
         (WriteKind::Set(new), _) | (WriteKind::Add(new), None) => {
             (Some(Some(new)), WriteVerdict::Done(seq))
         }

@@ -65,6 +65,13 @@ pub enum SlotEvent {
         /// The key.
         key: Vec<u8>,
     },
+    /// A client waits no longer for its read.
+    GaveUp {
+        /// Whom to answer no more.
+        from: ClientId,
+        /// The read's number.
+        id: u64,
+    },
     /// All up to this is on disk. What was under way to the disk before a [`SlotAction::Replace`] counts no more.
     Synced(u64),
     /// Time passed, or promises came.

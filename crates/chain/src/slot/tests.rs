@@ -1,8 +1,8 @@
 //! What no simulated network says: peers that err, and views that a controller must not write.
 
 use super::{
-    Around, Contents, Effect, Message, Results, Slot, SlotAction, SlotCopy, SlotEvent, Stand, Told,
-    Version, WriteKind, WriteVerdict,
+    Around, Contents, Decision, Effect, Message, Results, Slot, SlotAction, SlotCopy, SlotEvent,
+    Stand, Told, Version, WriteKind, WriteVerdict,
 };
 use crate::promises::{Promises, TERM};
 use crate::view::{Group, NodeId};
@@ -15,6 +15,9 @@ impl Contents for Nothing {
     }
     fn all(&self) -> Vec<(Vec<u8>, Stand)> {
         Vec::new()
+    }
+    fn decide(&self, _: Option<&Stand>, command: &[u8], _: u64) -> Decision {
+        (None, WriteVerdict::Said(command.to_vec()))
     }
 }
 
@@ -148,4 +151,63 @@ fn a_promise_counts_from_now_at_the_latest() {
     promises.set_epoch(1);
     promises.granted(2, u64::MAX, NOW);
     assert!(promises.has(2, NOW) && !promises.has(2, NOW + TERM));
+}
+
+#[test]
+fn what_is_durable_before_a_member_shows_it_that_an_effect_got_lost() {
+    let mut slot = Slot::new(2, false, 0, 0);
+    slot.set_group(&group(&[1], None, &[2]), true, NOW);
+    step(&mut slot, from_1(copy(7)));
+    let asks = |it: &[SlotAction]| {
+        it.iter().any(|it| matches!(it, SlotAction::Send(1, Message::State(Some(7)))))
+    };
+    assert!(!asks(&step(&mut slot, from_1(Message::Durable(7)))), "it has that");
+    assert!(asks(&step(&mut slot, from_1(Message::Durable(8)))));
+    assert!(!asks(&step(&mut slot, from_1(Message::Durable(9)))), "once until the next tick");
+}
+
+#[test]
+fn a_slot_is_settled_once_nothing_waits_and_a_read_that_was_given_up_waits_no_more() {
+    let promises = Promises::new(0);
+    let around = Around { promises: &promises, contents: &Nothing, min_write: 1 };
+    let mut head = Slot::new(1, false, 0, 0);
+    assert!(head.is_settled(around, NOW), "it is nobody's");
+    head.set_group(&group(&[1, 2], Some(1), &[]), true, NOW);
+    assert!(head.is_settled(around, NOW) && !head.is_settled(around, TERM), "it holds at first");
+    step(&mut head, write());
+    assert!(!head.is_settled(around, NOW) && head.queued_bytes() > 0);
+    assert!(head.needs_copy(None) && head.needs_copy(Some(2)) && !head.needs_copy(Some(0)));
+    step(&mut head, SlotEvent::Peer(2, 5, Message::Ack(1)));
+    assert!(head.is_settled(around, NOW) && head.queued_bytes() == 0);
+    assert!(head.needs_copy(Some(0)), "it was dropped");
+
+    let mut reader = Slot::new(2, false, 0, 0);
+    reader.set_group(&group(&[1, 2], None, &[]), true, NOW);
+    assert!(!reader.is_settled(around, NOW), "it is to be filled");
+    step(&mut reader, from_1(copy(0)));
+    assert!(reader.is_settled(around, NOW));
+    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec() };
+    assert!(step(&mut reader, read).is_empty(), "no promise");
+    assert!(!reader.is_settled(around, NOW));
+    step(&mut reader, SlotEvent::GaveUp { from: 9, id: 4 });
+    assert!(!reader.is_settled(around, NOW), "another one");
+    step(&mut reader, SlotEvent::GaveUp { from: 9, id: 3 });
+    assert!(reader.is_settled(around, NOW));
+}
+
+#[test]
+fn a_command_is_decided_by_the_stores_owner_and_a_repetition_waits_once() {
+    let mut head = Slot::new(1, false, 0, 0);
+    head.set_group(&group(&[1, 2], Some(1), &[]), true, NOW);
+    let command = |is_repeated| {
+        let (key, wanted) = (b"k".to_vec(), WriteKind::Command(b"what".to_vec()));
+        SlotEvent::Write { from: 9, epoch: 5, id: (9, 1), is_repeated, key, wanted }
+    };
+    for is_repeated in [false, true, true] {
+        step(&mut head, command(is_repeated));
+    }
+    let told = step(&mut head, SlotEvent::Peer(2, 5, Message::Ack(1)));
+    let said = Told::Wrote(WriteVerdict::Said(b"what".to_vec()));
+    let [SlotAction::Answer(9, 1, first)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(first, &said);
 }

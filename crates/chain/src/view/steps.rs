@@ -45,6 +45,25 @@ impl View {
         Ok(())
     }
 
+    /// Whether a node that follows `before` may follow this one instead. It may have missed views between the two: then only
+    /// that both are of one cluster can be checked.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn may_replace(&self, before: &Self) -> Result<(), IllegalStep> {
+        let (from, to) = (before.epoch, self.epoch);
+        if to <= from {
+            return Err(IllegalStep::Epoch { from, to });
+        }
+        if to - from == 1 {
+            return self.may_follow(before);
+        }
+        if self.cluster != before.cluster || self.seed != before.seed {
+            return Err(IllegalStep::OtherCluster);
+        }
+        self.validate().map_err(IllegalStep::Invalid)
+    }
+
     fn check(&self, before: &Self, new: &Group, old: &Group) -> Result<(), &'static str> {
         let restarted = |node: NodeId| self.run(node) != before.run(node);
         let must = |holds: bool, why| if holds { Ok(()) } else { Err(why) };

@@ -1,6 +1,6 @@
 //! The text of views, the table of slots, and each rule of legal steps with a breach of it.
 
-use super::{Group, Member, NodeId, Ranges, SLOTS, View, slot_of};
+use super::{Group, IllegalStep, Member, NodeId, Ranges, SLOTS, View, slot_of};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -215,4 +215,37 @@ proptest! {
             prop_assert_eq!(Some(&view.groups[table[usize::from(slot)] as usize]), view.group(slot));
         }
     }
+}
+
+#[test]
+fn a_keys_slot_is_part_of_the_format() {
+    let mut view = view(&[1]);
+    view.seed = "c2VlZA==".to_owned();
+    let hash = super::SlotHash::of(&view);
+    let slots = ["", "ani", "a key of some length"].map(|key| hash.slot(key.as_bytes()));
+    assert_eq!(slots, [7886, 2983, 11689]);
+    view.seed = "other".to_owned();
+    assert_ne!(super::SlotHash::of(&view).slot(b"ani"), slots[1]);
+}
+
+#[test]
+fn a_node_follows_newer_views_of_its_cluster_only() {
+    let old = view(&[1, 2]);
+    let later = |epoch: u64| View { epoch, ..old.clone() };
+    assert_eq!(later(old.epoch + 1).may_replace(&old), Ok(()));
+    assert_eq!(later(old.epoch + 5).may_replace(&old), Ok(()));
+    for epoch in [old.epoch, old.epoch - 1] {
+        assert!(
+            matches!(later(epoch).may_replace(&old), Err(IllegalStep::Epoch { .. })),
+            "{epoch}"
+        );
+    }
+    let other = View { seed: "other".to_owned(), ..later(old.epoch + 5) };
+    assert_eq!(other.may_replace(&old), Err(IllegalStep::OtherCluster));
+    let mut next = later(old.epoch + 1);
+    next.groups[0].epoch = next.epoch;
+    assert!(
+        matches!(next.may_replace(&old), Err(IllegalStep::Slot { .. })),
+        "a step for no reason"
+    );
 }

@@ -85,6 +85,12 @@ impl View {
         table
     }
 
+    /// Whether it names no process: it says who the nodes are, and nobody is a member yet. None follows such a view.
+    #[must_use]
+    pub fn is_draft(&self) -> bool {
+        self.nodes.values().all(|member| member.run.is_empty())
+    }
+
     /// Checks both invariants.
     ///
     /// # Errors
