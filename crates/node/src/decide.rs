@@ -12,7 +12,7 @@ mod order;
 
 use guira_client::{Op, Outcome};
 
-pub(crate) use change::brought;
+pub(crate) use change::{NON_NUMERIC, brought};
 pub(crate) use get::plain;
 pub(crate) use order::{Current, Effect, Gone, Order, Said};
 pub(crate) use say::{failed, is_blind, say};

@@ -24,6 +24,7 @@ use crate::listing;
 use crate::node::{Fetched, now};
 use crate::pending::{Getting, Pending, Place, Putting};
 use crate::process::Process;
+use crate::replica::Lines;
 use crate::stats::{self, VERSION};
 use crate::terms::Terms;
 
@@ -41,6 +42,8 @@ pub(crate) struct Guest {
     flushes: Rc<Cell<usize>>,
     /// Held for writing by a flush, for reading by what isn't a flush. Whoever came first has it first.
     gate: Arc<RwLock<()>>,
+    /// Where a replicated store's requests wait for each other.
+    lines: Option<Lines>,
 }
 
 impl Guest {
@@ -143,6 +146,7 @@ impl<E: Engine> Service for Desk<E> {
             customer: Arc::new(Customer::new(purse, counts)),
             flushes: Rc::default(),
             gate: Arc::default(),
+            lines: self.process.replica.is_some().then(Lines::default),
         }
     }
 
@@ -151,6 +155,10 @@ impl<E: Engine> Service for Desk<E> {
     }
 
     fn begin(self: &Rc<Self>, guest: &Guest, request: Request, _: Start<'_>) -> Pending<E> {
+        if let (Some(replica), Some(lines)) = (&self.process.replica, &guest.lines) {
+            let (front, customer) = (Arc::clone(&replica.front), Arc::clone(&guest.customer));
+            return Pending::Doing(Box::pin(front.serve(request, customer, lines.clone())));
+        }
         if request.op == Op::FlushAll {
             return self.flush(guest, request.exptime);
         }
@@ -196,7 +204,9 @@ impl<E: Engine> Service for Desk<E> {
     }
 
     fn list(self: &Rc<Self>, listing: Listing) -> Option<Box<dyn Feed>> {
-        Some(listing::begin(&self.process.node, &self.process.lists, listing))
+        // A node knows a part of the items only, and not which of them count.
+        let is_whole = self.process.replica.is_none();
+        is_whole.then(|| listing::begin(&self.process.node, &self.process.lists, listing))
     }
 }
 

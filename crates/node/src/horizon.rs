@@ -137,7 +137,7 @@ pub(crate) fn key() -> Bytes {
 }
 
 /// Expired items are kept for so long, in case the clock was wrong.
-const KEPT_S: u32 = 60;
+pub(crate) const KEPT_S: u32 = 60;
 
 #[cfg(test)]
 mod tests {

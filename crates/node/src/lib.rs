@@ -6,7 +6,7 @@
 //!                                                        ├ rewrites  long values that are written again, few at once
 //!                                                        └ readers   threads that wait for the device
 //! ```
-//! [`Peers`] are links to other nodes of a cluster, which no command uses yet.
+//! With `--view` a node is one of several, and each request goes to the node whose its key is: see `replica`.
 //!
 //! [`command`] is the program's command line. [`Engine`] is what it needs of a store: others than `guira-store` are served by
 //! [`serve_with`], so that engines are compared under one front.
@@ -18,7 +18,6 @@
 #![forbid(unsafe_code)]
 
 mod command;
-mod peers;
 mod tools;
 mod sizing;
 mod silt;
@@ -32,6 +31,8 @@ mod metrics;
 mod stats;
 mod listing;
 mod process;
+mod replica;
+mod peers;
 mod watch;
 mod node;
 mod decide;

@@ -348,7 +348,7 @@ impl<E: Engine> Node<E> {
     }
 }
 
-fn charge(value: Bytes, purse: &Arc<dyn Purse>) -> Result<Bytes, Reply> {
+pub(crate) fn charge(value: Bytes, purse: &Arc<dyn Purse>) -> Result<Bytes, Reply> {
     if value.len() < CHARGED_BYTES_MIN {
         return Ok(value);
     }

@@ -97,6 +97,16 @@ pub struct StoreArgs {
     #[arg(long, value_name = "PATH", requires = "enable_ssl", help_heading = "Security")]
     pub ssl_ca_cert: Option<PathBuf>,
 
+    /// Replicate with other nodes, by the view in this file; experimental. The file is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "node", help_heading = "Cluster")]
+    pub view: Option<PathBuf>,
+    /// This node's number in the view
+    #[arg(long, value_name = "NUM", requires = "view", help_heading = "Cluster")]
+    pub node: Option<u32>,
+    /// Address and port to listen on for other nodes [default: the node's in the view]
+    #[arg(long, value_name = "ADDR", requires = "view", help_heading = "Cluster")]
+    pub peers: Option<String>,
+
     /// Serve metrics and probes over HTTP: a port, ADDRESS:PORT, or *:PORT for all addresses
     #[arg(long, value_name = "PLACE", help_heading = "Operation")]
     pub http: Option<String>,
@@ -161,8 +171,21 @@ pub(crate) struct Options {
     pub(crate) auth_file: Option<PathBuf>,
     pub(crate) http: Option<String>,
     pub(crate) opening: Opening,
+    /// Its part in a cluster.
+    pub(crate) replica: Option<ReplicaOptions>,
     /// Of TCP.
     pub(crate) port: u16,
+}
+
+/// How a node takes part in a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaOptions {
+    /// The file of the view.
+    pub(crate) view: PathBuf,
+    /// The node's number.
+    pub(crate) node: guira_chain::NodeId,
+    /// Where it listens for others, if that isn't what the view says.
+    pub(crate) peers: Option<String>,
 }
 
 /// Where certificates and keys are.
@@ -211,6 +234,7 @@ impl Options {
             auth_file: args.auth_file.clone(),
             http: args.http.clone(),
             opening,
+            replica: replica(args, value_max)?,
             port: args.port,
         })
     }
@@ -220,6 +244,14 @@ impl Options {
         let has_port = self.tls.is_some() && self.listen.unix.is_none();
         if has_port { vec![self.port] } else { Vec::new() }
     }
+}
+
+fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>, String> {
+    let (Some(view), Some(node)) = (args.view.clone(), args.node) else { return Ok(None) };
+    if value_max > REPLICATED_BYTES_MAX {
+        return Err("-I: values of a replicated store have 8m at most".to_owned());
+    }
+    Ok(Some(ReplicaOptions { view, node, peers: args.peers.clone() }))
 }
 
 fn processors() -> usize {
@@ -313,6 +345,8 @@ pub(crate) fn filter_bits(text: &str) -> Result<u8, String> {
 
 /// The longest value that `-I` allows.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 20;
+/// The same with `--view`.
+const REPLICATED_BYTES_MAX: usize = 8 << 20;
 const INTERVAL_MS_MAX: u64 = 60_000;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;

@@ -14,8 +14,7 @@
 //! 4. A peer costs a bounded amount of memory: its lane; and of what it sends one frame and [`PeerLimits::arrived_bytes`].
 //!
 //! # Weaknesses
-//! Neither encrypted nor authenticated: only for networks that nobody else is on. Without a link nothing is kept for it. No
-//! command uses it yet.
+//! Neither encrypted nor authenticated: only for networks that nobody else is on. Without a link nothing is kept for it.
 
 mod dial;
 mod accept;

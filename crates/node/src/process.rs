@@ -15,11 +15,14 @@ use crate::counts::{Count, Counts};
 use crate::engine::{Engine, Health};
 use crate::node::Node;
 use crate::options::{Options, TlsFiles};
+use crate::replica::Replica;
 
 /// What the process's threads share.
 pub(crate) struct Process<E> {
     pub(crate) options: Options,
     pub(crate) node: Arc<Node<E>>,
+    /// Its part in a cluster.
+    pub(crate) replica: Option<Arc<Replica>>,
     pub(crate) clients: Arc<Clients>,
     /// One per thread.
     pub(crate) counts: Vec<Arc<Counts>>,
@@ -67,14 +70,15 @@ impl<E: Engine> Process<E> {
     /// In a sentence: which certificate, key or file of logins can't be used.
     pub(crate) fn new(
         options: Options,
-        node: Node<E>,
+        (node, replica): (Arc<Node<E>>, Option<Arc<Replica>>),
         (log, vitals): (Log, Arc<Vitals>),
     ) -> Result<Self, String> {
         let logins = options.auth_file.clone().map(Logins::open).transpose();
         let logins = logins.map_err(|words| format!("--auth-file {words}"))?;
         let shown = options.tls.as_ref().map(server_config).transpose()?;
         let process = Self {
-            node: Arc::new(node),
+            node,
+            replica,
             clients: Arc::new(Clients::new(options.clients, logins, shown)),
             counts: (0..options.threads).map(|_| Arc::default()).collect(),
             log,

@@ -11,6 +11,7 @@
 //! readers                 the engine's own threads
 //! ```
 
+use std::fmt::Display;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::horizon::Horizon;
 use crate::node::{Node, now};
 use crate::options::{Opening, Options};
 use crate::process::Process;
+use crate::replica;
 use crate::starting::{Opened, Signals, Starting, opened, tell_systemd};
 use crate::watch::Watch;
 
@@ -63,7 +65,11 @@ pub(crate) fn run<E: Engine>(
         start_http(listener, Arc::clone(&starting)).map_err(|e| format!("no thread: {e}"))?;
     }
     let horizon = Arc::new(Horizon::default());
-    let opening = opened(&options.opening, horizon.keep_rule(now), open, &mut signals);
+    let keep = match options.replica {
+        None => horizon.keep_rule(now),
+        Some(_) => replica::keep_rule(),
+    };
+    let opening = opened(&options.opening, keep, open, &mut signals);
     let engine = match runtime.block_on(opening)? {
         Opened::Store(engine) => engine,
         Opened::Stopped(signal) => {
@@ -73,8 +79,15 @@ pub(crate) fn run<E: Engine>(
     };
     let (read_threads, value_max) = (options.read_threads, options.clients.memory.value);
     let node = Node::new(engine, horizon, (read_threads, value_max));
-    let node = node.map_err(|error| format!("{}: {error}", options.opening.directory.display()))?;
-    let process = Arc::new(Process::new(options, node, (log.clone(), vitals))?);
+    let in_directory =
+        |why: &dyn Display| format!("{}: {why}", options.opening.directory.display());
+    let node = Arc::new(node.map_err(|error| in_directory(&error))?);
+    let replica = match &options.replica {
+        None => replica::refuse_replicated(&node.engine).map(|()| None),
+        Some(flags) => replica::start(flags, &node).map(|it| Some(Arc::new(it))),
+    };
+    let replica = replica.map_err(|words| in_directory(&words))?;
+    let process = Arc::new(Process::new(options, (node, replica), (log.clone(), vitals))?);
     starting.note_open(&process);
     drop(entered);
     let sockets = places.listen().map_err(|words| own_flags(&words))?;
@@ -92,12 +105,16 @@ pub(crate) fn run<E: Engine>(
         // A thread that panicked has said so.
         let _ = handle.join();
     }
+    if let Some(replica) = &process.replica {
+        replica.stop();
+    }
     if let Err(failure) = process.node.engine.settle() {
         tracing::error!("the last changes may not be durable: {failure}");
     }
     if let Some(path) = &process.options.listen.unix {
         let _ = std::fs::remove_file(path);
     }
+    let served = served?;
     tracing::info!("stopped by {served}");
     Ok(())
 }
@@ -156,7 +173,7 @@ async fn until_told<E: Engine>(
     sockets: Vec<Listening>,
     threads: &[Thread],
     signals: &mut Signals,
-) -> &'static str {
+) -> Result<&'static str, String> {
     // What was planned while nobody served comes before anybody is served.
     flush_if_due(process).await;
     let mut watch = Watch::default();
@@ -192,8 +209,17 @@ async fn until_told<E: Engine>(
         }
     });
     tokio::select! {
-        signal = signals.ended(|| process.refresh_credentials()) => signal,
-        why = process.lifecycle.stopped() => why,
+        signal = signals.ended(|| process.refresh_credentials()) => Ok(signal),
+        why = process.lifecycle.stopped() => Ok(why),
+        words = failed(process) => Err(words),
+    }
+}
+
+/// Waits until the process has left its cluster: why.
+async fn failed<E: Engine>(process: &Process<E>) -> String {
+    match &process.replica {
+        Some(replica) => replica.failed().await,
+        None => std::future::pending().await,
     }
 }
 

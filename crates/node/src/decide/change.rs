@@ -166,5 +166,5 @@ pub(super) fn delete(order: Order<'_>, current: Option<&Current>) -> (Effect, Sa
     (Effect::Put(marked), Said::Plain(Outcome::Deleted))
 }
 
-pub(super) const NON_NUMERIC: &str = "cannot increment or decrement non-numeric value";
+pub(crate) const NON_NUMERIC: &str = "cannot increment or decrement non-numeric value";
 const DIGITS_MAX: usize = 20;

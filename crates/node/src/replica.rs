@@ -1,0 +1,32 @@
+//! A node's part in a cluster: a store whose items are copied along chains of nodes.
+//!
+//! ```text
+//! client ─▶ desk ─▶ front: who has the key? ─▶ driver ─▶ the node's own slot, or a link to the node whose slot it is
+//!                                                 ├ keeper   the engine, and changes on their way to it
+//!                                                 ├ chain    each slot's decisions (crate guira-chain)
+//!                                                 └ peers    links to other nodes
+//! view file ─▶ driver ─▶ front
+//! ```
+//! Any node answers any client: it asks the head of the key's slot for a change, the reader for a value.
+//!
+//! # Invariants
+//! 1. The shell decides nothing about order, commits or reads: see `guira_chain::slot`.
+//! 2. A process that no view names by its run takes no part; it only asks others for its clients.
+//!
+//! # Weaknesses
+//! One thread has all slots, and waits for the device where memory doesn't know a key. Links are neither encrypted nor
+//! authenticated. A slot is copied as a whole, in one frame. Results of changes are kept half a minute in memory.
+
+mod start;
+mod front;
+mod driver;
+mod view_file;
+mod keeper;
+mod chart;
+mod event;
+mod wire;
+mod identity;
+mod record;
+
+pub(crate) use front::Lines;
+pub(crate) use start::{Replica, keep_rule, refuse_replicated, start};

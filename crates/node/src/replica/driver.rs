@@ -1,0 +1,478 @@
+//! One thread that owns all slots of a node: what happens goes into them, and what they say is carried out.
+//!
+//! It decides nothing: `guira-chain` does, and the register that holds the view.
+//!
+//! # Invariants
+//! 1. What a slot says is carried out before anything else happens to it.
+//! 2. After a failure of the engine nothing is carried out any more, and the process ends.
+//! 3. What waits here is bounded: by what links and clients may have under way, and [`QUEUED_BYTES_MAX`] of uncommitted effects.
+//!
+//! # Costs
+//! A slot at rest is looked at twice a minute; 16,384 of them take 550 frames a second of each chain's length. A read of the
+//! device keeps all slots waiting.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use guira_chain::frames::{Asked, PeerFrame, PeerHello};
+use guira_chain::promises::{Promises, TERM};
+use guira_chain::slot::{Around, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind};
+use guira_chain::{Group, NodeId, SLOTS, View};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{oneshot, watch};
+use tokio::time::MissedTickBehavior;
+
+use super::chart::Chart;
+use super::event::{Ask, Event};
+use super::keeper::Keeper;
+use crate::engine::Engine;
+use crate::peers::{Arrived, Peers, Unsent};
+
+/// See the module's head.
+pub(super) struct Driver<E> {
+    me: PeerHello,
+    keeper: Keeper<E>,
+    peers: Peers,
+    /// Of the runtime that the links are in.
+    links: tokio::runtime::Handle,
+    chart: watch::Sender<Option<Arc<Chart>>>,
+    promises: Promises,
+    slots: Vec<Slot>,
+    rests: Vec<Rest>,
+    /// Slots in which reads wait.
+    reading: BTreeSet<u16>,
+    queued_bytes: usize,
+    asks: HashMap<u64, oneshot::Sender<Told>>,
+    /// Reads that wait: until when, in which slot, whose, and their number.
+    reads: VecDeque<(u64, u16, NodeId, u64)>,
+    /// Of each peer the epoch that it named last.
+    epochs: BTreeMap<NodeId, u64>,
+    /// What is still to be told of this view's changes: that this node is filled, and that those that join are ready.
+    untold: [bool; 2],
+    renew_at: u64,
+    asked_view_at: u64,
+}
+
+/// When a slot is looked at next, and after how long again if nothing happens.
+#[derive(Clone, Copy)]
+struct Rest {
+    due: u64,
+    pause: u64,
+}
+
+impl<E: Engine> Driver<E> {
+    /// A node that knows no view. Its slots' numbers go on after what the keeper has reserved.
+    pub(super) fn new(
+        me: PeerHello,
+        (keeper, first): (Keeper<E>, u64),
+        (peers, links): (Peers, tokio::runtime::Handle),
+        chart: watch::Sender<Option<Arc<Chart>>>,
+    ) -> Self {
+        let now = clock();
+        // What the engine calls durable is what the chain waits for, whatever `--durability` means by it.
+        let slots = (0..SLOTS).map(|_| Slot::new(me.node, true, first, now)).collect();
+        let rests = vec![Rest { due: now, pause: PAUSE_MIN }; usize::from(SLOTS)];
+        Self {
+            me,
+            keeper,
+            peers,
+            links,
+            chart,
+            promises: Promises::new(now),
+            slots,
+            rests,
+            reading: BTreeSet::new(),
+            queued_bytes: 0,
+            asks: HashMap::new(),
+            reads: VecDeque::new(),
+            epochs: BTreeMap::new(),
+            untold: [false; 2],
+            renew_at: 0,
+            asked_view_at: 0,
+        }
+    }
+
+    /// Works until it is told to stop.
+    ///
+    /// # Errors
+    /// In a sentence: the engine failed.
+    pub(super) async fn work(
+        mut self,
+        mut events: UnboundedReceiver<Event>,
+        mut arrivals: UnboundedReceiver<Arrived>,
+    ) -> Result<(), String> {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut arrived = Vec::new();
+        loop {
+            tokio::select! {
+                _ = looks.tick() => self.look(),
+                event = events.recv() => match event {
+                    None | Some(Event::Stop) => return Ok(()),
+                    Some(event) => self.take(event),
+                },
+                // Many at once: peers send many.
+                _ = arrivals.recv_many(&mut arrived, ARRIVED_AT_ONCE) => {
+                    arrived.drain(..).for_each(|it| self.hear(it.from, &it.frame));
+                }
+            }
+            if let Some(failure) = self.keeper.failure() {
+                return Err(format!("the store fails, so this node leaves its chains: {failure}"));
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Ask(ask) => self.ask(*ask),
+            Event::Landed { slot, term, seq, result } => {
+                self.keeper.landed((slot, term, seq), result);
+                if slot < SLOTS {
+                    self.step_landed(slot);
+                }
+            }
+            Event::View(view) => self.learn(*view, "the file"),
+            Event::Stop => {}
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let Ask { to, slot, epoch, number, asked, reply } = ask;
+        if to != self.me.node {
+            let sent = self.peers.send(to, &PeerFrame::Ask { slot, epoch, number, asked });
+            if sent.is_ok() {
+                self.asks.insert(number, reply);
+            }
+            return;
+        }
+        self.asks.insert(number, reply);
+        self.answer(to, (slot, epoch, number), asked);
+    }
+
+    /// A client of `from` asks this node.
+    fn answer(&mut self, from: NodeId, (slot, epoch, number): (u16, u64, u64), asked: Asked) {
+        match asked {
+            Asked::Read { key } => {
+                self.reads.push_back((clock() + REPEATED, slot, from, number));
+                self.step(slot, SlotEvent::Read { from, epoch, id: number, key });
+                if self.slots[usize::from(slot)].waiting_reads() == 0 {
+                    self.reads.pop_back();
+                }
+            }
+            Asked::Write { .. }
+                if self.queued_bytes > QUEUED_BYTES_MAX || self.keeper.is_burdened() =>
+            {
+                self.tell(from, number, Told::Busy);
+            }
+            Asked::Write { id, is_repeated, key, command } => {
+                let wanted = WriteKind::Command(command);
+                let event = SlotEvent::Write { from, epoch, id, is_repeated, key, wanted };
+                self.step(slot, event);
+            }
+        }
+    }
+
+    fn tell(&mut self, client: NodeId, number: u64, told: Told) {
+        if client != self.me.node {
+            // Without a link the client asks again.
+            let _ = self.peers.send(client, &PeerFrame::Told { number, told });
+        } else if let Some(reply) = self.asks.remove(&number) {
+            // It waits no longer, perhaps.
+            let _ = reply.send(told);
+        }
+    }
+
+    /// A peer's frame.
+    fn hear(&mut self, from: NodeId, frame: &PeerFrame) {
+        match frame {
+            PeerFrame::Hello(hello) => {
+                self.note_epoch(from, hello.epoch);
+                // What was under way may be lost.
+                self.wake(from);
+            }
+            PeerFrame::Slot { slot, epoch, message } => {
+                self.note_epoch(from, *epoch);
+                let is_load = matches!(message, Message::Effect(_) | Message::Copy(_));
+                // What can't be taken now is as good as lost: it is sent again.
+                if !is_load || !self.keeper.is_burdened() {
+                    self.step(*slot, SlotEvent::Peer(from, *epoch, message.clone()));
+                }
+            }
+            PeerFrame::Renew { epoch, asked, run } => {
+                self.note_epoch(from, *epoch);
+                if self.promises.grant(from, *epoch, clock()) {
+                    let frame = PeerFrame::Granted { asked: *asked, run: run.clone() };
+                    let _ = self.peers.send(from, &frame);
+                }
+            }
+            PeerFrame::Granted { asked, run } if *run == self.me.run => {
+                self.promises.granted(from, *asked, clock());
+                self.go_on();
+            }
+            PeerFrame::AskView => {
+                let known = self.chart.borrow().clone();
+                if let Some(known) = known {
+                    let _ = self.peers.send(from, &PeerFrame::View(Box::new(known.view.clone())));
+                }
+            }
+            PeerFrame::View(view) => self.learn((**view).clone(), &format!("node {from}")),
+            PeerFrame::Ask { slot, epoch, number, asked } => {
+                self.note_epoch(from, *epoch);
+                self.answer(from, (*slot, *epoch, *number), asked.clone());
+            }
+            PeerFrame::Told { number, told } => {
+                if let Some(reply) = self.asks.remove(number) {
+                    let _ = reply.send(told.clone());
+                }
+            }
+            PeerFrame::Granted { .. } => {}
+        }
+    }
+
+    /// A peer named an epoch: of its view, or of a slot.
+    fn note_epoch(&mut self, from: NodeId, epoch: u64) {
+        let known = self.epochs.entry(from).or_default();
+        if epoch > std::mem::replace(known, epoch.max(*known)) {
+            // It may hear now what it refused.
+            self.wake(from);
+        }
+        let (own, now) = (self.epoch(), clock());
+        if epoch > own && now >= self.asked_view_at {
+            self.asked_view_at = now + ASK_VIEW_EVERY;
+            let _ = self.peers.send(from, &PeerFrame::AskView);
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        self.chart.borrow().as_ref().map_or(0, |chart| chart.view.epoch)
+    }
+
+    /// Takes what time brings.
+    fn look(&mut self) {
+        let now = clock();
+        if now >= self.renew_at {
+            self.renew_at = now + TERM / 4;
+            self.renew(now);
+            self.tell_progress();
+        }
+        self.asks.retain(|_, reply| !reply.is_closed());
+        while let Some((_, slot, from, id)) = self.reads.pop_front_if(|it| it.0 <= now) {
+            self.step(slot, SlotEvent::GaveUp { from, id });
+        }
+        self.keeper.look(now);
+        for slot in 0..SLOTS {
+            let rest = &mut self.rests[usize::from(slot)];
+            if rest.due <= now {
+                rest.pause = (rest.pause * 2).min(PAUSE_MAX);
+                rest.due = now + rest.pause;
+                self.step(slot, SlotEvent::Tick);
+            }
+        }
+    }
+
+    fn renew(&mut self, now: u64) {
+        let Some(epoch) = self.promises.asks(now) else { return };
+        let Some(chart) = self.chart.borrow().clone() else { return };
+        let run = self.me.run.clone();
+        for peer in chart.view.nodes.keys().filter(|peer| **peer != self.me.node) {
+            let _ =
+                self.peers.send(*peer, &PeerFrame::Renew { epoch, asked: now, run: run.clone() });
+        }
+    }
+
+    /// What waited may go on: promises came.
+    fn go_on(&mut self) {
+        for slot in self.reading.clone() {
+            self.step(slot, SlotEvent::Synced(0));
+        }
+    }
+
+    /// Looks soon at what a peer is to be told.
+    fn wake(&mut self, peer: NodeId) {
+        let now = clock();
+        for slot in (0..SLOTS).filter(|slot| self.slots[usize::from(*slot)].follows(peer)) {
+            self.rests[usize::from(slot)] = Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 };
+        }
+    }
+
+    /// Something happens to a slot.
+    fn step(&mut self, slot: u16, event: SlotEvent) {
+        let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
+        let (now, min_write) =
+            (clock(), self.chart.borrow().as_ref().map_or(1, |chart| chart.view.min_write));
+        let shelf = self.keeper.shelf(slot);
+        let min_write = usize::try_from(min_write).unwrap_or(usize::MAX);
+        let around = Around { promises: &self.promises, contents: &shelf, min_write };
+        let before = state.queued_bytes();
+        let actions = state.step(around, event, now);
+        self.queued_bytes = self.queued_bytes.saturating_sub(before) + state.queued_bytes();
+        self.carry_out(slot, actions);
+        self.step_landed(slot);
+    }
+
+    /// Tells a slot what has landed, and notes whether something waits in it.
+    fn step_landed(&mut self, slot: u16) {
+        if let Some(upto) = self.keeper.take_landed(slot) {
+            self.step(slot, SlotEvent::Synced(upto));
+            return;
+        }
+        let (now, state) = (clock(), &self.slots[usize::from(slot)]);
+        let (_, committed) = state.progress();
+        let shelf = self.keeper.shelf(slot);
+        let around = Around { promises: &self.promises, contents: &shelf, min_write: 1 };
+        if state.waiting_reads() > 0 {
+            self.reading.insert(slot);
+        } else {
+            self.reading.remove(&slot);
+        }
+        let rest = &mut self.rests[usize::from(slot)];
+        if state.has_waiting() {
+            *rest = Rest { due: rest.due.min(now + PAUSE_MIN), pause: PAUSE_MIN / 2 };
+        } else if !state.is_settled(around, now) {
+            let (due, pause) = (rest.due.min(now + PAUSE_OPEN), rest.pause.min(PAUSE_OPEN / 2));
+            *rest = Rest { due, pause };
+        }
+        self.keeper.note_committed(slot, committed);
+    }
+
+    fn carry_out(&mut self, slot: u16, actions: Vec<SlotAction>) {
+        let epoch = self.slots[usize::from(slot)].epoch();
+        for action in actions {
+            if self.keeper.failure().is_some() {
+                return;
+            }
+            match action {
+                SlotAction::Send(to, message) => {
+                    let sent = self.peers.send(to, &PeerFrame::Slot { slot, epoch, message });
+                    if let Err(Unsent::Bad(why)) = sent {
+                        tracing::error!("slot {slot} can't be sent to node {to}: {why}");
+                    }
+                }
+                SlotAction::Apply(effect) => self.keeper.apply(slot, effect),
+                SlotAction::Replace(items, last) => self.keeper.replace(slot, items, last),
+                SlotAction::Answer(client, number, told) => self.tell(client, number, told),
+            }
+        }
+    }
+
+    /// Follows a view, if it may.
+    fn learn(&mut self, view: View, source: &str) {
+        if view.is_draft() {
+            tracing::info!(
+                "the view from {source} names no process yet: this one is run {}",
+                self.me.run
+            );
+            return;
+        }
+        let known = self.chart.borrow().clone();
+        let refused = match &known {
+            Some(known) if known.view == view => return,
+            Some(known) => view.may_replace(&known.view).err().map(|why| why.to_string()),
+            None => None,
+        };
+        let is_other = !self.keeper.is_of(&view);
+        if let Some(why) = refused.or_else(|| is_other.then(|| "it is another cluster's".into())) {
+            tracing::warn!("the view of epoch {} from {source} isn't followed: {why}", view.epoch);
+            return;
+        }
+        let is_member = view.nodes.get(&self.me.node).is_some_and(|it| it.run == self.me.run);
+        self.tell_role(&view, is_member);
+        self.promises.set_epoch(view.epoch);
+        self.peers.set_epoch(view.epoch);
+        let addresses = view.nodes.iter().map(|(node, it)| (*node, it.peers.clone())).collect();
+        {
+            let _links = self.links.enter();
+            self.peers.set_addresses(&addresses);
+        }
+        let chart = Arc::new(Chart::of(view));
+        self.chart.send_replace(Some(Arc::clone(&chart)));
+        let now = clock();
+        for slot in 0..SLOTS {
+            let Some(group) = chart.group(slot) else { continue };
+            let state = &mut self.slots[usize::from(slot)];
+            if group.epoch > state.epoch() {
+                let before = state.queued_bytes();
+                let actions = state.set_group(group, is_member, now);
+                self.queued_bytes = self.queued_bytes.saturating_sub(before) + state.queued_bytes();
+                self.carry_out(slot, actions);
+                self.rests[usize::from(slot)] =
+                    Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 };
+            }
+        }
+        self.untold = [is_member; 2];
+        self.look();
+    }
+
+    /// Tells the operator, who changes views, how far this one has come.
+    fn tell_progress(&mut self) {
+        let Some(chart) = self.chart.borrow().clone().filter(|_| self.untold != [false; 2]) else {
+            return;
+        };
+        let (me, epoch) = (self.me.node, chart.view.epoch);
+        let of = |slot: u16| chart.group(slot).map(|group| (group, &self.slots[usize::from(slot)]));
+        let own = (0..SLOTS).filter_map(of).filter(|it| it.0.members().any(|node| node == me));
+        let joined = own
+            .clone()
+            .filter(|(group, _)| group.reader() == Some(me) && !group.joining.is_empty());
+        if self.untold[0] && own.clone().all(|(_, slot)| slot.is_filled()) {
+            self.untold[0] = false;
+            tracing::info!("epoch {epoch}: node {me} is filled");
+        }
+        let is_ready = |(group, slot): (&Group, &Slot)| {
+            group.joining.iter().all(|node| slot.ready().contains(node))
+        };
+        if self.untold[1] && joined.clone().next().is_some() && joined.clone().all(is_ready) {
+            self.untold[1] = false;
+            tracing::info!(
+                "epoch {epoch}: those that join have all that node {me} has: they may serve"
+            );
+        }
+    }
+
+    fn tell_role(&self, view: &View, is_member: bool) {
+        let (me, epoch) = (self.me.node, view.epoch);
+        if !is_member {
+            tracing::warn!(
+                "epoch {epoch}: node {me} has no part. This process is run {}: a view has to name it",
+                self.me.run
+            );
+            return;
+        }
+        let count = |is: &dyn Fn(&Group) -> bool| -> usize {
+            view.groups.iter().filter(|group| is(group)).map(|group| group.slots.len()).sum()
+        };
+        tracing::info!(
+            "epoch {epoch}: node {me} is the head of {} slots, the reader of {}, and in the chains of {}",
+            count(&|group| group.head() == Some(me)),
+            count(&|group| group.reader() == Some(me)),
+            count(&|group| group.members().any(|node| node == me)),
+        );
+    }
+}
+
+/// Not all slots at one moment. Microseconds.
+fn spread(slot: u16) -> u64 {
+    u64::from(slot) * 4
+}
+
+/// Microseconds of a clock that nobody sets, and that goes on in suspend.
+pub(super) fn clock() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    seconds.unwrap_or(0) * 1_000_000 + nanos.unwrap_or(0) / 1000
+}
+
+/// How often it is looked what is due.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// How often a slot is looked at in which something waits. Microseconds, as below.
+const PAUSE_MIN: u64 = 200_000;
+/// The same of one in which no client waits, and that isn't at rest: it is to be filled, or it holds.
+const PAUSE_OPEN: u64 = 1_600_000;
+/// The same of one at rest.
+const PAUSE_MAX: u64 = 30_000_000;
+const ARRIVED_AT_ONCE: usize = 256;
+const ASK_VIEW_EVERY: u64 = 100_000;
+/// Uncommitted effects of all slots, from which on writes are refused.
+const QUEUED_BYTES_MAX: usize = 64 << 20;

@@ -1,0 +1,506 @@
+//! A node's slots in its engine: what is there of a key, changes on their way, and which keys a slot has.
+//!
+//! # Invariants
+//! 1. A change can be read as soon as it is applied. It stays here until the engine has it and the slot has committed it: so
+//!    a delete, of which the engine keeps no version, hides nothing that isn't committed.
+//! 2. A slot's effects land in their order: [`Keeper::take_landed`] tells of one once all before it have landed too.
+//! 3. Whoever reads after a failure gets nothing, and [`Keeper::failure`] says so: the node then has to end.
+//!
+//! # Costs
+//! A read that memory doesn't answer waits for the device. The keys of a slot are known once a copy of one is needed: a walk
+//! over all records, and then about 100 B of memory per key until no copy was needed for a minute. A new store has no walk.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use guira_chain::slot::{Contents, Decision, Effect, Stand, Version};
+use guira_chain::{SLOTS, SlotHash, View};
+use guira_proto::KEY_BYTES_MAX;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::event::Event;
+use super::identity::{self, Identity};
+use super::{record, wire};
+use crate::engine::{Begun, Engine, EngineError, Health, Landing};
+use crate::node::{Node, now};
+
+/// See the module's head.
+pub(super) struct Keeper<E> {
+    node: Arc<Node<E>>,
+    hash: SlotHash,
+    identity: Identity,
+    events: UnboundedSender<Event>,
+    /// Changes that the engine hasn't yet, or that aren't committed.
+    held: HashMap<Bytes, Held>,
+    tracks: HashMap<u16, Track>,
+    writes: u64,
+    /// The keys of each slot, while copies are needed.
+    keys: RefCell<Option<Vec<HashSet<Bytes>>>>,
+    keys_used: Cell<u64>,
+    failed: RefCell<Option<EngineError>>,
+}
+
+struct Held {
+    version: Version,
+    /// The record, or none.
+    value: Option<Bytes>,
+    write: u64,
+}
+
+/// A slot's changes on their way.
+#[derive(Default)]
+struct Track {
+    /// What began before the last replacement counts no more.
+    term: u64,
+    /// Effects in their order, and how many changes of each haven't landed.
+    under_way: VecDeque<(u64, usize)>,
+    landed: u64,
+    is_news: bool,
+    /// Changes that are held, and the effect after which they needn't be.
+    held: VecDeque<(u64, u64, Bytes)>,
+}
+
+/// A change that lands.
+struct Lands {
+    slot: u16,
+    term: u64,
+    seq: u64,
+    events: UnboundedSender<Event>,
+}
+
+impl Landing for Lands {
+    fn landed(&self, result: Result<(), EngineError>) {
+        let Self { slot, term, seq, .. } = *self;
+        // Nobody hears it while the node ends.
+        let _ = self.events.send(Event::Landed { slot, term, seq, result });
+    }
+}
+
+impl<E: Engine> Keeper<E> {
+    /// Of a store that was told whose it is. `is_new`: it has no records.
+    pub(super) fn new(
+        node: Arc<Node<E>>,
+        hash: SlotHash,
+        (identity, is_new): (Identity, bool),
+        events: UnboundedSender<Event>,
+    ) -> Self {
+        let keys = is_new.then(no_keys);
+        Self {
+            node,
+            hash,
+            identity,
+            events,
+            held: HashMap::new(),
+            tracks: HashMap::new(),
+            writes: 0,
+            keys: RefCell::new(keys),
+            keys_used: Cell::new(0),
+            failed: RefCell::default(),
+        }
+    }
+
+    /// Whether a view is of the cluster that the store is of.
+    pub(super) fn is_of(&self, view: &View) -> bool {
+        (&self.identity.cluster, &self.identity.seed) == (&view.cluster, &view.seed)
+    }
+
+    /// Why the node has to end.
+    pub(super) fn failure(&self) -> Option<EngineError> {
+        self.failed.borrow().clone()
+    }
+
+    /// Whether it should take no more for now: the device is full, or merges are far behind.
+    pub(super) fn is_burdened(&self) -> bool {
+        let is_behind = matches!(self.node.engine.delay(), Some(crate::engine::Delay::Until(_)));
+        is_behind || self.node.engine.health() != Health::Good
+    }
+
+    /// The slot's content.
+    pub(super) fn shelf(&self, slot: u16) -> Shelf<'_, E> {
+        Shelf { keeper: self, slot }
+    }
+
+    /// Brings an effect to the engine.
+    pub(super) fn apply(&mut self, slot: u16, effect: Effect) {
+        let seq = effect.version.seq;
+        self.reserve(seq);
+        let changes = usize::from(effect.change.is_some());
+        self.track(slot).under_way.push_back((seq, changes));
+        match effect.change {
+            Some(value) => {
+                let value = value.map(|item| record::encode(effect.version, &item));
+                self.put(slot, (seq, effect.version), effect.key.into(), value);
+            }
+            None => self.track(slot).note(),
+        }
+    }
+
+    /// Puts a whole content, up to the effect `last`, in place of what the slot has.
+    pub(super) fn replace(&mut self, slot: u16, items: Vec<(Vec<u8>, Stand)>, last: u64) {
+        self.reserve(last);
+        let mut gone: HashSet<Bytes> =
+            self.with_keys(|keys| keys[usize::from(slot)].clone()).unwrap_or_default();
+        for (key, _) in &items {
+            gone.remove(&key[..]);
+        }
+        let track = self.track(slot);
+        track.term += 1;
+        track.under_way.clear();
+        // All that was held is overwritten below.
+        track.held.clear();
+        (track.landed, track.is_news) = (0, false);
+        track.under_way.push_back((last, gone.len() + items.len()));
+        let is_empty = gone.is_empty() && items.is_empty();
+        for key in gone {
+            self.put(slot, (last, Version::default()), key, None);
+        }
+        for (key, stand) in items {
+            let value = stand.value.map(|item| record::encode(stand.version, &item));
+            self.put(slot, (last, stand.version), key.into(), value);
+        }
+        if is_empty {
+            self.track(slot).note();
+        }
+    }
+
+    fn put(&mut self, slot: u16, (seq, version): (u64, Version), key: Bytes, value: Option<Bytes>) {
+        self.writes += 1;
+        let write = self.writes;
+        if let Some(keys) = self.keys.get_mut() {
+            keys[usize::from(slot)].insert(key.clone());
+        }
+        let events = self.events.clone();
+        let track = self.track(slot);
+        track.held.push_back((seq, write, key.clone()));
+        let landing = Arc::new(Lands { slot, term: track.term, seq, events });
+        self.held.insert(key.clone(), Held { version, value: value.clone(), write });
+        if let Err(failure) = self.node.engine.submit(key, value, false, landing) {
+            self.fail(failure);
+        }
+    }
+
+    /// Sees to it that no number up to this is given again by a later process.
+    fn reserve(&mut self, seq: u64) {
+        if !self.identity.reserve(seq) {
+            return;
+        }
+        let value = Some(self.identity.encode());
+        let landing = Arc::new(Lands { slot: SLOTS, term: 0, seq: 0, events: self.events.clone() });
+        // In the engine's order before the effect, so it needs no wait.
+        if let Err(failure) = self.node.engine.submit(identity::key(), value, false, landing) {
+            self.fail(failure);
+        }
+    }
+
+    /// A change landed.
+    pub(super) fn landed(
+        &mut self,
+        (slot, term, seq): (u16, u64, u64),
+        result: Result<(), EngineError>,
+    ) {
+        if let Err(failure) = result {
+            self.fail(failure);
+            return;
+        }
+        let Some(track) = self.tracks.get_mut(&slot).filter(|it| it.term == term) else { return };
+        if let Ok(at) = track.under_way.binary_search_by_key(&seq, |it| it.0) {
+            let left = &mut track.under_way[at].1;
+            *left = left.saturating_sub(1);
+            track.note();
+        }
+    }
+
+    /// Up to which effect all of a slot have landed, if that is news.
+    pub(super) fn take_landed(&mut self, slot: u16) -> Option<u64> {
+        let track = self.tracks.get_mut(&slot)?;
+        std::mem::take(&mut track.is_news).then_some(track.landed)
+    }
+
+    /// The slot has committed so much.
+    pub(super) fn note_committed(&mut self, slot: u16, committed: u64) {
+        let Some(track) = self.tracks.get_mut(&slot) else { return };
+        let done = committed.min(track.landed);
+        while let Some((_, write, key)) = track.held.pop_front_if(|it| it.0 <= done) {
+            if self.held.get(&key).is_some_and(|it| it.write == write) {
+                self.held.remove(&key);
+            }
+        }
+    }
+
+    /// Forgets the keys of slots if no copy was needed for long; `now` in microseconds.
+    pub(super) fn look(&mut self, now: u64) {
+        if self.keys_used.get() == 0 {
+            self.keys_used.set(now);
+        }
+        if now > self.keys_used.get() + KEYS_KEPT {
+            *self.keys.get_mut() = None;
+        }
+    }
+
+    fn track(&mut self, slot: u16) -> &mut Track {
+        self.tracks.entry(slot).or_default()
+    }
+
+    fn fail(&self, failure: EngineError) {
+        self.failed.borrow_mut().get_or_insert(failure);
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Stand> {
+        if let Some(held) = self.held.get(key) {
+            return Some(stand(held.version, held.value.as_deref()));
+        }
+        let key = Bytes::copy_from_slice(key);
+        let found = match self.node.engine.begin(&key) {
+            Begun::Known(found) => found,
+            Begun::Unknown(lookup) => self.node.engine.finish(lookup, &|_| true),
+        };
+        match found {
+            Ok(found) => record::decode(&found?.value)
+                .map(|(version, item)| Stand { value: Some(item.to_vec()), version }),
+            Err(failure) => {
+                self.node.damage.note(&failure);
+                self.fail(failure);
+                None
+            }
+        }
+    }
+
+    /// Does something with the keys of slots, which are looked for unless they are known.
+    fn with_keys<T>(&self, does: impl FnOnce(&mut Vec<HashSet<Bytes>>) -> T) -> Option<T> {
+        self.keys_used.set(0);
+        let mut known = self.keys.borrow_mut();
+        if known.is_none() {
+            let mut keys = no_keys();
+            let mut note = |key: &[u8]| {
+                if key.len() <= KEY_BYTES_MAX {
+                    let slot = usize::from(self.hash.slot(key));
+                    keys[slot].insert(Bytes::copy_from_slice(key));
+                }
+            };
+            self.held.keys().for_each(|key| note(key));
+            let walked = self.node.engine.visit(&mut |key, _| {
+                note(key);
+                true
+            });
+            if let Err(failure) = walked {
+                self.fail(failure);
+                return None;
+            }
+            *known = Some(keys);
+        }
+        known.as_mut().map(does)
+    }
+}
+
+impl Track {
+    /// Some have landed, perhaps.
+    fn note(&mut self) {
+        while let Some((seq, _)) = self.under_way.pop_front_if(|it| it.1 == 0) {
+            (self.landed, self.is_news) = (seq, true);
+        }
+    }
+}
+
+/// One slot's content.
+pub(super) struct Shelf<'k, E> {
+    keeper: &'k Keeper<E>,
+    slot: u16,
+}
+
+impl<E: Engine> Contents for Shelf<'_, E> {
+    fn get(&self, key: &[u8]) -> Option<Stand> {
+        self.keeper.get(key)
+    }
+
+    fn all(&self) -> Vec<(Vec<u8>, Stand)> {
+        let keys = self.keeper.with_keys(|keys| keys[usize::from(self.slot)].clone());
+        let found = |key: &Bytes| Some((key.to_vec(), self.keeper.get(key)?));
+        keys.iter().flatten().filter_map(found).collect()
+    }
+
+    fn decide(&self, there: Option<&Stand>, command: &[u8], seq: u64) -> Decision {
+        wire::decided(there, (command, seq), (now(), self.keeper.node.value_max))
+    }
+}
+
+fn stand(version: Version, value: Option<&[u8]>) -> Stand {
+    let item = value.and_then(|value| Some(record::decode(value)?.1.to_vec()));
+    Stand { value: item, version }
+}
+
+fn no_keys() -> Vec<HashSet<Bytes>> {
+    vec![HashSet::new(); usize::from(SLOTS)]
+}
+
+/// Microseconds.
+const KEYS_KEPT: u64 = 60_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Record;
+    use crate::figures::Figures;
+    use crate::horizon::Horizon;
+    use guira_chain::slot::WriteVerdict;
+    use parking_lot::Mutex;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    type Waiting = (Bytes, Option<Bytes>, Arc<dyn Landing>);
+
+    /// Lands what the test lets it land.
+    #[derive(Default)]
+    struct Slow {
+        records: Mutex<HashMap<Bytes, Bytes>>,
+        waiting: Mutex<VecDeque<Waiting>>,
+    }
+
+    impl Slow {
+        fn land(&self, count: usize) {
+            for _ in 0..count {
+                let (key, value, landing) = self.waiting.lock().pop_front().expect("one waits");
+                match value {
+                    Some(value) => drop(self.records.lock().insert(key, value)),
+                    None => drop(self.records.lock().remove(&key)),
+                }
+                landing.landed(Ok(()));
+            }
+        }
+    }
+
+    impl Engine for Slow {
+        type Lookup = ();
+        fn begin(&self, key: &Bytes) -> Begun<()> {
+            let value = self.records.lock().get(key).cloned();
+            Begun::Known(Ok(value.map(|value| Record { seq: 1, value })))
+        }
+        fn finish(&self, (): (), _: &dyn Fn(usize) -> bool) -> Result<Option<Record>, EngineError> {
+            Ok(None)
+        }
+        fn submit(
+            &self,
+            key: Bytes,
+            value: Option<Bytes>,
+            _: bool,
+            landing: Arc<dyn Landing>,
+        ) -> Result<u64, EngineError> {
+            self.waiting.lock().push_back((key, value, landing));
+            Ok(1)
+        }
+        fn health(&self) -> Health {
+            Health::Good
+        }
+        fn visit(&self, each: &mut dyn FnMut(&[u8], &Record) -> bool) -> Result<(), EngineError> {
+            for (key, value) in &*self.records.lock() {
+                each(key, &Record { seq: 1, value: value.clone() });
+            }
+            Ok(())
+        }
+        fn figures(&self) -> Figures {
+            Figures::default()
+        }
+        fn settle(&self) -> Result<(), EngineError> {
+            Ok(())
+        }
+    }
+
+    fn keeper(is_new: bool) -> (Keeper<Slow>, UnboundedReceiver<Event>) {
+        let node = Node::new(Slow::default(), Arc::new(Horizon::default()), (1, 100)).unwrap();
+        let view = r#"{"format": 1, "cluster": "c1", "epoch": 1, "seed": "", "replicas": 1,
+            "min_write": 1, "nodes": {"1": {"name": "a", "peers": "", "weight": 1, "run": "1f"}},
+            "groups": [{"slots": "0-16383", "epoch": 1, "serving": [1]}]}"#;
+        let hash = SlotHash::of(&View::from_json(view).unwrap());
+        let (cluster, seed) = ("c1".to_owned(), String::new());
+        // Enough is reserved, so that each change waits alone.
+        let identity = Identity { cluster, seed, node: 1, reserved: 99 };
+        let (events, happening) = unbounded_channel();
+        (Keeper::new(Arc::new(node), hash, (identity, is_new), events), happening)
+    }
+
+    fn effect(key: &str, seq: u64, change: Option<Option<&str>>) -> Effect {
+        let change = change.map(|value| value.map(|it| it.as_bytes().to_vec()));
+        let (version, verdict) = (Version { epoch: 3, seq }, WriteVerdict::Missing);
+        Effect { version, id: (1, seq), key: key.into(), change, verdict }
+    }
+
+    impl Keeper<Slow> {
+        /// Lands so many changes, and what the slot is told then.
+        fn land(
+            &mut self,
+            (slot, count): (u16, usize),
+            happening: &mut UnboundedReceiver<Event>,
+        ) -> Option<u64> {
+            self.node.engine.land(count);
+            while let Ok(Event::Landed { slot, term, seq, result }) = happening.try_recv() {
+                self.landed((slot, term, seq), result);
+            }
+            self.take_landed(slot)
+        }
+
+        fn value(&self, key: &str) -> Option<(Option<String>, u64)> {
+            let stand = self.get(key.as_bytes())?;
+            let text = stand.value.map(|it| String::from_utf8(it).unwrap());
+            Some((text, stand.version.seq))
+        }
+    }
+
+    #[test]
+    fn a_change_is_seen_at_once_and_a_delete_hides_nothing_before_it_is_committed() {
+        let (mut keeper, mut happening) = keeper(true);
+        let slot = keeper.hash.slot(b"k");
+        keeper.apply(slot, effect("k", 1, Some(Some("v"))));
+        assert_eq!(keeper.value("k"), Some((Some("v".to_owned()), 1)));
+        keeper.apply(slot, effect("k", 2, None));
+        assert_eq!(keeper.take_landed(slot), None, "the first one has not landed");
+        assert_eq!(keeper.land((slot, 1), &mut happening), Some(2), "the second has no change");
+        keeper.note_committed(slot, 2);
+        assert!(keeper.held.is_empty());
+        assert_eq!(keeper.value("k"), Some((Some("v".to_owned()), 1)), "of the engine");
+
+        keeper.apply(slot, effect("k", 3, Some(None)));
+        assert_eq!(keeper.land((slot, 1), &mut happening), Some(3));
+        keeper.note_committed(slot, 2);
+        assert_eq!(keeper.value("k"), Some((None, 3)), "it may not be shown yet");
+        keeper.note_committed(slot, 3);
+        assert_eq!(keeper.value("k"), None);
+    }
+
+    #[test]
+    fn effects_land_in_their_order() {
+        let (mut keeper, mut happening) = keeper(true);
+        let slot = keeper.hash.slot(b"k");
+        (1..=3).for_each(|seq| keeper.apply(slot, effect("k", seq, Some(Some("v")))));
+        keeper.landed((slot, 0, 2), Ok(()));
+        assert_eq!(keeper.take_landed(slot), None);
+        assert_eq!(keeper.land((slot, 1), &mut happening), Some(2));
+        assert_eq!(keeper.land((slot, 2), &mut happening), Some(3));
+        keeper.landed((slot, 0, 3), Err(EngineError::ReadOnly));
+        assert_eq!(keeper.failure(), Some(EngineError::ReadOnly));
+    }
+
+    #[test]
+    fn a_copy_takes_the_place_of_all_that_the_slot_had() {
+        for is_new in [true, false] {
+            let (mut keeper, mut happening) = keeper(is_new);
+            let slot = keeper.hash.slot(b"k");
+            let beside = (0_u32..).map(|n| n.to_string());
+            let other = beside.clone().find(|it| keeper.hash.slot(it.as_bytes()) != slot).unwrap();
+            let same = beside.skip(1).find(|it| keeper.hash.slot(it.as_bytes()) == slot).unwrap();
+            keeper.apply(slot, effect("k", 1, Some(Some("v"))));
+            keeper.apply(slot + 1, effect(&other, 1, Some(Some("o"))));
+            assert_eq!(keeper.land((slot, 2), &mut happening), Some(1));
+            keeper.apply(slot, effect("k", 2, Some(Some("late"))));
+            let version = Version { epoch: 3, seq: 7 };
+            let stand = Stand { value: Some(b"new".to_vec()), version };
+            keeper.replace(slot, vec![(same.clone().into_bytes(), stand.clone())], 8);
+            assert_eq!(keeper.land((slot, 1), &mut happening), None, "of before the copy");
+            assert_eq!(keeper.land((slot, 1), &mut happening), None, "one of two");
+            assert_eq!(keeper.land((slot, 1), &mut happening), Some(8));
+            keeper.note_committed(slot, 8);
+            assert_eq!(keeper.value("k"), None);
+            assert_eq!(keeper.value(&other).map(|it| it.1), Some(1), "another slot's");
+            assert_eq!(keeper.shelf(slot).all(), [(same.into_bytes(), stand)]);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! A node's threads: links, and the driver.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+use guira_chain::frames::PeerHello;
+use guira_chain::{NodeId, SlotHash, View};
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::{oneshot, watch};
+
+use super::driver::Driver;
+use super::event::Event;
+use super::front::Front;
+use super::identity::{self, Identity};
+use super::keeper::Keeper;
+use super::view_file;
+use crate::engine::{Engine, EngineError, KeepRule, Landing};
+use crate::item::expiry_of;
+use crate::node::{Node, now};
+use crate::options::ReplicaOptions;
+use crate::peers::{PeerLimits, Peers};
+
+/// A node that is started.
+pub(crate) struct Replica {
+    /// Where clients' requests go.
+    pub(crate) front: Arc<Front>,
+    ended: watch::Receiver<Option<String>>,
+    threads: Mutex<Option<Threads>>,
+}
+
+struct Threads {
+    chains: JoinHandle<()>,
+    links: LinkThread,
+}
+
+struct LinkThread {
+    thread: JoinHandle<()>,
+    /// Dropped, it ends the thread.
+    end: oneshot::Sender<()>,
+}
+
+impl Replica {
+    /// Waits until it has failed: why.
+    pub(crate) async fn failed(&self) -> String {
+        let mut ended = self.ended.clone();
+        loop {
+            if let Some(words) = ended.borrow_and_update().clone() {
+                return words;
+            }
+            if ended.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Ends it. Nobody asks any more.
+    pub(crate) fn stop(&self) {
+        // It has ended by itself, perhaps.
+        let _ = self.front.events.send(Event::Stop);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        if let Some(Threads { chains, links: LinkThread { thread, end } }) = threads {
+            // A thread that panicked has said so.
+            let _ = chains.join();
+            drop(end);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What merges keep: all but what expired a while ago.
+pub(crate) fn keep_rule() -> KeepRule {
+    Arc::new(|_, value| {
+        let item = super::record::decode(value).map(|(_, item)| item);
+        let expiry = item.and_then(expiry_of).filter(|expiry| *expiry != 0);
+        expiry.is_none_or(|expiry| now() < expiry.saturating_add(crate::horizon::KEPT_S))
+    })
+}
+
+/// Whether a store is a node's of a cluster, which must not be served without the others.
+///
+/// # Errors
+/// In a sentence: it is, or that can't be read.
+pub(crate) fn refuse_replicated(engine: &impl Engine) -> Result<(), String> {
+    match identity::read(engine)? {
+        None => Ok(()),
+        Some(of) => Err(format!(
+            "the store is node {}'s of the cluster {:?}: name its --view and --node, or another directory",
+            of.node, of.cluster
+        )),
+    }
+}
+
+/// Starts the node's part in the cluster, over a store that is open.
+///
+/// # Errors
+/// In a sentence: why it can't take part.
+pub(crate) fn start<E: Engine>(
+    options: &ReplicaOptions,
+    node: &Arc<Node<E>>,
+) -> Result<Replica, String> {
+    let view = view_file::read(&options.view)?;
+    let member = view.nodes.get(&options.node).ok_or_else(|| {
+        let (node, path) = (options.node, options.view.display());
+        format!(
+            "--node {node}: the view in {path} names no such node: name it there, with an empty run"
+        )
+    })?;
+    let run = format!("{:016x}", fastrand::u64(..));
+    let (cluster, name) = (view.cluster.clone(), member.name.clone());
+    let me = PeerHello { cluster, node: options.node, name, run, epoch: 0 };
+    let place = options.peers.as_ref().unwrap_or(&member.peers);
+    let listener = std::net::TcpListener::bind(place)
+        .and_then(|it| it.set_nonblocking(true).map(|()| it))
+        .map_err(|error| format!("can't listen for other nodes on {place}: {error}"))?;
+    let (first, own) = own(&view, options.node, node)?;
+    tracing::info!(
+        "node {} of the cluster {:?}: this process is run {}",
+        me.node,
+        me.cluster,
+        me.run
+    );
+
+    let (events, happening) = unbounded_channel();
+    let (tell_chart, chart) = watch::channel(None);
+    let (tell_end, ended) = watch::channel(None);
+    let keeper = Keeper::new(Arc::clone(node), SlotHash::of(&view), own, events.clone());
+    let (links, linked) =
+        start_links((me.clone(), listener), options.view.clone(), events.clone())?;
+    let (peers, arrivals, handle) = linked;
+    let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart);
+    let work = move || {
+        let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build() else {
+            let _ = tell_end.send(Some("no event queue for the chains".to_owned()));
+            return;
+        };
+        if let Err(words) = runtime.block_on(driver.work(happening, arrivals)) {
+            let _ = tell_end.send(Some(words));
+        }
+    };
+    let thread = thread::Builder::new().name("chains".to_owned()).spawn(work);
+    let thread = thread.map_err(|error| format!("no thread: {error}"))?;
+    let front = Front {
+        events,
+        chart,
+        client: fastrand::u32(..),
+        // No two processes give one number, so none gets another's result.
+        numbers: AtomicU64::new(fastrand::u64(..1 << 62)),
+        value_max: node.value_max,
+    };
+    let threads = Mutex::new(Some(Threads { chains: thread, links }));
+    Ok(Replica { front: Arc::new(front), ended, threads })
+}
+
+type Linked = (Peers, tokio::sync::mpsc::UnboundedReceiver<crate::peers::Arrived>, runtime::Handle);
+
+/// Starts the thread of the links.
+fn start_links(
+    (me, listener): (PeerHello, std::net::TcpListener),
+    view: PathBuf,
+    events: UnboundedSender<Event>,
+) -> Result<(LinkThread, Linked), String> {
+    let no_thread = |error: io::Error| format!("no thread for links: {error}");
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
+    let linked = {
+        let _entered = runtime.enter();
+        let listener = TcpListener::from_std(listener).map_err(no_thread)?;
+        let (peers, arrivals) = Peers::start(me, listener, PeerLimits::default());
+        (peers, arrivals, runtime.handle().clone())
+    };
+    let (stop, stopped) = oneshot::channel();
+    let run = move || {
+        runtime.spawn(view_file::watch(view, events));
+        let _: Result<(), _> = runtime.block_on(stopped);
+        runtime.shutdown_background();
+    };
+    let thread = thread::Builder::new().name("links".to_owned()).spawn(run).map_err(no_thread)?;
+    Ok((LinkThread { thread, end: stop }, linked))
+}
+
+/// Whose the store is, and whether it has no records; and after which number effects begin. A new store becomes the node's.
+fn own<E: Engine>(
+    view: &View,
+    node: NodeId,
+    store: &Node<E>,
+) -> Result<(u64, (Identity, bool)), String> {
+    let (cluster, seed) = (view.cluster.clone(), view.seed.clone());
+    let own = Identity { cluster, seed, node, reserved: 0 };
+    match identity::read(&store.engine)? {
+        Some(found) if found.is_same(&own) => Ok((found.reserved, (found, false))),
+        Some(found) => Err(format!(
+            "the store is node {}'s of the cluster {:?} with another seed or name: name another directory",
+            found.node, found.cluster
+        )),
+        None if store.engine.figures().seq > 0 => Err(
+            "the store has items of a server that isn't replicated: name a new directory, and copy them over a client"
+                .to_owned(),
+        ),
+        None => {
+            let (tell, told) = mpsc::sync_channel(1);
+            let write = Arc::new(Written(tell));
+            let submitted =
+                store.engine.submit(identity::key(), Some(own.encode()), true, write);
+            let done = submitted.and_then(|_| {
+                told.recv().unwrap_or(Err(EngineError::Other("the store has ended".to_owned())))
+            });
+            done.map_err(|failure| format!("the store can't be written: {failure}"))?;
+            Ok((0, (own, true)))
+        }
+    }
+}
+
+struct Written(mpsc::SyncSender<Result<(), EngineError>>);
+
+impl Landing for Written {
+    fn landed(&self, result: Result<(), EngineError>) {
+        let _ = self.0.try_send(result);
+    }
+}

@@ -1,0 +1,48 @@
+//! A view in a file, which an operator or a program replaces.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use guira_chain::View;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::event::Event;
+
+/// Reads the view.
+///
+/// # Errors
+/// In a sentence: there is none.
+pub(super) fn read(path: &Path) -> Result<View, String> {
+    let told = |words: String| format!("--view {}: {words}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
+    View::from_json(&text).map_err(|why| told(why.to_string()))
+}
+
+/// Sends the view each time the file is another one, for ever. What is no view is told once.
+pub(super) async fn watch(path: PathBuf, events: UnboundedSender<Event>) {
+    let mut before = None;
+    loop {
+        let mark = mark(&path);
+        if mark != before {
+            before = mark;
+            match read(&path) {
+                Ok(view) => {
+                    if events.send(Event::View(Box::new(view))).is_err() {
+                        return;
+                    }
+                }
+                Err(words) => tracing::warn!("{words}; the view in use stays"),
+            }
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// What changes with the file.
+fn mark(path: &Path) -> Option<(SystemTime, u64)> {
+    let about = fs::metadata(path).ok()?;
+    Some((about.modified().ok()?, about.len()))
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
