@@ -5,7 +5,12 @@ use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 /// Nodes of one view file. Their directories outlive them.
 struct Cluster {
@@ -13,14 +18,19 @@ struct Cluster {
     ports: [u16; 3],
     nodes: BTreeMap<usize, Server>,
     runs: [String; 3],
+    /// One cluster at a time: three nodes at once are enough for a machine with two processors.
+    _turn: MutexGuard<'static, ()>,
 }
+
+static TURN: Mutex<()> = Mutex::new(());
 
 impl Cluster {
     /// Three nodes that serve in the order of their numbers.
     fn start() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = own_directory();
         let (ports, runs) = ([0; 3].map(|_| free_port()), Default::default());
-        let mut cluster = Self { directory, ports, nodes: BTreeMap::new(), runs };
+        let mut cluster = Self { directory, ports, nodes: BTreeMap::new(), runs, _turn: turn };
         cluster.write(1, r#""serving":[1,2,3],"base":1"#);
         (1..=3).for_each(|node| cluster.begin(node));
         cluster.write(2, r#""serving":[1,2,3],"base":1"#);
@@ -63,6 +73,16 @@ impl Cluster {
 
     /// Writes the view of an epoch, in which all slots have one chain.
     fn write(&self, epoch: u32, chain: &str) {
+        self.put(&self.view_text(epoch, chain));
+    }
+
+    fn put(&self, view: &str) {
+        let other = self.directory.join("view.new");
+        fs::write(&other, view).expect("a file");
+        fs::rename(other, self.view()).expect("it takes the place");
+    }
+
+    fn view_text(&self, epoch: u32, chain: &str) -> String {
         let mut nodes = String::new();
         for node in 1..=3 {
             let (port, run) = (self.ports[node - 1], &self.runs[node - 1]);
@@ -73,13 +93,10 @@ impl Cluster {
             )
             .expect("a string");
         }
-        let text = format!(
+        format!(
             r#"{{"format":1,"cluster":"birds","epoch":{epoch},"seed":"c2VlZA==","replicas":3,"min_write":2,
                "nodes":{{{nodes}}},"groups":[{{"slots":"0-16383","epoch":{epoch},{chain}}}]}}"#
-        );
-        let other = self.directory.join("view.new");
-        fs::write(&other, text).expect("a file");
-        fs::rename(other, self.view()).expect("it takes the place");
+        )
     }
 
     fn until_said(&self, node: usize, words: &str) {
@@ -202,6 +219,76 @@ fn a_dead_node_stops_its_chains_until_a_view_goes_on_without_it_and_nothing_is_l
         assert_eq!(cluster.get(2 + n % 2, &key(n)).as_deref(), Some("2"), "{n}");
     }
     assert_eq!(cluster.set(3, "late", "3"), "STORED\r\n");
+}
+
+/// Increments have one order: each answer is a number that no other has, and no read goes back.
+#[test]
+fn counts_through_all_nodes_have_one_order_while_the_reader_and_then_the_head_are_killed() {
+    let cluster = Cluster::start();
+    assert_eq!(cluster.set(1, "count", "0"), "STORED\r\n");
+    let addresses: Vec<Address> = (1..=3).map(|n| cluster.nodes[&n].address().clone()).collect();
+    let (is_over, high) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (told, unknown) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    let client = |number: usize| {
+        let mut turn = number;
+        while !is_over.load(SeqCst) {
+            turn += 1;
+            let Some(stream) = try_connect(&addresses[turn % 3]) else { continue };
+            let floor = high.load(SeqCst);
+            let is_read = turn.is_multiple_of(2);
+            let line = if is_read { "get count\r\n" } else { "incr count 1\r\n" };
+            let answer = try_ask(stream, line);
+            let value = answer.lines().find_map(|line| line.parse::<u64>().ok());
+            match value {
+                Some(value) => {
+                    assert!(!is_read || value >= floor, "{value} was read after {floor}");
+                    high.fetch_max(value, SeqCst);
+                    if !is_read {
+                        told.lock().expect("no panic").push(value);
+                    }
+                }
+                None if is_read => {}
+                None => drop(unknown.fetch_add(1, SeqCst)),
+            }
+        }
+    };
+    let answered = |more: usize| {
+        let before = told.lock().expect("no panic").len();
+        eventually("increments", || told.lock().expect("no panic").len() > before + more);
+    };
+    thread::scope(|scope| {
+        (0..4).for_each(|number| drop(scope.spawn(move || client(number))));
+        answered(100);
+        cluster.nodes[&3].signal(Signal::KILL);
+        cluster.write(3, r#""serving":[1,2],"base":1,"past":[3]"#);
+        answered(100);
+        cluster.nodes[&1].signal(Signal::KILL);
+        let alone = cluster.view_text(4, r#""serving":[2],"past":[3]"#);
+        cluster.put(&alone.replace(r#""min_write":2"#, r#""min_write":1"#));
+        answered(100);
+        is_over.store(true, SeqCst);
+    });
+    let mut told = told.into_inner().expect("no panic");
+    let (count, most) = (told.len() as u64, unknown.into_inner());
+    told.sort_unstable();
+    told.dedup();
+    assert_eq!(told.len() as u64, count, "one number was told twice");
+    let last: u64 = cluster.get(2, "count").expect("it is there").parse().expect("a number");
+    assert!((count..=count + most).contains(&last), "{count} were told, {most} not: {last}");
+}
+
+fn try_connect(address: &Address) -> Option<UnixStream> {
+    let Address::Unix(path) = address else { return None };
+    UnixStream::connect(path).ok()
+}
+
+/// What is answered before the connection ends.
+fn try_ask(mut stream: UnixStream, line: &str) -> String {
+    stream.write_all(line.as_bytes()).ok();
+    stream.write_all(b"quit\r\n").ok();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok();
+    answer
 }
 
 #[test]

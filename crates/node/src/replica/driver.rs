@@ -416,7 +416,10 @@ impl<E: Engine> Driver<E> {
         let joined = own
             .clone()
             .filter(|(group, _)| group.reader() == Some(me) && !group.joining.is_empty());
-        if self.untold[0] && own.clone().all(|(_, slot)| slot.is_filled()) {
+        if self.untold[0]
+            && own.clone().next().is_some()
+            && own.clone().all(|(_, slot)| slot.is_filled())
+        {
             self.untold[0] = false;
             tracing::info!("epoch {epoch}: node {me} is filled");
         }

@@ -490,7 +490,7 @@ mod tests {
             keeper.apply(slot, effect("k", 1, Some(Some("v"))));
             keeper.apply(slot + 1, effect(&other, 1, Some(Some("o"))));
             assert_eq!(keeper.land((slot, 2), &mut happening), Some(1));
-            keeper.apply(slot, effect("k", 2, Some(Some("late"))));
+            keeper.apply(slot, effect("k", 8, Some(Some("late"))));
             let version = Version { epoch: 3, seq: 7 };
             let stand = Stand { value: Some(b"new".to_vec()), version };
             keeper.replace(slot, vec![(same.clone().into_bytes(), stand.clone())], 8);
