@@ -5,6 +5,7 @@
 //! client.rs    bytes to a server and back, with a deadline on each read
 //! cluster.rs   a server and its router
 //! console.rs   the commands on a page, run as a reader types them
+//! etcd.rs      a real etcd, with TLS and logins
 //! mariadb.rs   a database
 //! postgres.rs  another one
 //! mysql.rs     a third, which not every machine can get
@@ -28,6 +29,7 @@
 pub mod client;
 pub mod cluster;
 pub mod console;
+pub mod etcd;
 pub mod keys;
 pub mod mariadb;
 pub mod metrics;

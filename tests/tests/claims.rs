@@ -141,6 +141,7 @@ const NEVER: &[(&str, &str, Kept)] = &[
         "knows its programs",
         Kept::Apart(&["guira-front", "guira-invalidate", "guira-route"]),
     ),
+    ("etcd", "knows its programs", Kept::Apart(&["guira-chain", "guira-front", "guira-route"])),
     ("invalidate", "has unsafe code", Kept::Safe),
     ("disk", "knows a record", Kept::Apart(&[])),
     ("flash", "knows a protocol", Kept::Apart(&["guira-proto"])),

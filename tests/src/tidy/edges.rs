@@ -3,13 +3,14 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 24] = [
+pub const EDGES: [(&str, &[&str]); 25] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
     ("guira-chain", &[]),
     ("guira-config", &[]),
+    ("guira-etcd", &["guira-tests"]),
     ("guira-front", &["guira-client", "guira-config", "guira-log", "guira-proto"]),
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-store-rivals", &["guira-store"]),
@@ -35,7 +36,10 @@ pub const EDGES: [(&str, &[&str]); 24] = [
         &["guira-cache", "guira-disk", "guira-flash", "guira-front", "guira-log", "guira-proto"],
     ),
     ("guira-client", &["guira-proto", "guira-tests"]),
-    ("guira-route", &["guira-client", "guira-config", "guira-front", "guira-log", "guira-proto"]),
+    (
+        "guira-route",
+        &["guira-client", "guira-config", "guira-etcd", "guira-front", "guira-log", "guira-proto"],
+    ),
     ("guira-invalidate", &["guira-client", "guira-config", "guira-front", "guira-log"]),
     ("guira-bench", &["guira-front", "guira-proto"]),
     ("guira-ctl", &["guira-client", "guira-proto"]),

@@ -9,7 +9,7 @@ use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownF
 use guira_log::Format;
 use socket2::TcpKeepalive;
 
-use super::etcd::{Access, Place};
+use super::etcd::Place;
 use super::flags::{self, FLAGS, Typed, Validate};
 use super::source::{From, Shelf, Source};
 use super::tls::TlsOptions;
@@ -270,10 +270,8 @@ fn source(typed: &Typed) -> Result<Source, String> {
         (typed.text("config"), typed.text("config_file"), typed.text("config_str"));
     let from = if let Some(path) = config.strip_prefix("file:") {
         From::File(path.into())
-    } else if let Some(place) = config.strip_prefix("etcd:") {
-        From::Etcd(Place::parse(place, false, Access::new(typed, false)?)?.into())
-    } else if let Some(place) = config.strip_prefix("etcds:") {
-        From::Etcd(Place::parse(place, true, Access::new(typed, true)?)?.into())
+    } else if config.starts_with("etcd:") || config.starts_with("etcds:") {
+        From::Etcd(Place::parse(&config, typed)?.into())
     } else if config.contains('{') {
         From::Text(config)
     } else if !config.is_empty() {

@@ -1,0 +1,248 @@
+//! How etcd is spoken to: over TLS, with a login, or neither.
+//!
+//! Certificates, the key and the login are read from their files for each connection, so that what replaces them is used
+//! without a word. A token is kept until etcd knows it no more.
+
+use std::fmt;
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use serde_json::{Value, json};
+use ureq::http::Response;
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Body};
+
+use crate::error::Error;
+use crate::wire::{Token, Words, first_of};
+
+/// Where certificates and a login are, if they are needed.
+#[derive(Default)]
+pub struct EtcdAccess {
+    tls: Option<Files>,
+    login: Option<PathBuf>,
+    token: Mutex<Option<String>>,
+}
+
+/// Files in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// Those who sign etcd's certificate.
+    pub authorities: PathBuf,
+    /// Our own chain, and its key, for an etcd that asks for them. The two may be one file.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// Without the token.
+impl fmt::Debug for EtcdAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access")
+            .field("tls", &self.tls)
+            .field("login", &self.login)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EtcdAccess {
+    /// TLS by these files, which an `etcds:` place needs; and a file whose first line is `user:password`, for an etcd with
+    /// `auth enable`. Nothing is read yet.
+    #[must_use]
+    pub fn new(tls: Option<Files>, login: Option<PathBuf>) -> Self {
+        Self { tls, login, token: Mutex::default() }
+    }
+
+    /// Sends a question; logs in before where that is needed. The whole answer may take `whole`, its beginning `begin`.
+    pub(crate) fn post(
+        &self,
+        url: &str,
+        path: &str,
+        question: &Value,
+        whole: Duration,
+        begin: Duration,
+    ) -> Result<Response<Body>, Failure> {
+        let agent = self.agent(whole, begin)?;
+        let post = |token: Option<&str>| post(&agent, &format!("{url}{path}"), question, token);
+        let Some(login) = &self.login else { return post(None) };
+        let kept = self.token.lock().clone();
+        if let Some(token) = kept {
+            match post(Some(&token)) {
+                // A token that is too old, or from before a change of the users.
+                Err(Failure::Refused { is_ours: true, .. }) => {}
+                answered => return answered,
+            }
+        }
+        let (name, password) = first_user(login).map_err(Failure::Files)?;
+        let question = json!({ "name": name, "password": password });
+        let answer = self::post(&agent, &format!("{url}/v3/auth/authenticate"), &question, None);
+        let answer = body_of(answer.map_err(Failure::of_the_login)?)?;
+        let answer: Token = first_of(&answer).map_err(Failure::Unreadable)?;
+        let none = || Failure::Unreadable("the login: etcd gave no token".to_owned());
+        let token = answer.token.ok_or_else(none)?;
+        *self.token.lock() = Some(token.clone());
+        post(Some(&token))
+    }
+
+    fn agent(&self, whole: Duration, begin: Duration) -> Result<Agent, Failure> {
+        let config = Agent::config_builder()
+            .proxy(None)
+            .http_status_as_error(false)
+            // Else a token could be led elsewhere.
+            .max_redirects(0)
+            .timeout_connect(Some(begin.min(CONNECT_MAX)))
+            .timeout_recv_response(Some(begin))
+            .timeout_global(Some(whole));
+        let Some(files) = &self.tls else { return Ok(config.build().into()) };
+        Ok(config.tls_config(files.tls().map_err(Failure::Files)?).build().into())
+    }
+}
+
+impl Files {
+    fn tls(&self) -> Result<TlsConfig, String> {
+        let roots = certificates(&self.authorities)?;
+        let roots: Vec<_> = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+        let own = self.identity.as_ref().map(|(chain, key)| identity(chain, key));
+        Ok(TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+            .root_certs(RootCerts::new_with_certs(&roots))
+            .client_cert(own.transpose()?)
+            .build())
+    }
+}
+
+fn identity(chain: &Path, key: &Path) -> Result<ClientCert, String> {
+    let pem = read(key)?;
+    let der = certificates(chain)?;
+    let read = PrivateKeyDer::from_pem_slice(&pem);
+    let read = read.map_err(|error| complaint(key, format!("the key can't be read: {error}")))?;
+    // A chain and a key that don't belong together are found here.
+    CertifiedKey::from_der(der.clone(), read, &ring::default_provider())
+        .map_err(|error| complaint(chain, format!("the certificate can't be used: {error}")))?;
+    let key = PrivateKey::from_pem(&pem).map_err(|error| complaint(key, error))?;
+    let chain: Vec<_> = der.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+    Ok(ClientCert::new_with_certs(&chain, key))
+}
+
+/// At least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let found =
+        found.map_err(|error| complaint(path, format!("a certificate can't be read: {error}")))?;
+    if found.is_empty() { Err(complaint(path, "no certificate is in it")) } else { Ok(found) }
+}
+
+/// The first line that isn't empty, before and behind its first colon.
+fn first_user(path: &Path) -> Result<(String, String), String> {
+    let text = read(path)?;
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().find(|line| !line.is_empty());
+    let user = line.and_then(|line| line.split_once(':'));
+    let (name, password) = user.ok_or_else(|| complaint(path, "no user:password in it"))?;
+    Ok((name.to_owned(), password.to_owned()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| complaint(path, error))
+}
+
+fn complaint(path: &Path, why: impl Display) -> String {
+    format!("{}: {why}", path.display())
+}
+
+/// Why one endpoint didn't do as it was asked.
+pub(crate) enum Failure {
+    Away(String),
+    Refused {
+        words: String,
+        code: u64,
+        /// It is about the request, of which the token is a part.
+        is_ours: bool,
+    },
+    Unreadable(String),
+    Files(String),
+}
+
+impl Failure {
+    fn of_the_login(self) -> Self {
+        let of = |words| format!("the login: {words}");
+        match self {
+            Self::Away(words) => Self::Away(of(words)),
+            Self::Refused { words, code, is_ours } => {
+                Self::Refused { words: of(words), code, is_ours }
+            }
+            Self::Unreadable(words) => Self::Unreadable(of(words)),
+            Self::Files(words) => Self::Files(words),
+        }
+    }
+
+    pub(crate) fn at(self, url: &str) -> Error {
+        let endpoint = url.to_owned();
+        match self {
+            Self::Away(words) => Error::Away { endpoint, words },
+            Self::Refused { words, code, .. } => Error::Refused { endpoint, code, words },
+            Self::Unreadable(words) => Error::Unreadable { endpoint, words },
+            Self::Files(words) => Error::Files(words),
+        }
+    }
+}
+
+fn post(
+    agent: &Agent,
+    url: &str,
+    question: &Value,
+    token: Option<&str>,
+) -> Result<Response<Body>, Failure> {
+    let request = agent.post(url);
+    let request = match token {
+        None => request,
+        Some(token) => request.header("Authorization", token),
+    };
+    let answer = request.send(question.to_string());
+    let answer = answer.map_err(|error| Failure::Away(error.to_string()))?;
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let mut said = Vec::new();
+    // What came is enough, and the gateway's trailer isn't read.
+    let _ = answer.into_body().into_reader().take(WORDS_BYTES_MAX).read_to_end(&mut said);
+    let (code, words) = match first_of::<Words>(&said) {
+        Ok(said) => (said.code, said.words()),
+        Err(_) => (0, String::from_utf8(said).ok().filter(|text| !text.is_empty())),
+    };
+    let words = words.unwrap_or_else(|| format!("HTTP status {status}"));
+    Err(Failure::Refused { words, code, is_ours: status.is_client_error() })
+}
+
+/// The bytes of an answer.
+pub(crate) fn body_of(answer: Response<Body>) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    let reader = answer.into_body().into_reader();
+    reader.take(ANSWER_BYTES_MAX + 1).read_to_end(&mut body).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Failure::Away("the connection ended in its answer".into())
+            }
+            _ => Failure::Away(error.to_string()),
+        }
+    })?;
+    match body.len() as u64 > ANSWER_BYTES_MAX {
+        true => Err(Failure::Unreadable(format!("it is longer than {ANSWER_BYTES_MAX} bytes"))),
+        false => Ok(body),
+    }
+}
+
+/// Of a refusal.
+const WORDS_BYTES_MAX: u64 = 4 << 10;
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// etcd takes no larger values by default than 1.5 MiB, which are a third larger in base64.
+pub(crate) const ANSWER_BYTES_MAX: u64 = 8 << 20;

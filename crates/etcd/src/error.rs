@@ -1,0 +1,69 @@
+//! Why etcd didn't do as it was asked.
+
+use std::fmt;
+
+/// Why a call failed; of several endpoints, why the last one did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// The endpoint can't be reached, or didn't answer in time. A write may have been done.
+    Away {
+        /// Its URL.
+        endpoint: String,
+        /// Why.
+        words: String,
+    },
+    /// etcd refuses.
+    Refused {
+        /// Its URL.
+        endpoint: String,
+        /// The number that gRPC gives the reason, 0 if none was told: 5 is something that isn't there, 7 and 16 a login.
+        code: u64,
+        /// etcd's words.
+        words: String,
+    },
+    /// What was answered is no answer of etcd's.
+    Unreadable {
+        /// Its URL.
+        endpoint: String,
+        /// What is wrong with it.
+        words: String,
+    },
+    /// A file of certificates or the login can't be used; nothing was asked.
+    Files(String),
+    /// etcd ended a watch.
+    Ended {
+        /// Its URL.
+        endpoint: String,
+        /// etcd's words.
+        words: String,
+    },
+}
+
+impl Error {
+    /// Whether etcd says that what was named isn't there, such as a lease that has ended.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { code: NOT_FOUND, .. })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Away { endpoint, words } | Self::Refused { endpoint, words, .. } => {
+                write!(f, "etcd at {endpoint}: {words}")
+            }
+            Self::Unreadable { endpoint, words } => {
+                write!(f, "etcd at {endpoint}: its answer can't be used: {words}")
+            }
+            Self::Files(words) => f.write_str(words),
+            Self::Ended { endpoint, words } => {
+                write!(f, "etcd at {endpoint}: it ended the watch: {words}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+const NOT_FOUND: u64 = 5;

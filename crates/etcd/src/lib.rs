@@ -1,0 +1,61 @@
+//! A client of etcd by its JSON gateway: range, put, transactions by compare, leases, watch.
+//!
+//! ```text
+//! place    etcd:HOST:PORT,…/PATH, as a command line names it
+//! client   one question to one endpoint, or to the next one that answers
+//! watch    what happens to keys, behind a revision
+//! access   TLS and the login, from files
+//! wire     what is asked and answered, as JSON
+//! ```
+//! etcd's own protocol is gRPC; the gateway in each etcd since 3.4 takes the same calls as JSON over HTTP/1.1. So no HTTP/2 and
+//! no code from protobuf is needed. Calls block their thread.
+//!
+//! # Invariants
+//! 1. A call ends: each endpoint has a limited time, and an answer a limited size.
+//! 2. What an endpoint answers is believed only if it has the form of an answer, and tells of keys that were asked for.
+//! 3. A login's password and token are in no message.
+//!
+//! # Costs
+//! A connection per call: 85 nodes that renew a lease each second are 85 connections a second. With logins, one more call at
+//! the first.
+//!
+//! # Weaknesses
+//! A write whose answer is lost is asked again of the next endpoint. So a transaction may have been done although its compare
+//! fails: read what is there to tell.
+//!
+//! # Example
+//! ```no_run
+//! use guira_etcd::{EtcdAccess, EtcdCompare, Etcd, EtcdKeys, EtcdOp, EtcdPlace};
+//!
+//! let place = EtcdPlace::parse("etcd:127.0.0.1:2379/locks/a").ok_or("write etcd:HOST:PORT/KEY")?;
+//! let etcd = Etcd::new(&place, EtcdAccess::default());
+//! let lease = etcd.grant(10)?.id;
+//! let absent = EtcdCompare::CreateRevision { key: place.path.clone().into(), revision: 0 };
+//! let put = EtcdOp::Put { key: place.path.clone().into(), value: "me".into(), lease: Some(lease) };
+//! if etcd.txn(&[absent], &[put])?.is_done {
+//!     println!("the lock is ours until the lease ends");
+//! }
+//! let found = etcd.range(&EtcdKeys::one(&place.path))?;
+//! println!("{} at revision {}", found.pairs.len(), found.revision);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "a watch ends with its time")]
+
+mod client;
+mod watch;
+mod access;
+mod wire;
+mod error;
+mod place;
+
+#[cfg(test)]
+mod tests;
+
+pub use access::{EtcdAccess, Files};
+pub use client::{Etcd, EtcdLease};
+pub use error::Error;
+pub use place::EtcdPlace;
+pub use watch::Watch;
+pub use wire::{EtcdCompare, EtcdEvent, EtcdKeys, EtcdOp, Events, KeyValue, Range, Txn};

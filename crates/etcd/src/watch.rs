@@ -1,0 +1,68 @@
+//! What happens to keys, behind a revision: an answer that goes on for as long as the watch does.
+
+use std::io::{BufRead, BufReader, Read};
+use std::time::Instant;
+
+use ureq::http::Response;
+use ureq::{Body, BodyReader};
+
+use crate::access::ANSWER_BYTES_MAX;
+use crate::error::Error;
+use crate::wire::{self, EtcdKeys, Events, Unwatched};
+
+/// A watch that stands. It ends with its time, since a connection whose other end is gone says nothing.
+pub struct Watch {
+    keys: EtcdKeys,
+    endpoint: String,
+    lines: BufReader<BodyReader<'static>>,
+    ends: Instant,
+}
+
+impl Watch {
+    pub(crate) fn new(
+        keys: &EtcdKeys,
+        endpoint: String,
+        answer: Response<Body>,
+        ends: Instant,
+    ) -> Self {
+        let lines = BufReader::new(answer.into_body().into_reader());
+        Self { keys: keys.clone(), endpoint, lines, ends }
+    }
+
+    /// Waits until something happens; `None` once the watch's time is over.
+    ///
+    /// # Errors
+    /// etcd ends the watch, or its connection; or what it says is no answer.
+    pub fn next_events(&mut self) -> Result<Option<Events>, Error> {
+        let endpoint = || self.endpoint.clone();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut self.lines).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut line);
+            let is_over = Instant::now() >= self.ends;
+            match read {
+                Err(_) | Ok(0) if is_over => return Ok(None),
+                Err(error) => {
+                    return Err(Error::Away { endpoint: endpoint(), words: error.to_string() });
+                }
+                Ok(0) => {
+                    let words = "the connection of the watch ended".to_owned();
+                    return Err(Error::Away { endpoint: endpoint(), words });
+                }
+                Ok(_) => {}
+            }
+            match wire::watched(&self.keys, &line) {
+                Ok(Some(events)) => return Ok(Some(events)),
+                // That the watch stands, or goes on.
+                Ok(None) if is_over => return Ok(None),
+                Ok(None) => {}
+                Err(Unwatched::Unreadable(words)) => {
+                    return Err(Error::Unreadable { endpoint: endpoint(), words });
+                }
+                Err(Unwatched::Ended(words)) => {
+                    return Err(Error::Ended { endpoint: endpoint(), words });
+                }
+            }
+        }
+    }
+}
