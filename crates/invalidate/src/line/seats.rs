@@ -26,15 +26,15 @@ impl Line {
     /// Takes a courier in: one that goes on where another one of its destination is, who leaves; or a new destination's, which gets
     /// what is changed from now on.
     pub(crate) fn take_seat(&self, name: &str, before: Option<usize>) -> usize {
+        // Both at once: whoever finds a seat looks for its courier's state, and the other way round.
+        let mut state = self.state.lock();
         let mut seats = self.seats.write();
         let number = seats.len();
         seats.push(Seat::new(name));
-        drop(seats);
-        let mut state = self.state.lock();
         let new = CourierState { cursor: state.journal.next(), is_tainted: false };
         let begins = before.map_or(new, |before| state.couriers[before]);
         state.couriers.push(begins);
-        drop(state);
+        drop((seats, state));
         if let Some(before) = before {
             self.leave_seat(before);
         }

@@ -300,3 +300,21 @@ fn what_the_stored_position_needs_stays_in_the_journal() {
         assert_eq!(line.figures().0, next);
     }
 }
+
+/// A scrape, or what is stored, could meet a seat whose courier had no state yet.
+#[test]
+fn a_seat_is_there_no_sooner_than_its_couriers_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    thread::scope(|scope| {
+        let state = line.state.lock();
+        let takes = scope.spawn(|| line.take_seat("c3", None));
+        // It has come as far as it can.
+        thread::sleep(Duration::from_millis(100));
+        assert_eq!((line.seats().len(), state.couriers.len()), (2, 2));
+        drop(state);
+        assert_eq!(takes.join().unwrap(), 2);
+    });
+    assert_eq!(line.taken_seats().len(), 3);
+    assert_eq!(line.cursor(2), CourierState { cursor: 1, is_tainted: false });
+}
