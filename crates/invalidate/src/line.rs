@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -39,7 +38,6 @@ pub(crate) struct Line {
     seats: RwLock<Vec<Arc<Seat>>>,
     /// Rules that are to hold from the next transaction on.
     next_rules: Mutex<Option<Arc<[Rule]>>>,
-    has_next_rules: AtomicBool,
     limits: JournalLimits,
     folder: PathBuf,
     state: Mutex<State>,
@@ -154,7 +152,6 @@ impl Line {
             counts: SourceCounts::default(),
             seats: RwLock::new(destinations.iter().map(|name| Seat::new(name)).collect()),
             next_rules: Mutex::default(),
-            has_next_rules: AtomicBool::new(false),
             limits,
             folder,
             state: Mutex::new(State {

@@ -1,7 +1,6 @@
 //! What of a line is changed while it is in use: its couriers, and the rules of its source.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::{Line, Seat};
 use crate::position::CourierState;
@@ -53,17 +52,15 @@ impl Line {
     /// These rules are to hold from the source's next transaction on.
     pub(crate) fn replace_rules(&self, rules: Arc<[Rule]>) {
         *self.next_rules.lock() = Some(rules);
-        self.has_next_rules.store(true, Ordering::Release);
     }
 
     /// Whether other rules are to hold from now on.
     pub(crate) fn has_next_rules(&self) -> bool {
-        self.has_next_rules.load(Ordering::Acquire)
+        self.next_rules.lock().is_some()
     }
 
     /// Those, once.
     pub(crate) fn take_next_rules(&self) -> Option<Arc<[Rule]>> {
-        self.has_next_rules.store(false, Ordering::Release);
         self.next_rules.lock().take()
     }
 }
