@@ -129,6 +129,20 @@ impl Audit {
         self.counts().followed.set(followed.keys.len() as u64);
     }
 
+    /// Looks at what is due; false: nothing is.
+    fn look(&self, asker: &mut Asker, now: Instant) -> bool {
+        let due = self.take_due(now);
+        if due.is_empty() {
+            return false;
+        }
+        let keys: Vec<Key> = due.iter().map(|(key, _)| key.clone()).collect();
+        let seen = asker.ask(&keys);
+        for (at, (key, case)) in due.into_iter().enumerate() {
+            self.judge(key, case, seen.as_ref().and_then(|seen| seen.get(at).copied()));
+        }
+        true
+    }
+
     /// Looks at what is due until the line ends.
     pub(crate) fn run(&self) {
         let mut asker = Asker::new(self.destination.clone());
@@ -137,15 +151,8 @@ impl Audit {
             reach.is_ended || reach.is_left
         };
         while !is_over() {
-            let due = self.take_due(now());
-            if due.is_empty() {
+            if !self.look(&mut asker, now()) {
                 thread::sleep(PAUSE);
-                continue;
-            }
-            let keys: Vec<Key> = due.iter().map(|(key, _)| key.clone()).collect();
-            let seen = asker.ask(&keys);
-            for (at, (key, case)) in due.into_iter().enumerate() {
-                self.judge(key, case, seen.as_ref().and_then(|seen| seen.get(at).copied()));
             }
         }
     }

@@ -68,12 +68,7 @@ impl Bench {
 
     /// Looks at what is due some seconds from now.
     fn check(&self, asker: &mut Asker, after_s: u64) {
-        let due = self.audit.take_due(now() + Duration::from_secs(after_s));
-        let keys: Vec<Key> = due.iter().map(|(key, _)| key.clone()).collect();
-        let seen = asker.ask(&keys);
-        for (at, (key, case)) in due.into_iter().enumerate() {
-            self.audit.judge(key, case, seen.as_ref().map(|seen| seen[at]));
-        }
+        self.audit.look(asker, now() + Duration::from_secs(after_s));
     }
 
     /// Gone, refilled, survived, unanswered after the first and after the second delay.
