@@ -64,15 +64,18 @@ impl Reload {
         let mut seats = Vec::new();
         for destination in &config.destinations {
             let before = self.seat(&destination.name);
-            let same = before.filter(|(was, _)| *was == destination).map(|(_, seat)| seat);
-            let before = before.map(|(_, seat)| seat);
-            let mut seat = same;
-            for line in self.lines.iter().filter(|_| same.is_none()) {
-                let number = line.take_seat(&destination.name, before);
-                started.push(start(&config, destination, number, line)?);
-                seat = Some(number);
+            if let Some((was, seat)) = before
+                && was == destination
+            {
+                seats.push(seat);
+                continue;
             }
-            seats.extend(seat);
+            let mut seat = 0;
+            for line in &self.lines {
+                seat = line.take_seat(&destination.name, before.map(|(_, seat)| seat));
+                started.push(start(&config, destination, seat, line)?);
+            }
+            seats.push(seat);
         }
         let rules: Arc<[Rule]> = config.rules.clone().into();
         let are_rules_other = config.rules != self.config.rules;
