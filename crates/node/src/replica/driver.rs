@@ -115,7 +115,7 @@ impl<E: Engine> Driver<E> {
                 },
                 // Many at once: peers send many.
                 _ = arrivals.recv_many(&mut arrived, ARRIVED_AT_ONCE) => {
-                    arrived.drain(..).for_each(|it| self.hear(it.from, &it.frame));
+                    arrived.drain(..).for_each(|it| self.hear(it.from, it.frame));
                 }
             }
             if let Some(failure) = self.keeper.failure() {
@@ -185,7 +185,7 @@ impl<E: Engine> Driver<E> {
     }
 
     /// A peer's frame.
-    fn hear(&mut self, from: NodeId, frame: &PeerFrame) {
+    fn hear(&mut self, from: NodeId, frame: PeerFrame) {
         match frame {
             PeerFrame::Hello(hello) => {
                 self.note_epoch(from, hello.epoch);
@@ -193,22 +193,21 @@ impl<E: Engine> Driver<E> {
                 self.wake(from);
             }
             PeerFrame::Slot { slot, epoch, message } => {
-                self.note_epoch(from, *epoch);
+                self.note_epoch(from, epoch);
                 let is_load = matches!(message, Message::Effect(_) | Message::Copy(_));
                 // What can't be taken now is as good as lost: it is sent again.
                 if !is_load || !self.keeper.is_burdened() {
-                    self.step(*slot, SlotEvent::Peer(from, *epoch, message.clone()));
+                    self.step(slot, SlotEvent::Peer(from, epoch, message));
                 }
             }
             PeerFrame::Renew { epoch, asked, run } => {
-                self.note_epoch(from, *epoch);
-                if self.promises.grant(from, *epoch, clock()) {
-                    let frame = PeerFrame::Granted { asked: *asked, run: run.clone() };
-                    let _ = self.peers.send(from, &frame);
+                self.note_epoch(from, epoch);
+                if self.promises.grant(from, epoch, clock()) {
+                    let _ = self.peers.send(from, &PeerFrame::Granted { asked, run });
                 }
             }
-            PeerFrame::Granted { asked, run } if *run == self.me.run => {
-                self.promises.granted(from, *asked, clock());
+            PeerFrame::Granted { asked, run } if run == self.me.run => {
+                self.promises.granted(from, asked, clock());
                 self.go_on();
             }
             PeerFrame::AskView => {
@@ -217,14 +216,14 @@ impl<E: Engine> Driver<E> {
                     let _ = self.peers.send(from, &PeerFrame::View(Box::new(known.view.clone())));
                 }
             }
-            PeerFrame::View(view) => self.learn((**view).clone(), &format!("node {from}")),
+            PeerFrame::View(view) => self.learn(*view, &format!("node {from}")),
             PeerFrame::Ask { slot, epoch, number, asked } => {
-                self.note_epoch(from, *epoch);
-                self.answer(from, (*slot, *epoch, *number), asked.clone());
+                self.note_epoch(from, epoch);
+                self.answer(from, (slot, epoch, number), asked);
             }
             PeerFrame::Told { number, told } => {
-                if let Some(reply) = self.asks.remove(number) {
-                    let _ = reply.send(told.clone());
+                if let Some(reply) = self.asks.remove(&number) {
+                    let _ = reply.send(told);
                 }
             }
             PeerFrame::Granted { .. } => {}

@@ -23,6 +23,7 @@ use super::wire;
 use crate::counts::Count;
 use crate::customer::Customer;
 use crate::decide::{Current, Order, failed, plain, say};
+use crate::engine::Record;
 use crate::horizon::Horizon;
 use crate::node::{charge, now};
 use crate::terms::Terms;
@@ -94,15 +95,11 @@ impl Front {
             let Told::Read(found) = self.ask(&request.key, None).await? else {
                 return Err(odd());
             };
-            let record = found.and_then(|(item, unique)| wire::record(unique, &item));
-            let record = match record {
-                Some(mut record) => {
-                    record.value = match charge(record.value, &customer.purse) {
-                        Ok(value) => value,
-                        Err(reply) => return Ok(reply),
-                    };
-                    Some(record)
-                }
+            let record = match found {
+                Some((item, seq)) => match charge(item.into(), &customer.purse) {
+                    Ok(value) => Some(Record { seq, value }),
+                    Err(reply) => return Ok(reply),
+                },
                 None => None,
             };
             let current = Current::of(record.as_ref(), &Horizon::default(), order.now).ok();

@@ -84,7 +84,9 @@ pub(super) fn decided(
         return (None, WriteVerdict::Said(Vec::new()));
     };
     let terms = Terms::of(&request);
-    let record = there.and_then(|it| record(it.version.seq, it.value.as_deref()?));
+    let record = there.and_then(|it| {
+        Some(Record { seq: it.version.seq, value: Bytes::copy_from_slice(it.value.as_deref()?) })
+    });
     let current = Current::of(record.as_ref(), &Horizon::default(), now).ok();
     let order = Order { request: &request, terms: &terms, now, value_max };
     let (effect, said) = decide(order, current.as_ref());
@@ -94,11 +96,6 @@ pub(super) fn decided(
         Effect::Delete => (Some(None), Some(seq)),
     };
     (change, WriteVerdict::Said(answer(&said, written)))
-}
-
-/// An item of a slot as the engine would give it.
-pub(super) fn record(seq: u64, item: &[u8]) -> Option<Record> {
-    Some(Record { seq, value: Bytes::copy_from_slice(item) })
 }
 
 fn answer(said: &Said, written: Option<u64>) -> Vec<u8> {
