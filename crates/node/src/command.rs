@@ -75,7 +75,7 @@ pub const EXIT_CODES: [(u8, &str); 3] = [
     (
         REFUSED,
         "the store can't be opened: another process has it, it is no store, it is damaged, or its device fails; or the port \
-         can't be had; `verify` found damage",
+         can't be had; `verify` found damage; with `--view`, the device failed while it served",
     ),
 ];
 

@@ -10,8 +10,9 @@
 //! moves next to nothing, gives way while the budget is nearly used up or others are refused (`session/patience.rs`).
 //!
 //! # Invariants
-//! 1. What is charged exceeds the budget by no more than is promised, and an eighth of it. What is [held](Account::hold) may, by what a client holds before it is
-//!    looked at again: a read, a line, a part of a get, a long value that is copied on its way out.
+//! 1. What is charged exceeds the budget by no more than is promised, an eighth of it within [`PROMISED_BYTES`], and by a
+//!    value for each thread that finds the same room as another. What is [held](Account::hold) may, by what a client holds
+//!    before it is looked at again: a read, a line, a part of a get, a long value that is copied on its way out.
 //! 2. An account that goes gives back what it held; a value gives back its charge when its last copy goes. That may be
 //!    long after its request was answered: a server may refuse a value that is still being sent to it.
 //!
