@@ -234,7 +234,7 @@ impl<'s> Follow<'s> {
             event::PREVIOUS_GTIDS | event::TRANSACTION_CONTEXT | event::VIEW_CHANGE => {}
             event::ANONYMOUS_GTID => {
                 let words = "a transaction without a GTID: SET GLOBAL gtid_mode = ON_PERMISSIVE, then SET GLOBAL gtid_mode = ON, \
-                     flush the caches, remove the position from the state folder, start again";
+                     remove the position from the state folder, start again, and flush the caches once it reads";
                 return Err(self.naming.halt(BAD, words).into());
             }
             event::INCIDENT => {

@@ -151,8 +151,9 @@ impl Follower {
         let answer = match config.on_gap {
             OnGap::Stop => {
                 let words = format!(
-                    "source {name}: its log doesn't go on from '{position}': {words}. Changes since may be cached as they were: {first}, \
-                     remove {name}/position from the state folder, start again; or set on_gap"
+                    "source {name}: its log doesn't go on from '{position}': {words}. Changes since may be cached as they were: {first}\
+                     remove {name}/position from the state folder, start again, and flush the caches once it reads \
+                     (guira_invalidate_reading is 1); or set on_gap"
                 );
                 return Err(Halt { code: BAD, words });
             }
@@ -351,7 +352,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let mut follower = follower(folder.path(), OnGap::Stop);
-        let halt = follower.note_gap("purged", "flush the caches").unwrap_err();
+        let halt = follower.note_gap("purged", "").unwrap_err();
         assert!(halt.code == BAD && halt.words.contains("purged. Changes since"), "{halt:?}");
     }
 

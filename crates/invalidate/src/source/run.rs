@@ -98,7 +98,7 @@ fn answer_gap(follower: &mut Follower, words: &str) -> Result<(), Halt> {
         thread::sleep(PAUSE_MOST);
         return Ok(());
     }
-    follower.note_gap(words, "flush the caches")?;
+    follower.note_gap(words, "")?;
     follower.read = None;
     Ok(())
 }

@@ -77,7 +77,7 @@ fn connect_and_follow(
 
 /// The slot doesn't have what comes next.
 fn answer_gap(follower: &mut Follower, database: &PostgresConfig, words: &str) -> Result<(), Halt> {
-    follower.note_gap(words, "make the slot (guira invalidate init), flush the caches")?;
+    follower.note_gap(words, "make the slot (guira invalidate init), ")?;
     let Follower { config, line, .. } = follower;
     let made = Wire::open(config, database, true)
         .and_then(|mut wire| settings::make_slot(&mut wire, database, || !line.is_ended()));
