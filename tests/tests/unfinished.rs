@@ -70,7 +70,7 @@ fn what_is_announced_and_not_sent_holds_nothing_and_evicts_nobody() {
 }
 
 #[test]
-fn values_but_for_their_last_byte_stay_within_the_budget_and_the_newest_are_told() {
+fn values_but_for_their_last_byte_stay_within_the_budget_and_as_many_are_told_as_give_way() {
     for (flags, limit) in SERVERS {
         let server = Server::start(Program::Guira, flags);
         let mut asking = server.connect();
@@ -107,6 +107,27 @@ fn values_but_for_their_last_byte_stay_within_the_budget_and_the_newest_are_told
         }
         assert_eq!(stored, 140 - refused, "{flags:?}");
         eventually("all is given back", || own(&mut asking, "unfinished_bytes") == 0);
+    }
+}
+
+/// A hundred that hold a tenth of what they need each kept them out for as long as they hung.
+#[test]
+fn large_values_find_their_way_past_many_small_unfinished_ones() {
+    for (flags, limit, bytes) in
+        [(&["-m", "64"][..], (64 << 20) / 10, 63_000), (&["-m", "1024"], (1 << 30) / 10, 120_000)]
+    {
+        let server = Server::start(Program::Guira, flags);
+        let mut asking = server.connect();
+        let set = [format!("set h 0 0 {bytes}\r\n").into_bytes(), vec![b'x'; bytes - 1]].concat();
+        let mut holders: Vec<_> = (0..limit / bytes).map(|_| server.connect()).collect();
+        holders.iter_mut().for_each(|holder| holder.send(&set));
+        let sent = holders.len() * set.len();
+        read(&mut asking, sent as u64);
+        let value = vec![b'v'; 1_000_000];
+        for n in 0..20 {
+            let mut client = server.connect();
+            assert_eq!(client.set(&format!("v{n}"), &value), "STORED\r\n", "{flags:?}: {n}");
+        }
     }
 }
 
@@ -200,14 +221,14 @@ fn packet(value_bytes: u32, sent: usize) -> Vec<u8> {
 fn each_protocol_is_told_in_its_own_words_and_stays_in_step() {
     let server = Server::start(Program::Guira, &["-o", "unfinished_limit=1", "-t", "1"]);
     let mut asking = server.connect();
-    // The largest item has its place: the budget is 2 MiB. What comes first takes most of it, in small parts.
+    // The largest item has its place: the budget is 2 MiB. What comes first takes a quarter of it, in small parts.
     assert_eq!(own(&mut asking, "unfinished_limit_bytes"), 2 << 20);
     let before = asking.stat("bytes_read");
     let mut first: Vec<_> = (0..150).map(|_| server.connect()).collect();
     for client in &mut first {
-        client.send(&[&b"set p 0 0 10000\r\n"[..], &[b'x'; 9_000]].concat());
+        client.send(&[&b"set p 0 0 3500\r\n"[..], &[b'x'; 3_000]].concat());
     }
-    read(&mut asking, before + 150 * 9_017);
+    read(&mut asking, before + 150 * 3_016);
     // What begins a request, how much of it follows, what ends it, and what is told.
     type Piece<'p> = (&'p [u8], usize, &'p [u8], &'p [u8]);
     let pieces: [Piece<'_>; 5] = [
@@ -222,27 +243,54 @@ fn each_protocol_is_told_in_its_own_words_and_stays_in_step() {
         let refused = own(&mut asking, "unfinished_refused");
         assert_eq!(asking.set("k", b"old"), "STORED\r\n");
         let fill = if told == READING { b' ' } else { b'x' };
-        client.send(&[head.to_vec(), vec![fill; bytes]].concat());
-        eventually("the largest is refused", || own(&mut asking, "unfinished_refused") > refused);
+        let sent = [head.to_vec(), vec![fill; bytes]].concat();
+        let before = asking.stat("bytes_read");
+        client.send(&sent);
+        read(&mut asking, before + sent.len() as u64);
+        assert_eq!(own(&mut asking, "unfinished_refused"), refused, "{head:?}: there is room");
+        let others = large_ones(&server, &mut asking);
+        assert_eq!(own(&mut asking, "unfinished_refused"), refused + 1, "{head:?}");
         let reply = client.exchange(rest);
         assert_eq!((&reply.bytes[..], reply.closed), (told, false), "{head:?}");
         // Better a miss than a value that the client believes to have replaced.
         let replaces = told != READING && !head.starts_with(b"lease");
         assert_eq!(asking.get("k").is_none(), replaces, "{head:?}");
+        store(others);
     }
     let mut client = server.connect();
     let refused = own(&mut asking, "unfinished_refused");
     client.send(&packet(900_000, 899_999));
-    eventually("the largest is refused", || own(&mut asking, "unfinished_refused") > refused);
+    store(large_ones(&server, &mut asking));
+    assert_eq!(own(&mut asking, "unfinished_refused"), refused + 1);
     // The last byte, and a no-op.
     client.send(&[&b"x\x80\x0a"[..], &[0; 22]].concat());
     let reply = client.read_exact(24 + "Out of memory allocating item".len() + 24);
     assert_eq!((&reply[..2], &reply[6..8]), (&b"\x81\x01"[..], &[0, 0x82][..]));
     assert_eq!(&reply[24 + 29..][..2], b"\x81\x0a");
-    // Who was first was left alone.
+    // Who was first holds little, and was left alone.
     for client in &mut first {
-        let reply = client.exchange(&[&[b'x'; 1_000][..], b"\r\n"].concat());
+        let reply = client.exchange(&[&[b'x'; 500][..], b"\r\n"].concat());
         assert_eq!(reply.bytes, b"STORED\r\n");
+    }
+}
+
+/// Two clients that have sent all of their values but for a byte.
+fn large_ones(server: &Server, asking: &mut Client) -> [Client; 2] {
+    let set = [&b"set large 0 0 600000\r\n"[..], &[b'l'; 599_999]].concat();
+    let before = asking.stat("bytes_read");
+    let clients = [(); 2].map(|()| {
+        let mut client = server.connect();
+        client.send(&set);
+        client
+    });
+    read(asking, before + 2 * set.len() as u64);
+    clients
+}
+
+/// Their last bytes come.
+fn store(clients: [Client; 2]) {
+    for mut client in clients {
+        assert_eq!(client.exchange(b"l\r\n").bytes, b"STORED\r\n");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who holds how much of a budget, by clients' addresses: whoever holds more than a fair share gives way to others.
+//! Who holds how much of a budget, by clients' addresses: whoever holds half of a fair share or more may have to give way.
 //!
 //! ```text
 //! share of an address      what all hold / addresses that hold some
@@ -24,15 +24,6 @@ pub struct Shares {
     bytes: usize,
 }
 
-/// How much of its share a connection may hold before it gives way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Who holds more than most gives way.
-    Whole,
-    /// Who holds about as much as the others may give way too: so many that hold the same do to a larger one.
-    Half,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Holding {
     bytes: usize,
@@ -51,18 +42,16 @@ impl Shares {
         }
     }
 
-    /// The first of these connections that holds this part of its share or more, of an address that holds its own: by its
-    /// address, and what it holds.
+    /// The first of these connections that holds half of its share or more, of an address that holds its own: by its
+    /// address, and what it holds. So many that hold the same give way to a larger one, and who holds little to nobody.
     pub fn first_above<P>(
         &self,
-        part: Part,
         mut connections: impl Iterator<Item = (P, ClientAddress, usize)>,
     ) -> Option<P> {
-        let times = if part == Part::Half { 2 } else { 1 };
         let found = connections.find(|(_, address, bytes)| {
             self.addresses.get(address).is_some_and(|holding| {
                 holding.bytes.saturating_mul(self.addresses.len()) >= self.bytes
-                    && bytes.saturating_mul(holding.connections * times) >= holding.bytes
+                    && bytes.saturating_mul(holding.connections * 2) >= holding.bytes
             })
         });
         found.map(|(place, ..)| place)
@@ -84,10 +73,10 @@ mod tests {
         shares.recount(from(2), 0, 2000);
         shares.recount(None, 0, 10);
         let held = [(0, from(2), 2000), (1, None, 10), (2, from(1), 100)];
-        assert_eq!(shares.first_above(Part::Whole, held.into_iter()), Some(2));
-        assert_eq!(shares.first_above(Part::Half, held[..2].iter().copied()), None);
+        assert_eq!(shares.first_above(held.into_iter()), Some(2));
+        assert_eq!(shares.first_above(held[..2].iter().copied()), None);
         (0..50).for_each(|_| shares.recount(from(1), 100, 0));
-        assert_eq!(shares.first_above(Part::Whole, held.into_iter()), Some(0));
+        assert_eq!(shares.first_above(held.into_iter()), Some(0));
         shares.recount(from(2), 2000, 0);
         shares.recount(None, 10, 0);
         assert!(shares.addresses.is_empty());
@@ -95,15 +84,15 @@ mod tests {
     }
 
     #[test]
-    fn of_an_address_the_newest_that_holds_its_share_is_found() {
+    fn of_an_address_the_first_that_holds_half_of_its_share_is_found() {
         let mut shares = Shares::default();
         for bytes in [1000, 1000, 300] {
             shares.recount(from(1), 0, bytes);
         }
-        let newest_first = [(2, from(1), 300), (1, from(1), 1000), (0, from(1), 1000)];
-        assert_eq!(shares.first_above(Part::Whole, newest_first.into_iter()), Some(1));
+        let in_order = [(2, from(1), 300), (1, from(1), 1000), (0, from(1), 1000)];
+        assert_eq!(shares.first_above(in_order.into_iter()), Some(1));
         shares.recount(from(1), 300, 400);
-        let newest_first = newest_first.map(|(n, address, bytes)| (n, address, bytes.max(400)));
-        assert_eq!(shares.first_above(Part::Half, newest_first.into_iter()), Some(2));
+        let in_order = in_order.map(|(n, address, bytes)| (n, address, bytes.max(400)));
+        assert_eq!(shares.first_above(in_order.into_iter()), Some(2));
     }
 }

@@ -24,7 +24,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
-use crate::shares::{ClientAddress, Part, Shares};
+use crate::shares::{ClientAddress, Shares};
 
 /// All clients with requests that aren't whole.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl Yielding {
         // Whoever asks comes on just now.
         let others = holders.iter().filter(|(n, _)| asks.is_none_or(|asks| asks.number != **n));
         let held = others.map(|(number, holder)| (*number, holder.address, holder.bytes));
-        let found = shares.first_above(Part::Half, held);
+        let found = shares.first_above(held);
         let Some(holder) = found.and_then(|number| holders.remove(&number)) else { return false };
         shares.recount(holder.address, holder.bytes, 0);
         self.promised.fetch_add(holder.bytes, Relaxed);

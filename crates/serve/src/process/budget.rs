@@ -10,12 +10,13 @@
 //! the number of connections (`-c`). A request that comes whole in one receive is never charged as unfinished, and short
 //! requests work however they are cut into packets, whatever others hold.
 //!
-//! Of unfinished requests the newest gives way that holds a fair share or more ([`guira_front::shares`]): others' large
-//! values find their way past as many as fill the budget. If the worker that finds it used up has none such, the others look
-//! among theirs. Meanwhile the budget may be exceeded by an eighth; beyond, the worker's newest gives way, as of unsent replies.
-//! The first one of a worker does instead if its request is [`STALLED_S`] old and came slower than [`SLOW_BYTES_A_S`], or if it has left replies
-//! unread for as long. Else a client that came first, and sends a byte now and then, could keep all others' large values
-//! out forever. A slow client gives way only while others need the memory.
+//! Of unfinished requests the one gives way whose last [`STEP_BYTES`] came first, of those that hold half of a fair share or
+//! more ([`guira_front::shares`]), and other than the one that needs the room: others' large values find their way past as many
+//! clients as fill the budget, whether these hang or send a byte now and then, and whatever they hold each. If the worker that
+//! finds it used up has none such, the others look among theirs. Meanwhile the budget may be exceeded by an eighth; beyond, the
+//! worker's last gives way. A slow client gives way only while others need the memory.
+//!
+//! Of unsent replies the worker's newest gives way, or the first one if it has left them unread for [`STALLED_S`].
 //!
 //! While half of the unsent budget is used up, what is free included, connections keep less: they queue
 //! [`QUEUED_SCARCE_MAX`] and one reply before they send, listings come in smaller pieces (`execute/listing.rs`), and of a
@@ -28,7 +29,7 @@
 //! A connection that holds no more than is free over a turn: a comparison for each budget. One that holds more: an atomic
 //! addition, and an entry of its worker's queue.
 //!
-//! Bad at: finding the newest of all workers; it is the newest of a worker.
+//! Bad at: finding the first of all workers; it is the first of a worker.
 
 use crate::settings::ServerSettings;
 use std::collections::BTreeMap;
@@ -137,19 +138,11 @@ pub(crate) struct Charge {
     pub(crate) bytes: usize,
     /// Its place in the queue, while that is more than 0 bytes.
     turn: u64,
-    /// Since which second it is charged for the same request, or for less.
-    since_s: u32,
+    /// What it was charged when it took that place.
+    marked: usize,
 }
 
-impl Charge {
-    /// Whether the request is old and came slowly.
-    pub(crate) fn is_stalled(&self, now_s: u32) -> bool {
-        let age_s = now_s.saturating_sub(self.since_s);
-        age_s > STALLED_S && self.bytes / SLOW_BYTES_A_S < age_s as usize
-    }
-}
-
-/// The connections of one worker that are charged, in the order in which they began to be.
+/// The connections of one worker that are charged, in the order in which they began to be, or last came on.
 #[derive(Default)]
 pub(crate) struct Queue {
     last: u64,
@@ -157,22 +150,15 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Charges the connection at `place` for `bytes`, instead of what it was charged. If that is less, a request is done.
+    /// Charges the connection at `place` for `bytes`, instead of what it was charged.
     pub(crate) fn charge(
         &mut self,
         (charge, place): (&mut Charge, usize),
-        (bytes, now_s): (usize, u32),
+        bytes: usize,
         budget: &ByteBudget,
     ) {
-        if bytes < charge.bytes || charge.bytes == 0 {
-            charge.since_s = now_s;
-        }
         match (charge.bytes, bytes) {
-            (0, 1..) => {
-                self.last += 1;
-                charge.turn = self.last;
-                self.places.insert(charge.turn, place);
-            }
+            (0, 1..) => self.put_last(charge, place, bytes),
             (1.., 0) => {
                 self.places.remove(&charge.turn);
             }
@@ -181,12 +167,34 @@ impl Queue {
         budget.recount(&mut charge.bytes, bytes);
     }
 
-    /// All of them, the newest first.
-    pub(crate) fn newest_first(&self) -> impl Iterator<Item = usize> {
-        self.places.values().rev().copied()
+    /// The same for a request that comes in pieces: the connection goes behind the others with each step. If it is charged for
+    /// less, this is another request.
+    pub(crate) fn charge_steps(
+        &mut self,
+        (charge, place): (&mut Charge, usize),
+        bytes: usize,
+        budget: &ByteBudget,
+    ) {
+        let comes_on = bytes < charge.bytes || bytes >= charge.marked + STEP_BYTES;
+        if charge.bytes > 0 && bytes > 0 && comes_on {
+            self.places.remove(&charge.turn);
+            self.put_last(charge, place, bytes);
+        }
+        self.charge((charge, place), bytes, budget);
     }
 
-    /// Who began first, and who last.
+    fn put_last(&mut self, charge: &mut Charge, place: usize, bytes: usize) {
+        self.last += 1;
+        (charge.turn, charge.marked) = (self.last, bytes);
+        self.places.insert(charge.turn, place);
+    }
+
+    /// All of them in their order.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = usize> {
+        self.places.values().copied()
+    }
+
+    /// Who is first, and who last.
     pub(crate) fn ends(&self) -> Option<(usize, usize)> {
         let (_, &first) = self.places.first_key_value()?;
         let (_, &last) = self.places.last_key_value()?;
@@ -194,10 +202,10 @@ impl Queue {
     }
 }
 
-/// The first in the queue gives way instead of the last once its request is so many seconds old,
+/// Of those that leave replies unread the first gives way instead of the last after so many seconds.
 pub(crate) const STALLED_S: u32 = 10;
-/// and came with fewer bytes per second than this: a MiB in half a minute.
-const SLOW_BYTES_A_S: usize = 32 << 10;
+/// A request of which so much more came goes behind those of which it didn't.
+const STEP_BYTES: usize = 4 << 10;
 /// What each connection may hold for a request that isn't whole, free of charge: room for every line but long gets.
 pub(crate) const UNFINISHED_FREE_BYTES: usize = 2 << 10;
 /// What each connection may keep of replies, free of charge: what it queues while memory is scarce, and a TLS record.
@@ -222,41 +230,38 @@ mod tests {
         let mut queue = Queue::default();
         let mut charges = [Charge::default(); 3];
         for (place, bytes) in [(0, 10), (1, 20), (2, 30), (1, 5), (0, 40)] {
-            queue.charge((&mut charges[place], place), (bytes, 0), &budget);
+            queue.charge((&mut charges[place], place), bytes, &budget);
         }
         assert_eq!((budget.bytes(), queue.ends()), (75, Some((0, 2))));
-        queue.charge((&mut charges[2], 2), (0, 0), &budget);
+        queue.charge((&mut charges[2], 2), 0, &budget);
         assert_eq!((budget.bytes(), queue.ends()), (45, Some((0, 1))));
-        queue.charge((&mut charges[0], 0), (0, 0), &budget);
-        queue.charge((&mut charges[0], 0), (96, 0), &budget);
+        queue.charge((&mut charges[0], 0), 0, &budget);
+        queue.charge((&mut charges[0], 0), 96, &budget);
         assert_eq!((budget.is_used_up(), queue.ends()), (true, Some((1, 0))));
         for (place, charge) in charges.iter_mut().enumerate() {
-            queue.charge((charge, place), (0, 0), &budget);
+            queue.charge((charge, place), 0, &budget);
         }
         assert_eq!((budget.bytes(), queue.ends()), (0, None));
     }
 
     #[test]
-    fn a_request_stalls_if_it_is_old_and_came_slowly_and_each_has_its_own_age() {
+    fn a_request_goes_behind_the_others_with_each_step_and_a_byte_now_and_then_is_none() {
         let budget = ByteBudget::new(usize::MAX);
         let mut queue = Queue::default();
-        let mut charge = Charge::default();
-        let mut at = |bytes, second| {
-            queue.charge((&mut charge, 0), (bytes, second), &budget);
-            charge.is_stalled(second)
+        let mut charges = [Charge::default(); 3];
+        let mut order = |place: usize, bytes| {
+            queue.charge_steps((&mut charges[place], place), bytes, &budget);
+            queue.in_order().collect::<Vec<_>>()
         };
-        // One more byte each second.
-        for second in 100..=110 {
-            assert!(!at(3000 + second as usize, second), "{second}");
-        }
-        assert!(at(4000, 111));
-        // It came fast then; a byte now and then makes it slow again.
-        assert!(!at(12 * SLOW_BYTES_A_S, 112));
-        assert!(at(12 * SLOW_BYTES_A_S + 1, 113));
-        // The next request is new, and so is one after a pause.
-        assert!(!at(3000, 114));
-        assert!(!at(0, 200));
-        assert!(!at(3000, 300));
-        assert!(at(3000, 311));
+        (0..3).for_each(|place| drop(order(place, 9_000)));
+        assert_eq!(order(0, 9_000 + STEP_BYTES - 1), [0, 1, 2]);
+        assert_eq!(order(0, 9_000 + STEP_BYTES), [1, 2, 0]);
+        // A step is one from the last on.
+        assert_eq!(order(1, 9_000 + STEP_BYTES), [2, 0, 1]);
+        assert_eq!(order(0, 9_001 + STEP_BYTES), [2, 0, 1]);
+        // Its next request, and one after a pause.
+        assert_eq!(order(2, 3_000), [0, 1, 2]);
+        assert_eq!(order(0, 0), [1, 2]);
+        assert_eq!(order(0, 3_000), [1, 2, 0]);
     }
 }

@@ -382,12 +382,12 @@ impl Connection {
     pub(crate) fn charge_unsent(
         &mut self,
         (queue, place): (&mut Queue, usize),
-        (bytes, now): (usize, u32),
+        bytes: usize,
         process: &Process,
     ) {
         let free = if bytes > UNSENT_FREE_BYTES { 0 } else { bytes };
         process.unsent.recount_free(&mut self.unsent_free, free);
-        queue.charge((&mut self.unsent_charge, place), (bytes - free, now), &process.unsent);
+        queue.charge((&mut self.unsent_charge, place), bytes - free, &process.unsent);
         self.seat.set_held(Held::Unsent, bytes - free);
     }
 

@@ -215,7 +215,7 @@ impl<'s> Worker<'s> {
                     self.serve(place, None);
                 }
                 if self.process.unfinished.is_used_up() {
-                    self.keep_unfinished(false);
+                    self.keep_unfinished(None);
                 }
             }
             STOP => self.stop()?,
@@ -284,7 +284,7 @@ impl<'s> Worker<'s> {
             return self.register(place, Interest::Turn);
         }
         if self.work(place, |connection, turn, rooms| connection.serve(turn, rooms, ready)) {
-            self.keep_budgets();
+            self.keep_budgets(place);
         }
     }
 
@@ -334,13 +334,13 @@ impl<'s> Worker<'s> {
         if holds != held {
             process.shares.lock().recount(connection.address(), held, holds);
             let charge = (&mut connection.charge, place);
-            self.unfinished.charge(charge, (holds, now), &self.process.unfinished);
+            self.unfinished.charge_steps(charge, holds, &self.process.unfinished);
             connection.seat().set_held(Held::Unfinished, holds);
         }
         let kept = connection.unsent_charge.bytes + connection.unsent_free;
         let keeps = connection.unsent_bytes();
         if keeps != kept {
-            connection.charge_unsent((&mut self.unsent, place), (keeps, now), process);
+            connection.charge_unsent((&mut self.unsent, place), keeps, process);
         }
         let waits = connection.backlog_bytes();
         if waits != connection.backlog_charged {

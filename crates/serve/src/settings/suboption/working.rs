@@ -55,8 +55,8 @@ const CONNECTIONS: &[Suboption] = &[
         name: "unfinished_limit",
         takes: Size(MB, 1..=(1 << 50), |e, n| e.unfinished_limit_bytes = n),
         unset: Follows("a tenth of -m"),
-        help: "memory for requests that have arrived only in part, at least twice -I. When it is used up, the newest \
-               such request is refused",
+        help: "memory for requests that have arrived only in part, at least twice -I. When it is used up, a large \
+               one of them is refused, of which nothing came for longest",
         // What it comes to depends on -m and -I.
         shown: Shown::Live,
     },

@@ -17,12 +17,8 @@ impl Worker<'_> {
             let (address, held) = (connection.address(), connection.charge.bytes);
             self.process.shares.lock().recount(address, held, 0);
         }
-        self.unfinished.charge(
-            (&mut connection.charge, place),
-            (0, self.now),
-            &self.process.unfinished,
-        );
-        connection.charge_unsent((&mut self.unsent, place), (0, self.now), self.process);
+        self.unfinished.charge((&mut connection.charge, place), 0, &self.process.unfinished);
+        connection.charge_unsent((&mut self.unsent, place), 0, self.process);
         self.process.backlog.recount(&mut connection.backlog_charged, 0);
         let fd = connection.fd();
         self.pieces -= usize::from(connection.keeps_piece());

@@ -4,7 +4,6 @@ use super::{DATAGRAMS, EVENTS_MAX, MAILBOX, Patience, READS, STOP, Worker, place
 use crate::process::budget::STALLED_S;
 use crate::process::watch::CloseReason;
 use crate::turn::PutOff;
-use guira_front::shares::Part;
 use rustix::event::epoll;
 use std::io;
 
@@ -34,10 +33,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Has connections of this worker give way until the others are within the budgets.
+    /// Has connections of this worker give way until the others are within the budgets, after the one at `asks` came to hold
+    /// more.
     #[cold]
-    pub(super) fn keep_budgets(&mut self) {
-        self.keep_unfinished(true);
+    pub(super) fn keep_budgets(&mut self, asks: usize) {
+        self.keep_unfinished(Some(asks));
         while self.process.unsent.is_used_up() {
             let Some(place) = self.whose_replies_give_way() else { break };
             self.process.unsent.count_refused();
@@ -45,13 +45,14 @@ impl Worker<'_> {
         }
     }
 
-    /// The same for the budget of unfinished requests; `does_call`: other workers are to do so too where none here gives way.
+    /// The same for the budget of unfinished requests. Where none here gives way to one that asks, other workers are called;
+    /// `None`: another worker called.
     #[cold]
-    pub(super) fn keep_unfinished(&mut self, does_call: bool) {
+    pub(super) fn keep_unfinished(&mut self, asks: Option<usize>) {
         while self.process.unfinished.is_used_up() {
-            let Some(place) = self.whose_request_gives_way() else {
+            let Some(place) = self.whose_request_gives_way(asks) else {
                 let others = self.process.mailboxes.iter().enumerate();
-                let others = others.filter(|(number, _)| does_call && *number != self.number);
+                let others = others.filter(|(number, _)| asks.is_some() && *number != self.number);
                 others.for_each(|(_, mailbox)| mailbox.bell.ring());
                 break;
             };
@@ -148,20 +149,19 @@ impl Worker<'_> {
         }
     }
 
-    /// The newest of those whose request holds a fair share or more, or the oldest if it is stalled; `None`: others' workers
+    /// The one that came on least lately of those whose request holds half of a fair share or more; `None`: others' workers
     /// are to find one among theirs.
-    fn whose_request_gives_way(&self) -> Option<usize> {
-        let (first, last) = self.unfinished.ends()?;
-        if self.connections[first].as_deref()?.charge.is_stalled(self.now) {
-            return Some(first);
-        }
-        let held = self.unfinished.newest_first().filter_map(|place| {
+    fn whose_request_gives_way(&self, asks: Option<usize>) -> Option<usize> {
+        // Whoever asks comes on just now.
+        let others = self.unfinished.in_order().filter(|place| Some(*place) != asks);
+        let held = others.filter_map(|place| {
             let connection = self.connections[place].as_deref()?;
             Some((place, connection.address(), connection.charge.bytes))
         });
-        if let Some(place) = self.process.shares.lock().first_above(Part::Whole, held) {
+        if let Some(place) = self.process.shares.lock().first_above(held) {
             return Some(place);
         }
+        let (_, last) = self.unfinished.ends()?;
         self.process.unfinished.is_exceeded().then_some(last)
     }
 
