@@ -148,6 +148,7 @@ const NEVER: &[(&str, &str, Kept)] = &[
     ("flash", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),
     ("store", "knows a protocol", Kept::Apart(&["guira-proto"])),
     ("chain", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),
+    ("cluster", "has unsafe code", Kept::Safe),
     ("node", "has unsafe code", Kept::Safe),
     (
         "log",

@@ -1,6 +1,7 @@
 //! What operators rely on beside the protocol: exit codes, pipes, and units for systemd.
 
 use guira_tests::client::PATIENCE;
+use guira_tests::etcd::Etcd;
 use guira_tests::server::{
     Address, Program, Running, Server, command, free_port, guira, own_directory, workspace,
 };
@@ -150,6 +151,8 @@ fn exit_codes_are_those_of_the_documents() {
     let _lock = held_spool(&held);
     let store = format!("{directory}/store");
     let [follows, stateless] = ["state", "/proc/none"].map(|state| daemon(directory, state));
+    let etcd = Etcd::start();
+    let place = format!("etcd:127.0.0.1:{}/c1", etcd.port());
     let mut kept = Server::start(Program::Store, &["-d", &store]);
     let cases: &[(&str, u8, &[&str])] = &[
         ("guira store", 0, &["store", "stats", "-d", &store]),
@@ -157,6 +160,10 @@ fn exit_codes_are_those_of_the_documents() {
         ("guira store", 1, &["store", "-d", &store, "--durability", "x"]),
         ("guira store", 2, &["store", "-d", &store]),
         ("guira store", 2, &["store", "verify", "-d", "/no/such/directory"]),
+        ("guira cluster", 0, &["cluster", "init", &place]),
+        ("guira cluster", 1, &["cluster", "init", "etcd:h/c1"]),
+        ("guira cluster", 2, &["cluster", "init", &place]),
+        ("guira cluster", 2, &["cluster", "status", "etcd:127.0.0.1:1/c1"]),
         ("guira route convert", 0, &["route", "convert", &nutcracker]),
         ("guira route convert", 1, &["route", "convert"]),
         ("guira route convert", 3, &["route", "convert", "/no/such/file"]),

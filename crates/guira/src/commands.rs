@@ -17,6 +17,7 @@ pub(crate) fn guira() -> Command {
         .subcommand(guira_route::command("route"))
         .subcommand(guira_route::replay_command())
         .subcommand(guira_node::command())
+        .subcommand(guira_cluster::command())
         .subcommand(guira_invalidate::command())
         .subcommands(guira_ctl::commands())
         .subcommand(bench())
@@ -74,6 +75,7 @@ Examples:
   guira serve -s /tmp/guira.sock       on a unix socket
   guira route -p 5000 -f route.json    many servers as one cache, with a configuration of mcrouter
   guira store -d /var/lib/guira        a store on flash: keys and values outlive the process
+  guira cluster status etcd:H:P/NAME   how a cluster of stores is, by what etcd knows
   guira invalidate run -c inv.json     delete keys as a database's log names them
   guira ping                           ask a server whether it answers
   guira set hello world                store an item; guira get hello prints it

@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         Some(("serve", matches)) => return serve(matches, &name),
         Some(("route", matches)) => return guira_route::run("route", matches),
         Some(("store", matches)) => return guira_node::run(matches),
+        Some(("cluster", matches)) => return guira_cluster::run(matches),
         Some(("invalidate", matches)) => return guira_invalidate::run_command(matches),
         Some(("replay", matches)) => return guira_route::replay(matches),
         Some(("bench", matches)) => bench(matches),

@@ -145,11 +145,12 @@ fn process() -> String {
     text.push_str("\n## Exit codes\n\n| program | exit code | when |\n|---|---|---|\n");
     let clients: Vec<String> =
         guira_ctl::commands().iter().map(|it| format!("`guira {}`", it.get_name())).collect();
-    let programs: [(&str, &[(u8, &str)]); 8] = [
+    let programs: [(&str, &[(u8, &str)]); 9] = [
         ("`guira serve`", &guira_serve::EXIT_CODES),
         ("`guira route`", &guira_route::EXIT_CODES),
         ("`guira route convert`", &guira_route::CONVERT_EXIT_CODES),
         ("`guira store`", &guira_node::EXIT_CODES),
+        ("`guira cluster`", &guira_cluster::EXIT_CODES),
         ("`guira invalidate`", &guira_invalidate::EXIT_CODES),
         (&clients.join(", "), &guira_ctl::EXIT_CODES),
         ("`guira replay`", &guira_route::REPLAY_EXIT_CODES),

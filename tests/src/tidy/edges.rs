@@ -3,7 +3,7 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 25] = [
+pub const EDGES: [(&str, &[&str]); 26] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
@@ -12,6 +12,7 @@ pub const EDGES: [(&str, &[&str]); 25] = [
     ("guira-config", &[]),
     ("guira-etcd", &["guira-tests"]),
     ("guira-front", &["guira-client", "guira-config", "guira-log", "guira-proto"]),
+    ("guira-cluster", &["guira-chain", "guira-etcd", "guira-tests"]),
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-store-rivals", &["guira-store"]),
     ("guira-disk", &[]),
@@ -60,6 +61,7 @@ pub const EDGES: [(&str, &[&str]); 25] = [
         "guira",
         &[
             "guira-bench",
+            "guira-cluster",
             "guira-ctl",
             "guira-invalidate",
             "guira-lab",

@@ -1,0 +1,210 @@
+//! One of the nodes decides: the elected controller, which reads the register and writes the next view.
+//!
+//! # Invariants
+//! 1. A view is written with the election in the same transaction. So one that was deposed, and doesn't know it, writes nothing.
+//! 2. It keeps nothing that the next one needs: who is elected goes on with the view that is there.
+//!
+//! # Costs
+//! One thread. Who doesn't lead renews a lease and waits; who leads reads all of the register at each change of it, at most
+//! 20 times a second.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use guira_chain::controller::next;
+use guira_etcd::EtcdKeys;
+
+use crate::facts::{Memory, Waits};
+use crate::fault::Fault;
+use crate::register::{Lead, Register};
+use crate::watch::no_thread;
+
+/// How long a controller waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Seconds that one leads without a word from it. etcd may make it longer.
+    pub ttl_s: u64,
+    /// A node that is gone for longer is replaced.
+    pub replace_after: Duration,
+    /// A promise of one node to another is over by then, whoever counts.
+    pub promise: Duration,
+}
+
+/// A lease of 3 s, ten minutes, and a promise of a second with room for clocks that drift.
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            ttl_s: 3,
+            replace_after: Duration::from_secs(600),
+            promise: Duration::from_millis(1_050),
+        }
+    }
+}
+
+/// A thread that stands for election, and decides while it leads. Dropped, it gives up the lead.
+#[derive(Debug)]
+pub struct Controller {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_over: AtomicBool,
+    leads: AtomicBool,
+}
+
+impl Controller {
+    /// Begins; `who` is what operators are told of the leader.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn begin(register: Arc<Register>, who: String, rules: Rules) -> Result<Self, Fault> {
+        let state = Arc::<State>::default();
+        let began = Instant::now();
+        let waits = Waits { replace_after: rules.replace_after, promise: rules.promise };
+        let turn = Turn { register, who, rules, waits, began, state: Arc::clone(&state) };
+        let spawned = thread::Builder::new().name("controller".to_owned());
+        let thread = spawned.spawn(move || turn.stand()).map_err(|error| no_thread(&error))?;
+        Ok(Self { state, thread: Some(thread) })
+    }
+
+    /// Whether it believes that it leads. Another may have been elected since.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.state.leads.load(Relaxed)
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Relaxed);
+        // It waits for etcd at most as long as a call may take.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+struct Turn {
+    register: Arc<Register>,
+    who: String,
+    rules: Rules,
+    waits: Waits,
+    began: Instant,
+    state: Arc<State>,
+}
+
+/// A lease, and when it was renewed last.
+struct Lease {
+    id: i64,
+    renewed: Instant,
+}
+
+impl Turn {
+    fn stand(self) {
+        let (mut lease, mut is_away) = (None, false);
+        while !self.is_over() {
+            let stood = self.stand_once(&mut lease);
+            self.state.leads.store(false, Relaxed);
+            match &stood {
+                Ok(()) | Err(Fault::Deposed | Fault::Overtaken) => {}
+                Err(fault) => {
+                    if !is_away {
+                        tracing::warn!("the cluster's controller: {fault}; it is tried again");
+                    }
+                    thread::sleep(REST);
+                }
+            }
+            is_away = stood.is_err();
+        }
+        if let Some(lease) = lease {
+            // It ends by itself.
+            let _ = self.register.etcd.revoke(lease.id);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.state.is_over.load(Relaxed)
+    }
+
+    fn stand_once(&self, lease: &mut Option<Lease>) -> Result<(), Fault> {
+        let id = self.renew(lease)?;
+        match self.register.campaign(&self.who, id)? {
+            None => {
+                // Ended, or its leader gone: the watch tells at once.
+                let keys = EtcdKeys::one(self.register.key("controller"));
+                let now = self.register.etcd.range(&keys)?;
+                if !now.pairs.is_empty() {
+                    self.wait(&keys, now.revision, self.rest());
+                }
+                Ok(())
+            }
+            Some(lead) => {
+                self.state.leads.store(true, Relaxed);
+                tracing::info!("this node leads the cluster {}", self.register.name());
+                self.lead(lead, lease)
+            }
+        }
+    }
+
+    fn lead(&self, lead: Lead, lease: &mut Option<Lease>) -> Result<(), Fault> {
+        let mut memory = Memory::default();
+        let keys = EtcdKeys::prefix(self.register.key(""));
+        while !self.is_over() {
+            self.renew(lease)?;
+            let snapshot = self.register.snapshot()?;
+            if snapshot.controller.as_ref().is_none_or(|(now, _)| *now != lead) {
+                return Err(Fault::Deposed);
+            }
+            let now = self.began.elapsed();
+            let facts = memory.facts(&snapshot, self.waits, now);
+            let view = &snapshot.seen.view;
+            if let Some(next) = next(view, &facts, &snapshot.wish.clone().into()) {
+                self.register.write(lead, &snapshot.seen, next)?;
+                continue;
+            }
+            let end = memory.next_end(view, self.waits, now);
+            let rest = end.map_or(self.rest(), |end| end.saturating_sub(now).min(self.rest()));
+            self.wait(&keys, snapshot.revision, rest.max(PAUSE));
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// A third of the lease's time.
+    fn rest(&self) -> Duration {
+        Duration::from_millis(self.rules.ttl_s * 1000 / 3)
+    }
+
+    /// Until something happens to `keys`, or may have.
+    fn wait(&self, keys: &EtcdKeys, revision: u64, limit: Duration) {
+        let watched = self.register.etcd.watch(keys, revision + 1, limit);
+        if watched.and_then(|mut watch| watch.next_events()).is_err() {
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn renew(&self, lease: &mut Option<Lease>) -> Result<i64, Fault> {
+        let now = Instant::now();
+        if let Some(held) = lease {
+            if now.duration_since(held.renewed) < self.rest() {
+                return Ok(held.id);
+            }
+            if self.register.etcd.keep_alive(held.id)?.is_some() {
+                held.renewed = now;
+                return Ok(held.id);
+            }
+            *lease = None;
+            return Err(Fault::Deposed);
+        }
+        let id = self.register.etcd.grant(self.rules.ttl_s)?.id;
+        *lease = Some(Lease { id, renewed: now });
+        Ok(id)
+    }
+}
+
+/// After an attempt that failed.
+const REST: Duration = Duration::from_millis(500);
+/// Between decisions.
+const PAUSE: Duration = Duration::from_millis(50);

@@ -1,0 +1,54 @@
+//! Who belongs to a cluster of stores: the register in etcd, and the elected controller that changes it.
+//!
+//! ```text
+//! command     guira cluster init, status
+//! controller  elected, one at a time: snapshot ─▶ facts ─▶ guira-chain's decision ─▶ write
+//! present     a node's keys in the register, under a lease that a thread renews
+//! watch       the newest view, in a channel
+//! register    the keys below /guira/NAME/, read and written
+//! ```
+//! etcd orders views, and nothing else: no request of a client goes through it. A cluster whose etcd is away serves by the view
+//! that it has.
+//!
+//! # Keys
+//! Below `/guira/NAME/`, values in JSON:
+//!
+//! | key | value | with a lease |
+//! |---|---|---|
+//! | `view` | [`guira_chain::View`] | |
+//! | `wish` | [`WishRecord`]: copies, nodes to drain, pause | |
+//! | `ids` | the highest node number that was given away | |
+//! | `controller` | who leads | the controller's |
+//! | `nodes/ID` | [`guira_chain::view::Member`]: name, address, zone, weight, run | the node's |
+//! | `suspect/ID/BY` | the run of ID that BY can't reach | BY's |
+//! | `sync/ID` | [`Report`]: what the node's slots know and have | the node's |
+//!
+//! # Invariants
+//! 1. The view is written only if it and the key `controller` are as the writer saw them, so a controller that was deposed
+//!    writes nothing.
+//! 2. A view is written and believed only if it may follow the one before, by [`guira_chain::View::may_follow`]. A reader that
+//!    missed some views takes the newest.
+//! 3. Leases are hints of who lives. No two nodes rely on them: epochs and promises in `guira-chain` keep data safe.
+//!
+//! Nothing serves by a view yet.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_methods, reason = "leases are renewed and promises end in time")]
+
+mod command;
+mod status;
+mod controller;
+mod facts;
+mod present;
+mod watch;
+mod register;
+mod records;
+mod fault;
+
+pub use command::{EXIT_CODES, command, run};
+pub use controller::{Controller, Rules};
+pub use fault::Fault;
+pub use present::Present;
+pub use records::{GroupReport, Report, WishRecord};
+pub use register::{Lead, Register, RegisterSnapshot, Seen, first_view};
+pub use watch::watch;

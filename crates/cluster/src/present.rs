@@ -1,0 +1,166 @@
+//! A node's keys in the register, under one lease that a thread renews.
+//!
+//! # Invariants
+//! 1. The keys go when the process does, at most the lease's time later; at once when this is dropped.
+//! 2. A lease that ended is replaced by a new one, and the keys are written anew.
+//!
+//! # Costs
+//! One thread, and one call a second.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use guira_chain::NodeId;
+use guira_chain::view::Member;
+use parking_lot::{Condvar, Mutex};
+
+use crate::fault::Fault;
+use crate::records::Report;
+use crate::register::{Register, json};
+use crate::watch::no_thread;
+
+/// What a node says of itself while it lives.
+#[derive(Debug)]
+pub struct Present {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    register: Arc<Register>,
+    id: NodeId,
+    ttl_s: u64,
+    said: Mutex<Said>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    /// What is to stand below the root, by key.
+    wanted: BTreeMap<String, String>,
+    /// What stands there, under the lease.
+    written: BTreeMap<String, String>,
+    lease: Option<i64>,
+    is_over: bool,
+}
+
+impl Present {
+    /// Begins to say that the node lives. `ttl_s` after the process has ended nobody believes it any more.
+    ///
+    /// # Errors
+    /// The first attempt failed, or the system has no thread.
+    pub fn begin(
+        register: Arc<Register>,
+        id: NodeId,
+        member: &Member,
+        ttl_s: u64,
+    ) -> Result<Self, Fault> {
+        let said = Mutex::new(Said {
+            wanted: [(format!("nodes/{id}"), json(member))].into(),
+            ..Said::default()
+        });
+        let shared = Arc::new(Shared { register, id, ttl_s, said, changed: Condvar::new() });
+        shared.renew()?;
+        let renewing = Arc::clone(&shared);
+        let spawned = thread::Builder::new().name("lease".to_owned());
+        let thread = spawned.spawn(move || renewing.keep()).map_err(|error| no_thread(&error))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Says what the node's slots know and have, in place of what was said before.
+    pub fn report(&self, report: &Report) {
+        let key = format!("sync/{}", self.shared.id);
+        self.want(|wanted| drop(wanted.insert(key, json(report))));
+    }
+
+    /// Says which nodes refuse its connections: the number, and the run that was meant.
+    pub fn suspect(&self, nodes: &BTreeSet<(NodeId, String)>) {
+        let by = self.shared.id;
+        self.want(|wanted| {
+            wanted.retain(|key, _| !key.starts_with("suspect/"));
+            let said = nodes.iter().map(|(id, run)| (format!("suspect/{id}/{by}"), run.clone()));
+            wanted.extend(said);
+        });
+    }
+
+    fn want(&self, change: impl FnOnce(&mut BTreeMap<String, String>)) {
+        change(&mut self.shared.said.lock().wanted);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.shared.said.lock().is_over = true;
+        self.shared.changed.notify_all();
+        // It waits for etcd at most as long as a call may take.
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+impl Shared {
+    fn keep(&self) {
+        let mut is_away = false;
+        loop {
+            {
+                let mut said = self.said.lock();
+                if !said.is_over && (is_away || said.wanted == said.written) {
+                    let rest = Duration::from_millis(self.ttl_s * 1000 / 3);
+                    self.changed.wait_for(&mut said, rest);
+                }
+                if said.is_over {
+                    break;
+                }
+            }
+            let renewed = self.renew();
+            if let Err(fault) = &renewed
+                && !is_away
+            {
+                tracing::warn!("the node's lease in etcd: {fault}; it is tried again");
+            }
+            is_away = renewed.is_err();
+        }
+        if let Some(lease) = self.said.lock().lease {
+            // It ends by itself.
+            let _ = self.register.etcd.revoke(lease);
+        }
+    }
+
+    /// Renews the lease, or begins one, and writes what isn't written.
+    fn renew(&self) -> Result<(), Fault> {
+        let etcd = &self.register.etcd;
+        let kept = self.said.lock().lease;
+        let kept = kept.map(|lease| etcd.keep_alive(lease)).transpose()?.flatten();
+        let lease = match kept {
+            Some(lease) => lease.id,
+            None => {
+                let lease = etcd.grant(self.ttl_s)?.id;
+                let mut said = self.said.lock();
+                said.lease = Some(lease);
+                said.written.clear();
+                lease
+            }
+        };
+        let (wanted, written) = {
+            let said = self.said.lock();
+            (said.wanted.clone(), said.written.clone())
+        };
+        let is_new = |it: &(&String, &String)| written.get(it.0) != Some(it.1);
+        let puts = wanted.iter().filter(is_new);
+        let puts = puts.map(|(key, value)| self.register.put(key, value.clone(), Some(lease)));
+        let gone = written.keys().filter(|key| !wanted.contains_key(*key));
+        let deletes = gone.map(|key| self.register.delete(key));
+        let ops: Vec<_> = puts.chain(deletes).collect();
+        // As many as etcd takes in one transaction.
+        for ops in ops.chunks(OPS_MAX) {
+            etcd.txn(&[], ops)?;
+        }
+        self.said.lock().written = wanted;
+        Ok(())
+    }
+}
+
+const OPS_MAX: usize = 100;

@@ -1,0 +1,320 @@
+//! The keys of a cluster in etcd, read and written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use guira_chain::view::Member;
+use guira_chain::{Group, NodeId, Ranges, SLOTS, View};
+use guira_etcd::{Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, EtcdPlace, KeyValue};
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::de::DeserializeOwned;
+
+use crate::fault::Fault;
+use crate::records::{Report, WishRecord};
+
+/// A cluster's keys in etcd. Calls block their thread, for 2 s per endpoint at most.
+#[derive(Debug)]
+pub struct Register {
+    pub(crate) etcd: Etcd,
+    name: String,
+}
+
+/// A view, and the revision of etcd at which it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The view; valid.
+    pub view: Arc<View>,
+    /// The `mod_revision` of its key.
+    pub mod_revision: u64,
+}
+
+/// That one was elected: the key `controller` of its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lead {
+    create_revision: u64,
+}
+
+/// All that stands in the register, at one revision.
+#[derive(Debug, Clone)]
+pub struct RegisterSnapshot {
+    /// The view.
+    pub seen: Seen,
+    /// What the operator wants.
+    pub wish: WishRecord,
+    /// The processes whose leases last.
+    pub nodes: BTreeMap<NodeId, Member>,
+    /// Of whom others say that they can't reach them: the run that is meant, and who says so.
+    pub suspects: BTreeMap<NodeId, BTreeSet<(String, NodeId)>>,
+    /// What nodes say of their slots.
+    pub reports: BTreeMap<NodeId, Report>,
+    /// Who leads, if somebody does.
+    pub controller: Option<(Lead, String)>,
+    /// Keys whose values can't be read. They count for nothing.
+    pub unread: Vec<String>,
+    /// etcd's revision.
+    pub revision: u64,
+}
+
+impl Register {
+    /// The register at `etcd:HOST:PORT,…/NAME`, or `etcds:` for TLS, which `access` must have. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`Fault::Place`] if the text has another form.
+    pub fn open(place: &str, access: EtcdAccess) -> Result<Self, Fault> {
+        let wrong = || Fault::Place(place.to_owned());
+        let parsed = EtcdPlace::parse(place).ok_or_else(wrong)?;
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if parsed.path.len() > NAME_BYTES_MAX || !parsed.path.bytes().all(is_good) {
+            return Err(wrong());
+        }
+        let etcd = Etcd::new(&parsed, access).with_limit(LIMIT);
+        Ok(Self { etcd, name: parsed.path })
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn key(&self, below: &str) -> String {
+        format!("/guira/{}/{below}", self.name)
+    }
+
+    /// Makes the cluster: its first view and wish.
+    ///
+    /// # Errors
+    /// [`Fault::Exists`] if there is one of this name; [`Fault::View`] if the view is none.
+    pub fn create(&self, view: &View) -> Result<(), Fault> {
+        view.validate().map_err(Fault::View)?;
+        let wish = WishRecord { replicas: view.replicas, drain: BTreeSet::new(), is_paused: false };
+        let absent = EtcdCompare::CreateRevision { key: self.key("view").into(), revision: 0 };
+        let puts = [self.put("view", view.to_json(), None), self.put("wish", json(&wish), None)];
+        let is_done = self.etcd.txn(&[absent], &puts)?.is_done;
+        // An answer may have been lost: what was there is what was written.
+        if is_done || self.view().is_ok_and(|seen| *seen.view == *view) {
+            Ok(())
+        } else {
+            Err(Fault::Exists(self.name.clone()))
+        }
+    }
+
+    /// The view.
+    ///
+    /// # Errors
+    /// [`Fault::NoCluster`] if there is none; etcd's; or the view is none.
+    pub fn view(&self) -> Result<Seen, Fault> {
+        let range = self.etcd.range(&EtcdKeys::one(self.key("view")))?;
+        let pair = range.pairs.into_iter().next();
+        read_view(&pair.ok_or_else(|| Fault::NoCluster(self.name.clone()))?)
+    }
+
+    /// Writes the view after `seen`, if nobody else has, and nobody else was elected.
+    ///
+    /// # Errors
+    /// [`Fault::Step`] if it may not follow, without a word to etcd; [`Fault::Deposed`] or [`Fault::Overtaken`].
+    pub fn write(&self, lead: Lead, seen: &Seen, next: View) -> Result<Seen, Fault> {
+        next.may_follow(&seen.view).map_err(Fault::Step)?;
+        let [view, controller] = ["view", "controller"].map(|key| self.key(key).into_bytes());
+        let compares = [
+            EtcdCompare::ModRevision { key: view, revision: seen.mod_revision },
+            EtcdCompare::CreateRevision { key: controller, revision: lead.create_revision },
+        ];
+        let put = self.put("view", next.to_json(), None);
+        let txn = self.etcd.txn(&compares, &[put])?;
+        if txn.is_done {
+            return Ok(Seen { view: next.into(), mod_revision: txn.revision });
+        }
+        if self.leader()?.is_none_or(|(now, _)| now != lead) {
+            return Err(Fault::Deposed);
+        }
+        // The answer to a first attempt may have been lost.
+        let now = self.view()?;
+        if *now.view == next { Ok(now) } else { Err(Fault::Overtaken) }
+    }
+
+    /// Stands for election; `None` if somebody else leads. Who is elected leads until `lease` ends.
+    ///
+    /// # Errors
+    /// etcd's: the lease may have ended.
+    pub fn campaign(&self, who: &str, lease: i64) -> Result<Option<Lead>, Fault> {
+        let key = self.key("controller");
+        let absent = EtcdCompare::CreateRevision { key: key.into(), revision: 0 };
+        let put = self.put("controller", who.to_owned(), Some(lease));
+        let txn = self.etcd.txn(&[absent], &[put])?;
+        if txn.is_done {
+            return Ok(Some(Lead { create_revision: txn.revision }));
+        }
+        // An answer may have been lost.
+        let range = self.etcd.range(&EtcdKeys::one(self.key("controller")))?;
+        let own = range.pairs.first().filter(|pair| pair.lease == lease);
+        Ok(own.map(|pair| Lead { create_revision: pair.create_revision }))
+    }
+
+    /// Who leads.
+    ///
+    /// # Errors
+    /// etcd's.
+    pub fn leader(&self) -> Result<Option<(Lead, String)>, Fault> {
+        let range = self.etcd.range(&EtcdKeys::one(self.key("controller")))?;
+        Ok(range.pairs.first().map(leader))
+    }
+
+    /// A number for a node with a new disk, that no other has. The first is 1.
+    ///
+    /// # Errors
+    /// etcd's. A number may be lost then, which does no harm.
+    pub fn take_id(&self) -> Result<NodeId, Fault> {
+        for _ in 0..ATTEMPTS {
+            let range = self.etcd.range(&EtcdKeys::one(self.key("ids")))?;
+            let (last, revision) = match range.pairs.first() {
+                None => (0, 0),
+                Some(pair) => (record::<NodeId>(pair)?, pair.mod_revision),
+            };
+            let next = last + 1;
+            let same = EtcdCompare::ModRevision { key: self.key("ids").into(), revision };
+            let put = self.put("ids", next.to_string(), None);
+            if self.etcd.txn(&[same], &[put])?.is_done {
+                return Ok(next);
+            }
+        }
+        Err(Fault::Overtaken)
+    }
+
+    /// Says what the operator wants.
+    ///
+    /// # Errors
+    /// etcd's.
+    pub fn wish(&self, wish: &WishRecord) -> Result<(), Fault> {
+        Ok(self.etcd.put(self.key("wish").as_bytes(), json(wish).as_bytes(), None)?)
+    }
+
+    /// All that stands in the register, at one revision.
+    ///
+    /// # Errors
+    /// As [`Register::view`]; or it is longer than 8 MiB.
+    pub fn snapshot(&self) -> Result<RegisterSnapshot, Fault> {
+        let root = self.key("");
+        let range = self.etcd.range(&EtcdKeys::prefix(&root))?;
+        let below = |pair: &KeyValue| {
+            let key = String::from_utf8_lossy(&pair.key);
+            key.strip_prefix(&root).unwrap_or_default().to_owned()
+        };
+        let named = |name: &str| range.pairs.iter().find(|pair| below(pair) == name);
+        let seen = read_view(named("view").ok_or_else(|| Fault::NoCluster(self.name.clone()))?)?;
+        let wish = match named("wish") {
+            Some(pair) => record(pair)?,
+            None => WishRecord {
+                replicas: seen.view.replicas,
+                drain: BTreeSet::new(),
+                is_paused: false,
+            },
+        };
+        let controller = named("controller").map(leader);
+        let mut snapshot = RegisterSnapshot {
+            seen,
+            wish,
+            nodes: BTreeMap::new(),
+            suspects: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            controller,
+            unread: Vec::new(),
+            revision: range.revision,
+        };
+        for pair in &range.pairs {
+            let key = below(pair);
+            if snapshot.take(&key, pair).is_none() {
+                snapshot.unread.push(key);
+            }
+        }
+        Ok(snapshot)
+    }
+
+    pub(crate) fn delete(&self, below: &str) -> EtcdOp {
+        EtcdOp::Delete { key: self.key(below).into() }
+    }
+
+    pub(crate) fn put(&self, below: &str, value: String, lease: Option<i64>) -> EtcdOp {
+        EtcdOp::Put { key: self.key(below).into(), value: value.into(), lease }
+    }
+}
+
+impl RegisterSnapshot {
+    /// `None`: it can't be read.
+    fn take(&mut self, key: &str, pair: &KeyValue) -> Option<()> {
+        let mut parts = key.split('/');
+        let (kind, id) = (parts.next()?, parts.next().map(str::parse::<NodeId>));
+        match (kind, id) {
+            ("nodes", Some(id)) => drop(self.nodes.insert(id.ok()?, record(pair).ok()?)),
+            ("sync", Some(id)) => drop(self.reports.insert(id.ok()?, record(pair).ok()?)),
+            ("suspect", Some(id)) => {
+                let by = parts.next()?.parse().ok()?;
+                let run = String::from_utf8(pair.value.clone()).ok()?;
+                self.suspects.entry(id.ok()?).or_default().insert((run, by));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+/// The view of a cluster to which no process belongs yet: all slots are node 1's, which is the first to ask for a number.
+///
+/// # Errors
+/// In words: the system has no random numbers.
+pub fn first_view(cluster: &str, replicas: u32, min_write: u32) -> Result<View, String> {
+    let mut seed = [0; 16];
+    let read = getrandom(&mut seed, GetRandomFlags::empty());
+    if read.map_err(|error| format!("no random seed: {error}"))? != seed.len() {
+        return Err("no random seed".to_owned());
+    }
+    let nobody = Member {
+        name: String::new(),
+        peers: String::new(),
+        zone: String::new(),
+        weight: 1,
+        run: String::new(),
+    };
+    let all = Group { slots: Ranges::of(0, SLOTS), epoch: 1, serving: vec![1], ..Group::default() };
+    Ok(View {
+        format: 1,
+        cluster: cluster.to_owned(),
+        epoch: 1,
+        seed: STANDARD.encode(seed),
+        replicas,
+        min_write,
+        nodes: [(1, nobody)].into(),
+        groups: vec![all],
+    })
+}
+
+pub(crate) fn read_view(pair: &KeyValue) -> Result<Seen, Fault> {
+    let text = String::from_utf8_lossy(&pair.value);
+    let view = View::from_json(&text).map_err(Fault::View)?.into();
+    Ok(Seen { view, mod_revision: pair.mod_revision })
+}
+
+fn record<T: DeserializeOwned>(pair: &KeyValue) -> Result<T, Fault> {
+    serde_json::from_slice(&pair.value).map_err(|error| Fault::Record {
+        key: String::from_utf8_lossy(&pair.key).into_owned(),
+        words: error.to_string(),
+    })
+}
+
+fn leader(pair: &KeyValue) -> (Lead, String) {
+    let who = String::from_utf8_lossy(&pair.value).into_owned();
+    (Lead { create_revision: pair.create_revision }, who)
+}
+
+pub(crate) fn json<T: serde::Serialize>(record: &T) -> String {
+    serde_json::to_string(record).unwrap_or_default()
+}
+
+const NAME_BYTES_MAX: usize = 64;
+/// Per endpoint. A lease of 3 s outlives an endpoint that is silent.
+const LIMIT: Duration = Duration::from_secs(2);
+/// To take a number, beside others that do.
+const ATTEMPTS: usize = 100;

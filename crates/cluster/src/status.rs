@@ -1,0 +1,208 @@
+//! What can be told of a cluster from its register, for people and as JSON.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Write as _};
+
+use guira_chain::{Group, NodeId};
+use serde::Serialize;
+
+use crate::register::RegisterSnapshot;
+
+/// What is told.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    cluster: String,
+    epoch: u64,
+    replicas: u32,
+    min_write: u32,
+    is_paused: bool,
+    /// Who leads.
+    controller: Option<String>,
+    nodes: Vec<Node>,
+    slots: Slots,
+    /// Keys that can't be read.
+    unread: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Node {
+    id: NodeId,
+    name: String,
+    peers: String,
+    zone: String,
+    weight: u32,
+    state: State,
+    is_drained: bool,
+    /// Slots in which it serves; of these, in which it orders writes, and in which it answers reads.
+    serving: usize,
+    head: usize,
+    reader: usize,
+    joining: usize,
+    syncing: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// Its process is the one that the view names.
+    Member,
+    /// It lives, and no view names this process.
+    Waiting,
+    /// No lease says that it lives.
+    Gone,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Slots {
+    /// With as many living copies that serve as there are to be.
+    whole: usize,
+    /// With fewer.
+    degraded: usize,
+    /// Of these, too few for writes.
+    read_only: usize,
+    /// No copy lives.
+    lost: usize,
+    /// With a copy that is being filled.
+    filling: usize,
+}
+
+impl Status {
+    pub(crate) fn of(snapshot: &RegisterSnapshot) -> Self {
+        let view = &snapshot.seen.view;
+        let all: BTreeSet<NodeId> =
+            view.nodes.keys().chain(snapshot.nodes.keys()).copied().collect();
+        let mut nodes: BTreeMap<NodeId, Node> =
+            all.into_iter().filter_map(|id| Some((id, node(id, snapshot)?))).collect();
+        let mut slots = Slots::default();
+        for group in &view.groups {
+            let count = group.slots.len();
+            count_roles(&mut nodes, group, count);
+            let lives = |id: &&NodeId| nodes.get(id).is_some_and(|it| it.state == State::Member);
+            let living = group.serving.iter().filter(lives).count();
+            let is_under = |most: u32| u32::try_from(living).is_ok_and(|it| it < most);
+            let mut add = |is_so: bool, sum: fn(&mut Slots) -> &mut usize| {
+                *sum(&mut slots) += if is_so { count } else { 0 };
+            };
+            add(!is_under(view.replicas), |it| &mut it.whole);
+            add(is_under(view.replicas), |it| &mut it.degraded);
+            add(is_under(view.min_write) && living > 0, |it| &mut it.read_only);
+            add(living == 0, |it| &mut it.lost);
+            let is_filling = !group.joining.is_empty() || !group.syncing.is_empty();
+            add(is_filling, |it| &mut it.filling);
+        }
+        Self {
+            cluster: view.cluster.clone(),
+            epoch: view.epoch,
+            replicas: view.replicas,
+            min_write: view.min_write,
+            is_paused: snapshot.wish.is_paused,
+            controller: snapshot.controller.as_ref().map(|(_, who)| who.clone()),
+            nodes: nodes.into_values().collect(),
+            slots,
+            unread: snapshot.unread.clone(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+fn node(id: NodeId, snapshot: &RegisterSnapshot) -> Option<Node> {
+    let (named, alive) = (snapshot.seen.view.nodes.get(&id), snapshot.nodes.get(&id));
+    let state = match (named, alive) {
+        (_, None) => State::Gone,
+        (Some(named), Some(alive)) if named.run == alive.run => State::Member,
+        _ => State::Waiting,
+    };
+    let member = alive.or(named)?;
+    Some(Node {
+        id,
+        name: member.name.clone(),
+        peers: member.peers.clone(),
+        zone: member.zone.clone(),
+        weight: member.weight,
+        state,
+        is_drained: snapshot.wish.drain.contains(&id),
+        serving: 0,
+        head: 0,
+        reader: 0,
+        joining: 0,
+        syncing: 0,
+    })
+}
+
+fn count_roles(nodes: &mut BTreeMap<NodeId, Node>, group: &Group, count: usize) {
+    let mut add = |ids: &[NodeId], sum: fn(&mut Node) -> &mut usize| {
+        for id in ids {
+            if let Some(node) = nodes.get_mut(id) {
+                *sum(node) += count;
+            }
+        }
+    };
+    add(&group.serving, |it| &mut it.serving);
+    add(group.head().as_slice(), |it| &mut it.head);
+    add(group.reader().as_slice(), |it| &mut it.reader);
+    add(&group.joining, |it| &mut it.joining);
+    add(&group.syncing, |it| &mut it.syncing);
+}
+
+impl Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cluster, epoch, replicas, min_write, slots, .. } = self;
+        writeln!(f, "cluster     {cluster}, epoch {epoch}")?;
+        writeln!(f, "copies      {replicas} wanted, {min_write} needed for a write")?;
+        let leader = self.controller.as_deref().unwrap_or("none: no node stands for election");
+        writeln!(f, "controller  {leader}")?;
+        if self.is_paused {
+            writeln!(f, "paused      no copy is begun")?;
+        }
+        let Slots { whole, degraded, read_only, lost, filling } = slots;
+        write!(
+            f,
+            "slots       {whole} whole, {degraded} degraded (of these {read_only} read-only, "
+        )?;
+        writeln!(f, "{lost} without a living copy), {filling} with a copy being filled")?;
+        for key in &self.unread {
+            writeln!(f, "unread      the key {key} can't be read")?;
+        }
+        writeln!(f)?;
+        f.write_str(&self.table())
+    }
+}
+
+impl Status {
+    fn table(&self) -> String {
+        let head = ["id", "name", "peers", "zone", "state", "serving", "head", "reader", "filled"];
+        let mut rows = vec![head.map(str::to_owned)];
+        rows.extend(self.nodes.iter().map(|it| {
+            let state = match it.state {
+                State::Member => "member",
+                State::Waiting => "waiting",
+                State::Gone => "gone",
+            };
+            let drained = if it.is_drained { ", drained" } else { "" };
+            let or_none = |text: &str| if text.is_empty() { "-" } else { text }.to_owned();
+            [
+                it.id.to_string(),
+                or_none(&it.name),
+                or_none(&it.peers),
+                or_none(&it.zone),
+                format!("{state}{drained}"),
+                it.serving.to_string(),
+                it.head.to_string(),
+                it.reader.to_string(),
+                (it.joining + it.syncing).to_string(),
+            ]
+        }));
+        let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        let mut text = String::new();
+        for row in &rows {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+            let line = cells.collect::<Vec<_>>().join("  ");
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text
+    }
+}
