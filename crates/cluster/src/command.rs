@@ -51,10 +51,7 @@ enum Trouble {
 
 impl From<Fault> for Trouble {
     fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Place(_) => Self::Usage(fault.to_string()),
-            _ => Self::Refused(fault.to_string()),
-        }
+        Self::Refused(fault.to_string())
     }
 }
 
@@ -64,21 +61,28 @@ struct PlaceArgs {
     #[arg(value_name = "PLACE")]
     place: String,
 
+    #[command(flatten)]
+    etcd: EtcdArgs,
+}
+
+/// How etcd lets us in.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct EtcdArgs {
     /// Root certificates in PEM that etcd's certificate is checked against; etcds: needs it
     #[arg(long, value_name = "FILE")]
-    etcd_cacert: Option<PathBuf>,
+    pub etcd_cacert: Option<PathBuf>,
 
     /// Our certificate chain in PEM, shown to an etcd that asks for one
     #[arg(long, value_name = "FILE")]
-    etcd_cert: Option<PathBuf>,
+    pub etcd_cert: Option<PathBuf>,
 
     /// Key of --etcd-cert [default: in the same file]
     #[arg(long, value_name = "FILE", requires = "etcd_cert")]
-    etcd_key: Option<PathBuf>,
+    pub etcd_key: Option<PathBuf>,
 
     /// Log in at etcd with the line user:password in this file
     #[arg(long, value_name = "FILE")]
-    etcd_auth_file: Option<PathBuf>,
+    pub etcd_auth_file: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -137,15 +141,25 @@ fn status(args: &StatusArgs) -> Result<String, Trouble> {
 }
 
 fn open(args: &PlaceArgs) -> Result<Register, Trouble> {
-    let tls = args.place.starts_with("etcds:").then(|| {
-        let needs = "etcds: needs who signs etcd's certificate: give --etcd-cacert FILE";
-        let authorities = args.etcd_cacert.clone().ok_or(Trouble::Usage(needs.to_owned()))?;
-        let chain = args.etcd_cert.clone();
-        let key = args.etcd_key.clone().or_else(|| chain.clone());
-        Ok::<_, Trouble>(Files { authorities, identity: chain.zip(key) })
-    });
-    let access = EtcdAccess::new(tls.transpose()?, args.etcd_auth_file.clone());
-    Ok(Register::open(&args.place, access)?)
+    args.etcd.register(&args.place).map_err(Trouble::Usage)
+}
+
+impl EtcdArgs {
+    /// The register at `place`, of the form that [`Register::open`] has. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// In a sentence: the place has another form, or a flag is missing.
+    pub fn register(&self, place: &str) -> Result<Register, String> {
+        let tls = place.starts_with("etcds:").then(|| {
+            let needs = "etcds: needs who signs etcd's certificate: give --etcd-cacert FILE";
+            let authorities = self.etcd_cacert.clone().ok_or(needs)?;
+            let chain = self.etcd_cert.clone();
+            let key = self.etcd_key.clone().or_else(|| chain.clone());
+            Ok::<_, String>(Files { authorities, identity: chain.zip(key) })
+        });
+        let access = EtcdAccess::new(tls.transpose()?, self.etcd_auth_file.clone());
+        Register::open(place, access).map_err(|fault| fault.to_string())
+    }
 }
 
 /// Each exit code of `guira cluster`, and when.

@@ -30,15 +30,18 @@ pub struct Rules {
     pub replace_after: Duration,
     /// A promise of one node to another is over by then, whoever counts.
     pub promise: Duration,
+    /// Of a chain of which all were lost at once, who isn't back so long after the first isn't waited for.
+    pub restart: Duration,
 }
 
-/// A lease of 3 s, ten minutes, and a promise of a second with room for clocks that drift.
+/// A lease of 3 s, ten minutes, a promise of a second with room for clocks that drift, and half a minute.
 impl Default for Rules {
     fn default() -> Self {
         Self {
             ttl_s: 3,
             replace_after: Duration::from_secs(600),
             promise: Duration::from_millis(1_050),
+            restart: Duration::from_secs(30),
         }
     }
 }
@@ -64,7 +67,8 @@ impl Controller {
     pub fn begin(register: Arc<Register>, who: String, rules: Rules) -> Result<Self, Fault> {
         let state = Arc::<State>::default();
         let began = Instant::now();
-        let waits = Waits { replace_after: rules.replace_after, promise: rules.promise };
+        let Rules { replace_after, promise, restart, .. } = rules;
+        let waits = Waits { replace_after, promise, restart };
         let turn = Turn { register, who, rules, waits, began, state: Arc::clone(&state) };
         let spawned = thread::Builder::new().name("controller".to_owned());
         let thread = spawned.spawn(move || turn.stand()).map_err(|error| no_thread(&error))?;

@@ -4,10 +4,12 @@
 //! 1. What a process says counts as long as its lease lasts and it is the process that the lease names.
 //! 2. Times are counted from when this controller saw something first. One that was just elected waits anew, which is late and
 //!    never wrong.
+//! 3. Where all copies of a slot were lost at once, only a node that served it last begins it anew. Each of these has all that was
+//!    acknowledged, as far as its `--durability` keeps it, because a write path acknowledges as one. A node's number is its disk's.
 //!
 //! # Weaknesses
-//! A slot whose copies were all lost stays as it is: no node says yet what its disk has, so none is made the base. The one
-//! exception is a cluster to which no process ever belonged.
+//! Who begins anew is the first in the chain that is back, not the one whose disk lost least: with less than `--durability always`,
+//! and if all lose power at once, that may differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,6 +28,8 @@ pub(crate) struct Memory {
     gone: BTreeMap<NodeId, Duration>,
     /// Since when all of the write path knows a group's epoch, by the group's first slot and that epoch.
     known: BTreeMap<(u16, u64), Duration>,
+    /// Since when a group of which all copies were lost has somebody back, by the same.
+    back: BTreeMap<(u16, u64), Duration>,
 }
 
 /// How long a controller waits.
@@ -35,6 +39,8 @@ pub(crate) struct Waits {
     pub(crate) replace_after: Duration,
     /// A promise is over by then, whoever counts.
     pub(crate) promise: Duration,
+    /// Of a chain of which all were lost, who isn't back by then isn't waited for.
+    pub(crate) restart: Duration,
 }
 
 impl Memory {
@@ -55,20 +61,27 @@ impl Memory {
         let awaited = self.gone.iter().filter(|(_, since)| is_awaited(since));
         let awaited = awaited.map(|(node, _)| *node).collect();
         let said = Said::of(snapshot, &alive);
-        let mut known = BTreeMap::new();
+        let (mut known, mut back) = (BTreeMap::new(), BTreeMap::new());
         let groups = view.groups.iter().map(|group| {
-            let mut facts = said.facts(view, group, &alive);
-            let first = group.slots.iter().next();
-            if let Some(slot) = first.filter(|_| said.all_know(group)) {
-                let at = (slot, group.epoch);
-                let since = self.known.get(&at).copied().unwrap_or(now);
-                known.insert(at, since);
+            let mut facts = said.facts(group);
+            let Some(slot) = group.slots.iter().next() else { return facts };
+            let at = (slot, group.epoch);
+            if said.all_know(group) {
+                let since = *known.entry(at).or_insert(self.known.get(&at).copied().unwrap_or(now));
                 facts.is_past_over = now.saturating_sub(since) >= waits.promise;
+            }
+            let returned = returned(view, group, &alive);
+            if let Some(first) = returned.first() {
+                let since = *back.entry(at).or_insert(self.back.get(&at).copied().unwrap_or(now));
+                let is_over = now.saturating_sub(since) >= waits.restart;
+                if is_over || returned.len() == group.serving.len() {
+                    facts.base = [(*first, group.slots.clone())].into();
+                }
             }
             facts
         });
         let groups = groups.collect();
-        self.known = known;
+        (self.known, self.back) = (known, back);
         Facts { alive, awaited, groups }
     }
 
@@ -77,9 +90,21 @@ impl Memory {
         let has_past = |slot: u16| view.group(slot).is_some_and(|group| !group.past.is_empty());
         let past = self.known.iter().filter(|((slot, _), _)| has_past(*slot));
         let past = past.map(|(_, since)| *since + waits.promise);
+        let past = past.chain(self.back.values().map(|since| *since + waits.restart));
         let ends = past.chain(self.gone.values().map(|since| *since + waits.replace_after));
         ends.filter(|end| *end > now).min()
     }
+}
+
+/// If no process of those that served a group is left: which of these nodes have another one, in the chain's order.
+fn returned(view: &View, group: &Group, alive: &BTreeMap<NodeId, Member>) -> Vec<NodeId> {
+    let lives = |node: &NodeId| {
+        let run = view.nodes.get(node).map(|it| &it.run);
+        alive.get(node).is_some_and(|it| Some(&it.run) == run)
+    };
+    let is_lost = !group.serving.iter().any(lives);
+    let back = group.serving.iter().filter(|node| is_lost && alive.contains_key(node));
+    back.copied().collect()
 }
 
 /// Whose lease lasts, but for those whom two others can't reach.
@@ -123,7 +148,7 @@ impl<'a> Said<'a> {
         if left.is_empty() { found } else { Vec::new() }
     }
 
-    fn facts(&self, view: &View, group: &Group, alive: &BTreeMap<NodeId, Member>) -> GroupFacts {
+    fn facts(&self, group: &Group) -> GroupFacts {
         let is_filled = |node: &NodeId| {
             let said = self.of_group(*node, group);
             !said.is_empty() && said.iter().all(|it| it.is_filled)
@@ -132,15 +157,10 @@ impl<'a> Said<'a> {
         let is_ready = |node: &NodeId| {
             !of_reader.is_empty() && of_reader.iter().all(|it| it.ready.contains(node))
         };
-        let never_was = |node: &NodeId| view.nodes.get(node).is_some_and(|it| it.run.is_empty());
-        let is_unbegun = view.epoch == 1 && group.serving.iter().all(never_was);
-        let founders = group.serving.iter().filter(|node| alive.contains_key(node));
-        let founders = founders.filter(|_| is_unbegun).take(1);
         GroupFacts {
             filled: group.syncing.iter().copied().filter(is_filled).collect::<BTreeSet<_>>(),
             ready: group.joining.iter().copied().filter(is_ready).collect(),
-            base: founders.map(|node| (*node, group.slots.clone())).collect(),
-            is_past_over: false,
+            ..GroupFacts::default()
         }
     }
 
@@ -150,3 +170,57 @@ impl<'a> Said<'a> {
 }
 
 const SUSPECTED_BY: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::WishRecord;
+    use crate::register::{Seen, first_view};
+
+    const NOBODY: [NodeId; 0] = [];
+
+    fn member(id: NodeId, run: &str) -> Member {
+        let [name, peers] = [format!("store-{id}"), format!("h:{id}")];
+        Member { name, peers, zone: String::new(), weight: 1, run: run.to_owned() }
+    }
+
+    /// A chain of nodes 1, 2 and 3, of which these live, by their runs.
+    fn snapshot(living: &[(NodeId, &str)]) -> RegisterSnapshot {
+        let mut view = first_view("c1", 3, 2).expect("random numbers");
+        view.nodes = (1..=3).map(|id| (id, member(id, "first"))).collect();
+        view.groups[0].serving = vec![1, 2, 3];
+        RegisterSnapshot {
+            seen: Seen { view: view.into(), mod_revision: 1 },
+            wish: WishRecord { replicas: 3, drain: BTreeSet::new(), is_paused: false },
+            nodes: living.iter().map(|(id, run)| (*id, member(*id, run))).collect(),
+            suspects: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            controller: None,
+            unread: Vec::new(),
+            revision: 1,
+        }
+    }
+
+    #[test]
+    fn of_a_chain_that_was_lost_the_first_that_is_back_begins_once_all_are_or_the_wait_is_over() {
+        let second = Duration::from_secs(1);
+        let (replace_after, promise, restart) = (600 * second, second, 30 * second);
+        let waits = Waits { replace_after, promise, restart };
+        let mut memory = Memory::default();
+        let mut base = |living: &[(NodeId, &str)], at: u32| -> Vec<NodeId> {
+            let facts = memory.facts(&snapshot(living), waits, at * second);
+            facts.groups[0].base.keys().copied().collect()
+        };
+        // While one lives that served, nobody begins anew.
+        assert_eq!(base(&[(1, "other"), (2, "other"), (3, "first")], 1), NOBODY);
+        assert_eq!(base(&[], 2), NOBODY);
+        assert_eq!(base(&[(3, "other"), (4, "other")], 10), NOBODY, "the others are waited for");
+        assert_eq!(base(&[(1, "other"), (2, "other"), (3, "other")], 12), [1]);
+        assert_eq!(base(&[(2, "other"), (3, "other")], 39), NOBODY);
+        assert_eq!(base(&[(2, "other"), (3, "other")], 40), [2]);
+        // A wait that ended in vain begins anew.
+        assert_eq!(base(&[], 50), NOBODY);
+        assert_eq!(base(&[(3, "other")], 60), NOBODY);
+        assert_eq!(base(&[(4, "other")], 100), NOBODY, "it never served");
+    }
+}

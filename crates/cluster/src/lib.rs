@@ -29,8 +29,6 @@
 //! 2. A view is written and believed only if it may follow the one before, by [`guira_chain::View::may_follow`]. A reader that
 //!    missed some views takes the newest.
 //! 3. Leases are hints of who lives. No two nodes rely on them: epochs and promises in `guira-chain` keep data safe.
-//!
-//! Nothing serves by a view yet.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "leases are renewed and promises end in time")]
@@ -45,7 +43,7 @@ mod register;
 mod records;
 mod fault;
 
-pub use command::{EXIT_CODES, command, run};
+pub use command::{EXIT_CODES, EtcdArgs, command, run};
 pub use controller::{Controller, Rules};
 pub use fault::Fault;
 pub use present::Present;

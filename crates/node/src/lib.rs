@@ -6,7 +6,7 @@
 //!                                                        ├ rewrites  long values that are written again, few at once
 //!                                                        └ readers   threads that wait for the device
 //! ```
-//! With `--view` a node is one of several, and each request goes to the node whose its key is: see `replica`.
+//! With `--cluster` or `--view` a node is one of several, and each request goes to the node whose its key is: see `replica`.
 //!
 //! [`command`] is the program's command line. [`Engine`] is what it needs of a store: others than `guira-store` are served by
 //! [`serve_with`], so that engines are compared under one front.

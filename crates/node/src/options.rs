@@ -1,11 +1,13 @@
 //! The flags of `guira store`, and what they mean.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use guira_cluster::EtcdArgs;
 use guira_front::certificates::NamedFile;
 use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownFrom};
 use guira_front::size;
@@ -97,14 +99,35 @@ pub struct StoreArgs {
     #[arg(long, value_name = "PATH", requires = "enable_ssl", help_heading = "Security")]
     pub ssl_ca_cert: Option<PathBuf>,
 
+    /// Replicate with the other nodes of this cluster, etcd:HOST:PORT/NAME, which guira cluster init has made; experimental
+    #[arg(
+        long,
+        value_name = "PLACE",
+        requires = "peers",
+        conflicts_with = "view",
+        help_heading = "Cluster"
+    )]
+    pub cluster: Option<String>,
+    /// Name of this node, for people [default: the host's]
+    #[arg(long, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
+    pub name: Option<String>,
+    /// Where it stands: a slot's copies are put into different zones
+    #[arg(long, value_name = "ZONE", requires = "cluster", help_heading = "Cluster")]
+    pub zone: Option<String>,
+    /// Its part of the slots, beside other nodes' [default: 1]
+    #[arg(long, value_name = "NUM", requires = "cluster", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Cluster")]
+    pub weight: Option<u32>,
+    #[command(flatten, next_help_heading = "Cluster")]
+    /// How etcd lets it in
+    pub etcd: EtcdArgs,
     /// Replicate with other nodes, by the view in this file; experimental. The file is read again when it changes
     #[arg(long, value_name = "FILE", requires = "node", help_heading = "Cluster")]
     pub view: Option<PathBuf>,
     /// This node's number in the view
     #[arg(long, value_name = "NUM", requires = "view", help_heading = "Cluster")]
     pub node: Option<u32>,
-    /// Address and port to listen on for other nodes [default: the node's in the view]
-    #[arg(long, value_name = "ADDR", requires = "view", help_heading = "Cluster")]
+    /// Address and port to listen on for other nodes, where they reach it [default with --view: the node's in the view]
+    #[arg(long, value_name = "ADDR", help_heading = "Cluster")]
     pub peers: Option<String>,
 
     /// Serve metrics and probes over HTTP: a port, ADDRESS:PORT, or *:PORT for all addresses
@@ -180,12 +203,28 @@ pub(crate) struct Options {
 /// How a node takes part in a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicaOptions {
-    /// The file of the view.
-    pub(crate) view: PathBuf,
-    /// The node's number.
-    pub(crate) node: guira_chain::NodeId,
+    pub(crate) source: ViewSource,
     /// Where it listens for others, if that isn't what the view says.
     pub(crate) peers: Option<String>,
+}
+
+/// From where a node has its views.
+#[derive(Clone, Debug)]
+pub(crate) enum ViewSource {
+    /// A file, and the node's number in it.
+    File { path: PathBuf, node: guira_chain::NodeId },
+    /// etcd.
+    Register(Joining),
+}
+
+/// How a node registers.
+#[derive(Clone, Debug)]
+pub(crate) struct Joining {
+    pub(crate) place: String,
+    pub(crate) etcd: EtcdArgs,
+    pub(crate) name: String,
+    pub(crate) zone: String,
+    pub(crate) weight: u32,
 }
 
 /// Where certificates and keys are.
@@ -247,11 +286,38 @@ impl Options {
 }
 
 fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>, String> {
-    let (Some(view), Some(node)) = (args.view.clone(), args.node) else { return Ok(None) };
+    let has_etcd = args.etcd != EtcdArgs::default();
+    let is_vague = |address: &str| {
+        let ip = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let ip = ip.trim_matches(['[', ']']).parse::<IpAddr>();
+        ip.is_ok_and(|ip| ip.is_unspecified())
+    };
+    if let Some(peers) = args.peers.as_deref().filter(|it| args.cluster.is_some() && is_vague(it)) {
+        return Err(format!("--peers {peers}: name the address that other nodes reach"));
+    }
+    let source = match (&args.cluster, &args.view, args.node) {
+        (Some(place), _, _) => ViewSource::Register(Joining {
+            place: place.clone(),
+            etcd: args.etcd.clone(),
+            name: args.name.clone().unwrap_or_else(host),
+            zone: args.zone.clone().unwrap_or_default(),
+            weight: args.weight.unwrap_or(1),
+        }),
+        (None, ..) if has_etcd => return Err("--etcd-…: name the --cluster".to_owned()),
+        (None, Some(path), Some(node)) => ViewSource::File { path: path.clone(), node },
+        (None, ..) if args.peers.is_some() => {
+            return Err("--peers: name the --cluster, or --view and --node".to_owned());
+        }
+        (None, ..) => return Ok(None),
+    };
     if value_max > REPLICATED_BYTES_MAX {
         return Err("-I: values of a replicated store have 8m at most".to_owned());
     }
-    Ok(Some(ReplicaOptions { view, node, peers: args.peers.clone() }))
+    Ok(Some(ReplicaOptions { source, peers: args.peers.clone() }))
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 fn processors() -> usize {

@@ -28,7 +28,7 @@ mod tests;
 pub use lane::{LinkState, Unsent};
 pub use shared::{Arrived, PeerLimits};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -110,6 +110,14 @@ impl Peers {
     #[must_use]
     pub fn state(&self, to: NodeId) -> Option<LinkState> {
         self.dialled.lock().get(&to).map(|it| it.lane.state())
+    }
+
+    /// Those at whose addresses nobody listened when they were dialled last.
+    #[must_use]
+    pub fn refused(&self) -> BTreeSet<NodeId> {
+        let dialled = self.dialled.lock();
+        let refused = dialled.iter().filter(|(_, it)| it.lane.is_refused.load(Ordering::Relaxed));
+        refused.map(|(node, _)| *node).collect()
     }
 }
 

@@ -5,7 +5,8 @@
 //!                                                 ├ keeper   the engine, and changes on their way to it
 //!                                                 ├ chain    each slot's decisions (crate guira-chain)
 //!                                                 └ peers    links to other nodes
-//! view file ─▶ driver ─▶ front
+//! view file, or register ─▶ driver ─▶ front
+//!                              ╰ membership: in the register, what the node's slots have; one node's controller changes the view
 //! ```
 //! Any node answers any client: it asks the head of the key's slot for a change, the reader for a value.
 //!
@@ -21,6 +22,7 @@ mod start;
 mod front;
 mod driver;
 mod view_file;
+mod membership;
 mod keeper;
 mod chart;
 mod event;

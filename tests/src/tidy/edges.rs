@@ -23,6 +23,7 @@ pub const EDGES: [(&str, &[&str]); 26] = [
         &[
             "guira-chain",
             "guira-client",
+            "guira-cluster",
             "guira-disk",
             "guira-front",
             "guira-log",

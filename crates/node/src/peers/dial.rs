@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use guira_chain::NodeId;
@@ -22,11 +23,15 @@ pub(super) async fn keep(shared: Arc<Shared>, node: NodeId, address: String, lan
         let why = match greet(&shared, node, &address).await {
             Ok((hello, stream, frames)) => {
                 pause = first;
+                lane.is_refused.store(false, Relaxed);
                 lane.set_state(LinkState::Up(hello.clone()));
                 shared.arrive_hello(hello);
                 write_all(&shared, &lane, stream, frames).await
             }
-            Err(why) => why,
+            Err(why) => {
+                lane.is_refused.store(why.is_refusal(), Relaxed);
+                why
+            }
         };
         lane.set_state(LinkState::Down(why.to_string()));
         // Not all nodes that lost one dial it at the same moment.

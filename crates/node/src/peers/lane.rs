@@ -3,6 +3,7 @@
 use guira_chain::frames::{BadFrame, PeerFrame, PeerHello};
 use parking_lot::Mutex;
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
 
 /// How the link to a peer is.
@@ -46,6 +47,8 @@ pub(super) struct Lane {
     waiting: Mutex<Waiting>,
     comes: Notify,
     bytes_max: usize,
+    /// Nobody listened there when it was dialled last.
+    pub(super) is_refused: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -60,7 +63,7 @@ impl Lane {
     pub(super) fn new(bytes_max: usize) -> Self {
         let state = LinkState::Down("it is being dialled".to_owned());
         let waiting = Mutex::new(Waiting { state, bytes: Vec::new(), writing: 0 });
-        Self { waiting, comes: Notify::new(), bytes_max }
+        Self { waiting, comes: Notify::new(), bytes_max, is_refused: AtomicBool::new(false) }
     }
 
     /// Adds a frame, if the link is up and the lane has room. An empty lane has room for any frame.

@@ -24,6 +24,13 @@ pub(super) enum LinkEnd {
     Late(&'static str, Duration),
 }
 
+impl LinkEnd {
+    /// Whether nobody listens at the address.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+}
+
 impl fmt::Display for LinkEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -27,6 +27,7 @@ use tokio::time::MissedTickBehavior;
 use super::chart::Chart;
 use super::event::{Ask, Event};
 use super::keeper::Keeper;
+use super::membership::Membership;
 use crate::engine::Engine;
 use crate::peers::{Arrived, Peers, Unsent};
 
@@ -53,6 +54,8 @@ pub(super) struct Driver<E> {
     untold: [bool; 2],
     renew_at: u64,
     asked_view_at: u64,
+    /// Its part in the register, if it has its views from there.
+    membership: Option<Membership>,
 }
 
 /// When a slot is looked at next, and after how long again if nothing happens.
@@ -69,6 +72,7 @@ impl<E: Engine> Driver<E> {
         (keeper, first): (Keeper<E>, u64),
         (peers, links): (Peers, tokio::runtime::Handle),
         chart: watch::Sender<Option<Arc<Chart>>>,
+        membership: Option<Membership>,
     ) -> Self {
         let now = clock();
         // What the engine calls durable is what the chain waits for, whatever `--durability` means by it.
@@ -91,6 +95,7 @@ impl<E: Engine> Driver<E> {
             untold: [false; 2],
             renew_at: 0,
             asked_view_at: 0,
+            membership,
         }
     }
 
@@ -133,7 +138,7 @@ impl<E: Engine> Driver<E> {
                     self.step_landed(slot);
                 }
             }
-            Event::View(view) => self.learn(*view, "the file"),
+            Event::View(view, source) => self.learn(*view, source),
             Event::Stop => {}
         }
     }
@@ -255,6 +260,7 @@ impl<E: Engine> Driver<E> {
             self.renew_at = now + TERM / 4;
             self.renew(now);
             self.tell_progress();
+            self.tell_register();
         }
         self.asks.retain(|_, reply| !reply.is_closed());
         while let Some((_, slot, from, id)) = self.reads.pop_front_if(|it| it.0 <= now) {
@@ -404,6 +410,14 @@ impl<E: Engine> Driver<E> {
         self.look();
     }
 
+    /// Tells the register how far the slots have come, and who can't be reached.
+    fn tell_register(&mut self) {
+        let chart = self.chart.borrow().clone();
+        if let (Some(membership), Some(chart)) = (&mut self.membership, chart) {
+            membership.tell(&self.me, &chart, (&self.slots, &self.peers.refused()));
+        }
+    }
+
     /// Tells the operator, who changes views, how far this one has come.
     fn tell_progress(&mut self) {
         let Some(chart) = self.chart.borrow().clone().filter(|_| self.untold != [false; 2]) else {
@@ -435,6 +449,10 @@ impl<E: Engine> Driver<E> {
 
     fn tell_role(&self, view: &View, is_member: bool) {
         let (me, epoch) = (self.me.node, view.epoch);
+        if !is_member && self.membership.is_some() {
+            tracing::info!("epoch {epoch}: node {me} has no part yet");
+            return;
+        }
         if !is_member {
             tracing::warn!(
                 "epoch {epoch}: node {me} has no part. This process is run {}: a view has to name it",

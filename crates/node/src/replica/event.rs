@@ -14,8 +14,8 @@ pub(super) enum Event {
     Ask(Box<Ask>),
     /// A change of a slot's effect landed, of this term.
     Landed { slot: u16, term: u64, seq: u64, result: Result<(), EngineError> },
-    /// A view from outside.
-    View(Box<View>),
+    /// A view from outside, and where it is from.
+    View(Box<View>, &'static str),
     /// The process ends.
     Stop,
 }

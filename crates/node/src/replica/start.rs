@@ -7,7 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use guira_chain::frames::PeerHello;
+use guira_chain::view::Member;
 use guira_chain::{NodeId, SlotHash, View};
+use guira_cluster::{Fault, Register};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime;
@@ -19,11 +21,12 @@ use super::event::Event;
 use super::front::Front;
 use super::identity::{self, Identity};
 use super::keeper::Keeper;
+use super::membership::{self, Membership};
 use super::view_file;
 use crate::engine::{Engine, EngineError, KeepRule, Landing};
 use crate::item::expiry_of;
 use crate::node::{Node, now};
-use crate::options::ReplicaOptions;
+use crate::options::{Joining, ReplicaOptions, ViewSource};
 use crate::peers::{PeerLimits, Peers};
 
 /// A node that is started.
@@ -90,9 +93,45 @@ pub(crate) fn refuse_replicated(engine: &impl Engine) -> Result<(), String> {
     match identity::read(engine)? {
         None => Ok(()),
         Some(of) => Err(format!(
-            "the store is node {}'s of the cluster {:?}: name its --view and --node, or another directory",
+            "the store is node {}'s of the cluster {:?}: name its --cluster, or its --view and --node, or another directory",
             of.node, of.cluster
         )),
+    }
+}
+
+/// Where a node comes into its cluster.
+struct Entry {
+    view: View,
+    node: NodeId,
+    member: Member,
+    register: Option<Arc<Register>>,
+}
+
+/// Reads the first view, and finds or takes the node's number.
+fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, String> {
+    match &options.source {
+        ViewSource::File { path, node } => {
+            let view = view_file::read(path)?;
+            let member = view.nodes.get(node).cloned().ok_or_else(|| {
+                let path = path.display();
+                format!("--node {node}: the view in {path} names no such node: name it there, with an empty run")
+            })?;
+            Ok(Entry { view, node: *node, member, register: None })
+        }
+        ViewSource::Register(joining) => {
+            let Joining { place, etcd, name, zone, weight } = joining;
+            let register = Arc::new(etcd.register(place)?);
+            let told = |fault: Fault| format!("--cluster {place}: {fault}");
+            let view = View::clone(&register.view().map_err(told)?.view);
+            let node = match identity::read(&store.engine)? {
+                Some(found) => found.node,
+                None => register.take_id().map_err(told)?,
+            };
+            let peers = options.peers.clone().unwrap_or_default();
+            let (name, zone, weight) = (name.clone(), zone.clone(), *weight);
+            let member = Member { name, peers, zone, weight, run: String::new() };
+            Ok(Entry { view, node, member, register: Some(register) })
+        }
     }
 }
 
@@ -104,36 +143,32 @@ pub(crate) fn start<E: Engine>(
     options: &ReplicaOptions,
     node: &Arc<Node<E>>,
 ) -> Result<Replica, String> {
-    let view = view_file::read(&options.view)?;
-    let member = view.nodes.get(&options.node).ok_or_else(|| {
-        let (node, path) = (options.node, options.view.display());
-        format!(
-            "--node {node}: the view in {path} names no such node: name it there, with an empty run"
-        )
-    })?;
-    let run = format!("{:016x}", fastrand::u64(..));
-    let (cluster, name) = (view.cluster.clone(), member.name.clone());
-    let me = PeerHello { cluster, node: options.node, name, run, epoch: 0 };
+    let Entry { view, node: number, mut member, register } = enter(options, node)?;
+    member.run = format!("{:016x}", fastrand::u64(..));
+    let (cluster, name, run) = (view.cluster.clone(), member.name.clone(), member.run.clone());
+    let me = PeerHello { cluster, node: number, name, run, epoch: 0 };
     let place = options.peers.as_ref().unwrap_or(&member.peers);
     let listener = std::net::TcpListener::bind(place)
         .and_then(|it| it.set_nonblocking(true).map(|()| it))
         .map_err(|error| format!("can't listen for other nodes on {place}: {error}"))?;
-    let (first, own) = own(&view, options.node, node)?;
-    tracing::info!(
-        "node {} of the cluster {:?}: this process is run {}",
-        me.node,
-        me.cluster,
-        me.run
-    );
+    let (first, own) = own(&view, number, node)?;
+    tracing::info!("node {number} of the cluster {:?}: this process is run {}", me.cluster, me.run);
 
     let (events, happening) = unbounded_channel();
     let (tell_chart, chart) = watch::channel(None);
     let (tell_end, ended) = watch::channel(None);
     let keeper = Keeper::new(Arc::clone(node), SlotHash::of(&view), own, events.clone());
-    let (links, linked) =
-        start_links((me.clone(), listener), options.view.clone(), events.clone())?;
+    let joined = register.map(|register| Membership::begin(&register, number, &member));
+    let joined = joined.transpose().map_err(|fault| fault.to_string())?;
+    let (membership, views) = joined.unzip();
+    let source = match (views, &options.source) {
+        (Some(views), _) => Source::Register(views),
+        (None, ViewSource::File { path, .. }) => Source::File(path.clone()),
+        (None, ViewSource::Register(_)) => return Err("no register".to_owned()),
+    };
+    let (links, linked) = start_links((me.clone(), listener), source, events.clone())?;
     let (peers, arrivals, handle) = linked;
-    let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart);
+    let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart, membership);
     let work = move || {
         let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build() else {
             let _ = tell_end.send(Some("no event queue for the chains".to_owned()));
@@ -157,12 +192,18 @@ pub(crate) fn start<E: Engine>(
     Ok(Replica { front: Arc::new(front), ended, threads })
 }
 
+/// From where views come.
+enum Source {
+    File(PathBuf),
+    Register(watch::Receiver<Arc<View>>),
+}
+
 type Linked = (Peers, tokio::sync::mpsc::UnboundedReceiver<crate::peers::Arrived>, runtime::Handle);
 
 /// Starts the thread of the links.
 fn start_links(
     (me, listener): (PeerHello, std::net::TcpListener),
-    view: PathBuf,
+    source: Source,
     events: UnboundedSender<Event>,
 ) -> Result<(LinkThread, Linked), String> {
     let no_thread = |error: io::Error| format!("no thread for links: {error}");
@@ -175,7 +216,10 @@ fn start_links(
     };
     let (stop, stopped) = oneshot::channel();
     let run = move || {
-        runtime.spawn(view_file::watch(view, events));
+        match source {
+            Source::File(path) => drop(runtime.spawn(view_file::watch(path, events))),
+            Source::Register(views) => drop(runtime.spawn(membership::follow(views, events))),
+        }
         let _: Result<(), _> = runtime.block_on(stopped);
         runtime.shutdown_background();
     };

@@ -28,7 +28,7 @@ pub(super) async fn watch(path: PathBuf, events: UnboundedSender<Event>) {
             before = mark;
             match read(&path) {
                 Ok(view) => {
-                    if events.send(Event::View(Box::new(view))).is_err() {
+                    if events.send(Event::View(Box::new(view), "the file")).is_err() {
                         return;
                     }
                 }

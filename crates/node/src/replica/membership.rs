@@ -1,0 +1,102 @@
+//! A node's part in the register: that it lives, what its slots have, and the controller that it may be.
+//!
+//! # Invariants
+//! 1. What is told is of the view that the driver follows, and of the run that the view names.
+//! 2. The driver never waits for etcd: a thread of `guira-cluster` does.
+//!
+//! # Costs
+//! Four looks a second at all slots; etcd is asked only when something is another than before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use guira_chain::frames::PeerHello;
+use guira_chain::slot::Slot;
+use guira_chain::view::Member;
+use guira_chain::{NodeId, Ranges, SLOTS, View};
+use guira_cluster::{Controller, Fault, GroupReport, Present, Register, Report, Rules, watch};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch::Receiver;
+
+use super::chart::Chart;
+use super::event::Event;
+
+/// See the module's head. Dropped, the node leaves the register.
+pub(super) struct Membership {
+    present: Present,
+    told: (Report, BTreeSet<(NodeId, String)>),
+    _controller: Controller,
+}
+
+impl Membership {
+    /// Enters the node, and stands for election. The receiver gets views from now on.
+    ///
+    /// # Errors
+    /// etcd's; or the system has no thread.
+    pub(super) fn begin(
+        register: &Arc<Register>,
+        id: NodeId,
+        member: &Member,
+    ) -> Result<(Self, Receiver<Arc<View>>), Fault> {
+        let rules = Rules::default();
+        let views = watch(Arc::clone(register))?;
+        let present = Present::begin(Arc::clone(register), id, member, LEASE_S)?;
+        let controller = Controller::begin(Arc::clone(register), member.name.clone(), rules)?;
+        Ok((Self { present, told: Default::default(), _controller: controller }, views))
+    }
+
+    /// Tells what slots have, and of nodes that nobody could reach, if it differs from what was told.
+    pub(super) fn tell(
+        &mut self,
+        me: &PeerHello,
+        chart: &Chart,
+        (slots, refused): (&[Slot], &BTreeSet<NodeId>),
+    ) {
+        let run_of = |node: &NodeId| chart.view.nodes.get(node).map(|it| (*node, it.run.clone()));
+        let suspects: BTreeSet<_> = refused.iter().filter_map(run_of).collect();
+        if suspects != self.told.1 {
+            self.present.suspect(&suspects);
+            self.told.1 = suspects;
+        }
+        let report = report(me, chart, slots);
+        if report != self.told.0 {
+            self.present.report(&report);
+            self.told.0 = report;
+        }
+    }
+}
+
+/// What the slots have in whose chains the node is.
+fn report(me: &PeerHello, chart: &Chart, slots: &[Slot]) -> Report {
+    let mut alike: BTreeMap<_, Vec<u16>> = BTreeMap::new();
+    let is_named = chart.view.nodes.get(&me.node).is_some_and(|it| it.run == me.run);
+    for slot in (0..SLOTS).filter(|_| is_named) {
+        let Some(group) = chart.group(slot) else { continue };
+        if group.members().any(|node| node == me.node) {
+            let state = &slots[usize::from(slot)];
+            let said = (state.epoch(), state.is_filled(), state.ready());
+            alike.entry(said).or_default().push(slot);
+        }
+    }
+    let groups = alike.into_iter().map(|((epoch, is_filled, ready), slots)| GroupReport {
+        slots: slots.into_iter().collect::<Ranges>(),
+        epoch,
+        is_filled,
+        ready: ready.clone(),
+    });
+    Report { run: me.run.clone(), groups: groups.collect() }
+}
+
+/// Sends on the views of the register, for ever.
+pub(super) async fn follow(mut views: Receiver<Arc<View>>, events: UnboundedSender<Event>) {
+    loop {
+        let view = View::clone(&views.borrow_and_update());
+        let sent = events.send(Event::View(Box::new(view), "etcd"));
+        if sent.is_err() || views.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A node that says nothing for so long is gone. etcd may make it longer.
+const LEASE_S: u64 = 3;

@@ -1,0 +1,210 @@
+//! Three nodes of `guira store --cluster` and a real etcd: they find each other, one that is killed is left out and filled again
+//! once it is back, and nothing that was answered is lost. Nobody writes a view by hand.
+
+use guira_tests::etcd::Etcd;
+use guira_tests::server::{Address, Program, Server, free_port, guira, own_directory, within};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// An etcd, and nodes whose directories outlive them.
+struct Cluster {
+    etcd: Etcd,
+    directory: PathBuf,
+    ports: BTreeMap<&'static str, u16>,
+    nodes: BTreeMap<&'static str, Server>,
+    /// One cluster at a time: three nodes at once are enough for a machine with two processors.
+    _turn: MutexGuard<'static, ()>,
+}
+
+static TURN: Mutex<()> = Mutex::new(());
+const NAMES: [&str; 3] = ["heron", "ibis", "jay"];
+
+impl Cluster {
+    /// Three nodes that have all slots.
+    fn start() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (directory, ports) = (own_directory(), NAMES.map(|name| (name, free_port())).into());
+        let nodes = BTreeMap::new();
+        let mut cluster = Self { etcd: Etcd::start(), directory, ports, nodes, _turn: turn };
+        let made = Command::new(guira()).args(["cluster", "init", &cluster.place()]).output();
+        assert!(made.expect("guira runs").status.success());
+        NAMES.iter().for_each(|name| cluster.begin(name));
+        cluster.until_whole();
+        cluster
+    }
+
+    fn place(&self) -> String {
+        format!("etcd:127.0.0.1:{}/birds", self.etcd.port())
+    }
+
+    fn begin(&mut self, name: &'static str) {
+        let path = |what: &str| self.directory.join(format!("{what}-{name}"));
+        let (socket, store) = (path("socket"), path("store"));
+        fs::remove_file(&socket).ok();
+        let [at, store] = [&socket, &store].map(|path| path.display().to_string());
+        let (place, peers) = (self.place(), format!("127.0.0.1:{}", self.ports[name]));
+        let flags =
+            ["-s", &at, "-d", &store, "--cluster", &place, "--name", name, "--peers", &peers];
+        let server = Server::start_at(Program::Store, &flags, Address::Unix(socket));
+        self.nodes.insert(name, server.unwrap_or_else(|refused| panic!("{refused:?}")));
+    }
+
+    fn kill(&mut self, name: &str) {
+        self.nodes[name].signal(Signal::KILL);
+        self.nodes.remove(name);
+    }
+
+    /// What `guira cluster status --json` says.
+    fn status(&self) -> String {
+        let asked = ["cluster", "status", &self.place(), "--json"];
+        let told = Command::new(guira()).args(asked).output().expect("guira runs");
+        String::from_utf8_lossy(&told.stdout).into_owned()
+    }
+
+    fn until(&self, slots: &str) {
+        within(60, slots, || self.status().contains(slots));
+    }
+
+    fn until_whole(&self) {
+        self.until("\"whole\": 16384,\n    \"degraded\": 0");
+        self.until("\"filling\": 0");
+    }
+
+    fn get(&self, name: &str, key: &str) -> Option<String> {
+        let value = self.nodes[name].connect().get(key)?;
+        Some(String::from_utf8(value).expect("text"))
+    }
+
+    fn set(&self, name: &str, key: &str, value: &str) -> String {
+        self.nodes[name].connect().set(key, value.as_bytes())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.nodes.clear();
+        fs::remove_dir_all(&self.directory).ok();
+    }
+}
+
+#[test]
+fn nodes_find_each_other_and_one_that_is_killed_is_filled_again() {
+    let mut cluster = Cluster::start();
+    let key = |n: usize| format!("key-{n}");
+    for (n, name) in (0..100).zip(NAMES.iter().cycle()) {
+        assert_eq!(cluster.set(name, &key(n), "0"), "STORED\r\n");
+    }
+    cluster.kill("ibis");
+    // A request waits for the next view, ten seconds at most.
+    for (n, name) in (0..100).zip(["heron", "jay"].iter().cycle()) {
+        assert_eq!(cluster.get(name, &key(n)).as_deref(), Some("0"), "{n} without it");
+        assert_eq!(cluster.set(name, &key(n), "1"), "STORED\r\n");
+    }
+    cluster.begin("ibis");
+    cluster.until_whole();
+    for n in 0..100 {
+        assert_eq!(cluster.get("ibis", &key(n)).as_deref(), Some("1"), "{n} with it");
+    }
+    let said = cluster.nodes["jay"].said();
+    assert!(said.contains("of the cluster \"birds\": this process is run "), "{said}");
+}
+
+#[test]
+fn a_cluster_whose_nodes_all_die_at_once_has_all_that_was_answered_once_they_are_back() {
+    let mut cluster = Cluster::start();
+    let key = |n: usize| format!("key-{n}");
+    for (n, name) in (0..300).zip(NAMES.iter().cycle()) {
+        assert_eq!(cluster.set(name, &key(n), &n.to_string()), "STORED\r\n");
+    }
+    NAMES.iter().for_each(|name| cluster.kill(name));
+    NAMES.iter().rev().for_each(|name| cluster.begin(name));
+    cluster.until_whole();
+    for (n, name) in (0..300).zip(NAMES.iter().cycle()) {
+        assert_eq!(cluster.get(name, &key(n)), Some(n.to_string()));
+    }
+}
+
+/// Each answer of an increment is a number that no other has, and none is lost, whoever dies.
+#[test]
+fn counts_have_one_order_while_two_nodes_are_killed_in_turn_and_come_back() {
+    let mut cluster = Cluster::start();
+    assert_eq!(cluster.set("heron", "count", "0"), "STORED\r\n");
+    let (is_over, high) = (AtomicBool::new(false), AtomicU64::new(0));
+    let addresses: BTreeMap<_, _> =
+        cluster.nodes.iter().map(|(name, node)| (*name, node.address().clone())).collect();
+    let answered = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for address in addresses.values() {
+            scope.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    let before = high.load(SeqCst);
+                    if let Some(number) = try_count(address) {
+                        assert!(number > before, "{number}, after {before} was answered");
+                        high.fetch_max(number, SeqCst);
+                        answered.lock().expect("no panic").push(number);
+                    }
+                }
+            });
+        }
+        let count_on = || {
+            let before = answered.lock().expect("no panic").len();
+            within(60, "counts", || answered.lock().expect("no panic").len() > before + 10);
+        };
+        for dead in ["jay", "heron"] {
+            count_on();
+            cluster.kill(dead);
+            cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
+            count_on();
+            cluster.begin(dead);
+            cluster.until_whole();
+        }
+        count_on();
+        is_over.store(true, SeqCst);
+    });
+    let mut answered = answered.into_inner().expect("no panic");
+    answered.sort_unstable();
+    assert!(answered.windows(2).all(|two| two[0] < two[1]), "a number was answered twice");
+    let last = cluster.get("ibis", "count").expect("it is there");
+    assert!(last.parse::<u64>().expect("a number") >= answered[answered.len() - 1]);
+}
+
+/// The number that is answered, if the node is there and knows it.
+fn try_count(address: &Address) -> Option<u64> {
+    let Address::Unix(path) = address else { return None };
+    let mut stream = UnixStream::connect(path).ok()?;
+    stream.write_all(b"incr count 1\r\nquit\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.trim().parse().ok()
+}
+
+#[test]
+fn what_cannot_join_says_what_to_do() {
+    let etcd = Etcd::start();
+    let directory = own_directory();
+    let store = directory.join("store").display().to_string();
+    let place = format!("etcd:127.0.0.1:{}/none", etcd.port());
+    let cases: [(&[&str], &str); 5] = [
+        (&["--cluster", &place, "--peers", "127.0.0.1:0"], "make it by guira cluster init"),
+        (&["--cluster", "etcd:h/x", "--peers", "127.0.0.1:0"], "write etcd:HOST:PORT/NAME"),
+        (&["--cluster", &place], "--peers"),
+        (&["--cluster", &place, "--peers", "0.0.0.0:11312"], "the address that other nodes reach"),
+        (&["--peers", "127.0.0.1:0"], "name the --cluster"),
+    ];
+    for (flags, part) in cases {
+        let told =
+            Command::new(guira()).args(["store", "-d", &store, "-p", "0"]).args(flags).output();
+        let told = told.expect("guira runs");
+        let said = String::from_utf8_lossy(&told.stderr);
+        assert!(!told.status.success() && said.contains(part), "{flags:?}: {said}");
+    }
+    fs::remove_dir_all(directory).ok();
+}
