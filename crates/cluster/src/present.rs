@@ -116,10 +116,12 @@ impl Shared {
                 }
             }
             let renewed = self.renew();
-            if let Err(fault) = &renewed
-                && !is_away
-            {
-                tracing::warn!("the node's lease in etcd: {fault}; it is tried again");
+            match &renewed {
+                Err(fault) if !is_away => {
+                    tracing::warn!("the node's lease in etcd: {fault}; it is tried again");
+                }
+                Ok(()) if is_away => tracing::info!("the node's lease in etcd holds again"),
+                _ => {}
             }
             is_away = renewed.is_err();
         }

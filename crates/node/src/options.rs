@@ -287,13 +287,10 @@ impl Options {
 
 fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>, String> {
     let has_etcd = args.etcd != EtcdArgs::default();
-    let is_vague = |address: &str| {
-        let ip = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        let ip = ip.trim_matches(['[', ']']).parse::<IpAddr>();
-        ip.is_ok_and(|ip| ip.is_unspecified())
-    };
     if let Some(peers) = args.peers.as_deref().filter(|it| args.cluster.is_some() && is_vague(it)) {
-        return Err(format!("--peers {peers}: name the address that other nodes reach"));
+        return Err(format!(
+            "--peers {peers}: name the address and the port that other nodes reach"
+        ));
     }
     let source = match (&args.cluster, &args.view, args.node) {
         (Some(place), _, _) => ViewSource::Register(Joining {
@@ -314,6 +311,13 @@ fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>,
         return Err("-I: values of a replicated store have 8m at most".to_owned());
     }
     Ok(Some(ReplicaOptions { source, peers: args.peers.clone() }))
+}
+
+/// Whether an address means any host or any port, so that it tells others nothing.
+fn is_vague(address: &str) -> bool {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    ip.is_ok_and(|ip| ip.is_unspecified()) || port.parse().is_ok_and(|port: u16| port == 0)
 }
 
 fn host() -> String {

@@ -374,6 +374,8 @@ impl<E: Engine> Driver<E> {
         let known = self.chart.borrow().clone();
         let refused = match &known {
             Some(known) if known.view == view => return,
+            // A peer told of a newer one before etcd did. An older file is another thing: somebody put it there.
+            Some(known) if self.membership.is_some() && view.epoch < known.view.epoch => return,
             Some(known) => view.may_replace(&known.view).err().map(|why| why.to_string()),
             None => None,
         };

@@ -150,7 +150,9 @@ pub(crate) fn start<E: Engine>(
     let place = options.peers.as_ref().unwrap_or(&member.peers);
     let listener = std::net::TcpListener::bind(place)
         .and_then(|it| it.set_nonblocking(true).map(|()| it))
-        .map_err(|error| format!("can't listen for other nodes on {place}: {error}"))?;
+        .map_err(|error| {
+            format!("can't listen for other nodes on {place}: {error}: name a free port of this machine as --peers HOST:PORT")
+        })?;
     let (first, own) = own(&view, number, node)?;
     tracing::info!("node {number} of the cluster {:?}: this process is run {}", me.cluster, me.run);
 
