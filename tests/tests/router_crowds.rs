@@ -14,6 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 const SLACK: u64 = 64 << 20;
+/// What those may hold beyond the budget that were told to give way.
+const GIVES_WAY: u64 = 32 << 20;
 
 fn router(port: u16, flags: &[&str]) -> Server {
     let config = format!(
@@ -58,7 +60,7 @@ fn send_to_all(streams: &[TcpStream], text: &[u8], stretch: usize) {
 fn stays_within_the_budget(router: &Server, client: &mut Client) {
     let budget = client.stat("client_memory_limit_bytes");
     let held = client.stat("client_memory_bytes");
-    assert!(held <= budget + (1 << 20), "{held} of {budget} bytes are held");
+    assert!(held <= budget + GIVES_WAY, "{held} of {budget} bytes are held");
     let peak = router.peak_bytes();
     assert!(peak < budget + SLACK, "{peak} bytes were resident, {budget} may be held");
 }
