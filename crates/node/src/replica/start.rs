@@ -104,7 +104,13 @@ struct Entry {
     view: View,
     node: NodeId,
     member: Member,
-    register: Option<Arc<Register>>,
+    views: Views,
+}
+
+/// From where it has later views.
+enum Views {
+    File(PathBuf),
+    Register(Arc<Register>),
 }
 
 /// Reads the first view, and finds or takes the node's number.
@@ -116,7 +122,7 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
                 let path = path.display();
                 format!("--node {node}: the view in {path} names no such node: name it there, with an empty run")
             })?;
-            Ok(Entry { view, node: *node, member, register: None })
+            Ok(Entry { view, node: *node, member, views: Views::File(path.clone()) })
         }
         ViewSource::Register(joining) => {
             let Joining { place, etcd, name, zone, weight } = joining;
@@ -130,7 +136,7 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
             let peers = options.peers.clone().unwrap_or_default();
             let (name, zone, weight) = (name.clone(), zone.clone(), *weight);
             let member = Member { name, peers, zone, weight, run: String::new() };
-            Ok(Entry { view, node, member, register: Some(register) })
+            Ok(Entry { view, node, member, views: Views::Register(register) })
         }
     }
 }
@@ -143,7 +149,7 @@ pub(crate) fn start<E: Engine>(
     options: &ReplicaOptions,
     node: &Arc<Node<E>>,
 ) -> Result<Replica, String> {
-    let Entry { view, node: number, mut member, register } = enter(options, node)?;
+    let Entry { view, node: number, mut member, views } = enter(options, node)?;
     member.run = format!("{:016x}", fastrand::u64(..));
     let (cluster, name, run) = (view.cluster.clone(), member.name.clone(), member.run.clone());
     let me = PeerHello { cluster, node: number, name, run, epoch: 0 };
@@ -160,15 +166,15 @@ pub(crate) fn start<E: Engine>(
     let (tell_chart, chart) = watch::channel(None);
     let (tell_end, ended) = watch::channel(None);
     let keeper = Keeper::new(Arc::clone(node), SlotHash::of(&view), own, events.clone());
-    let joined = register.map(|register| Membership::begin(&register, number, &member));
-    let joined = joined.transpose().map_err(|fault| fault.to_string())?;
-    let (membership, views) = joined.unzip();
-    let source = match (views, &options.source) {
-        (Some(views), _) => Source::Register(views),
-        (None, ViewSource::File { path, .. }) => Source::File(path.clone()),
-        (None, ViewSource::Register(_)) => return Err("no register".to_owned()),
+    let (membership, watched) = match views {
+        Views::File(path) => (None, Watched::File(path)),
+        Views::Register(register) => {
+            let begun = Membership::begin(&register, number, &member);
+            let (membership, views) = begun.map_err(|fault| fault.to_string())?;
+            (Some(membership), Watched::Register(views))
+        }
     };
-    let (links, linked) = start_links((me.clone(), listener), source, events.clone())?;
+    let (links, linked) = start_links((me.clone(), listener), watched, events.clone())?;
     let (peers, arrivals, handle) = linked;
     let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart, membership);
     let work = move || {
@@ -194,8 +200,8 @@ pub(crate) fn start<E: Engine>(
     Ok(Replica { front: Arc::new(front), ended, threads })
 }
 
-/// From where views come.
-enum Source {
+/// What a task of the links' thread watches.
+enum Watched {
     File(PathBuf),
     Register(watch::Receiver<Arc<View>>),
 }
@@ -205,7 +211,7 @@ type Linked = (Peers, tokio::sync::mpsc::UnboundedReceiver<crate::peers::Arrived
 /// Starts the thread of the links.
 fn start_links(
     (me, listener): (PeerHello, std::net::TcpListener),
-    source: Source,
+    watched: Watched,
     events: UnboundedSender<Event>,
 ) -> Result<(LinkThread, Linked), String> {
     let no_thread = |error: io::Error| format!("no thread for links: {error}");
@@ -218,9 +224,9 @@ fn start_links(
     };
     let (stop, stopped) = oneshot::channel();
     let run = move || {
-        match source {
-            Source::File(path) => drop(runtime.spawn(view_file::watch(path, events))),
-            Source::Register(views) => drop(runtime.spawn(membership::follow(views, events))),
+        match watched {
+            Watched::File(path) => drop(runtime.spawn(view_file::watch(path, events))),
+            Watched::Register(views) => drop(runtime.spawn(membership::follow(views, events))),
         }
         let _: Result<(), _> = runtime.block_on(stopped);
         runtime.shutdown_background();
