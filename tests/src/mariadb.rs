@@ -109,6 +109,7 @@ impl MariaDb {
         sql.ask(schema);
         sql.ask("CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'secret'");
         sql.ask("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1'");
+        sql.ask("GRANT REFERENCES ON shop.* TO guira@'127.0.0.1'");
     }
 
     fn answers(&self) -> bool {

@@ -284,6 +284,30 @@ fn what_somebody_must_mend_ends_it_and_signals_do_as_the_documents_say() {
     assert!(code == Some(3) && told.contains("Connection refused"), "{code:?} {told}");
 }
 
+#[test]
+fn a_rule_of_a_table_or_a_column_that_is_not_there_is_found_before_a_row_ends_the_daemon() {
+    let schema = "CREATE TABLE users (id INT PRIMARY KEY)";
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
+    let shop = Shop::new(1, schema, rules, true, "");
+    assert_eq!(shop.asks_with("check", &[]).0, Some(0));
+    let finds = |words: &str| {
+        let (code, told) = shop.asks_with("check", &[]);
+        assert!(code == Some(3) && told.contains(words), "{code:?} {told}");
+    };
+    shop.reconfigure("user:{id}", "user:{nick}");
+    finds("shop.users has no column 'nick', which a rule needs");
+    shop.reconfigure("shop.users", "shop.userz");
+    finds(
+        "shop.userz isn't there, or the user can't see it: GRANT REFERENCES ON `shop`.`userz` TO 'guira'@'127.0.0.1'",
+    );
+    shop.reconfigure("shop.userz", "shop.users");
+    shop.reconfigure("user:{nick}", "user:{id}");
+    shop.sql().ask("REVOKE REFERENCES ON shop.* FROM guira@'127.0.0.1'");
+    finds("GRANT REFERENCES ON `shop`.`users` TO 'guira'@'127.0.0.1'");
+    let (_, sql) = shop.asks("init");
+    assert!(sql.contains("GRANT REFERENCES ON `shop`.`users` TO 'guira'@"), "{sql}");
+}
+
 /// The file that the log is written to is gone, as after a disk's repair: the database says where its log ends, and can't send it.
 #[test]
 fn a_log_that_cannot_be_read_for_long_is_no_reason_for_one_flush_after_the_other() {

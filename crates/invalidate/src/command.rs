@@ -202,21 +202,29 @@ fn load(path: &Path) -> Result<InvalidateConfig, (u8, String)> {
     read(path).map_err(|error| (USAGE, error.to_string()))
 }
 
+/// Tells all that is wrong at once; the code is that of what is told first.
 fn check(config: &InvalidateConfig) -> Done {
-    let mut text = format!("{}: the configuration is good\n", config.name);
+    let mut good = format!("{}: the configuration is good\n", config.name);
+    let mut bad = Vec::new();
     for from in &config.sources {
-        text.push_str(&source::check(from, &config.rules).map_err(|words| (source::BAD, words))?);
+        match source::check(from, &config.rules) {
+            Ok(words) => good.push_str(&words),
+            Err(words) => bad.push((source::BAD, words)),
+        }
     }
     for to in &config.destinations {
         let is_flushed = flushes(config, &to.name);
         for router in &to.routers {
-            crate::deliver::check(router, is_flushed).map_err(|error| {
-                (UNUSABLE, format!("destination {}: router {router}: {error}", to.name))
-            })?;
-            text.push_str(&format!("destination {}: router {router} answers\n", to.name));
+            let of = format!("destination {}: router {router}", to.name);
+            match crate::deliver::check(router, is_flushed) {
+                Ok(()) => good.push_str(&format!("{of} answers\n")),
+                Err(error) => bad.push((UNUSABLE, format!("{of}: {error}"))),
+            }
         }
     }
-    Ok(text)
+    let Some((code, _)) = bad.first() else { return Ok(good) };
+    let words: Vec<_> = bad.iter().map(|(_, words)| words.as_str()).collect();
+    Err((*code, words.join("\n")))
 }
 
 /// Whether a gap, an emptied table or an unknown change flushes a destination.

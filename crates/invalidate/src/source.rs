@@ -37,6 +37,7 @@ mod payload;
 mod mysql_gtid;
 mod event;
 mod inflate;
+mod columns;
 mod naming;
 mod checked;
 mod role;

@@ -42,7 +42,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, Str
             at.name = format!("{}: host {}", source.name, at.host);
         }
         let checked = match &at.kind {
-            SourceKind::MariaDb => setup::check(&at),
+            SourceKind::MariaDb => setup::check(&at, rules),
             SourceKind::MySql => mysql::check(&at, rules),
             SourceKind::Postgres(database) => postgres::check(&at, database, rules),
         };
@@ -64,7 +64,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, Str
 /// The SQL that makes a database ready.
 pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
     match &source.kind {
-        SourceKind::MariaDb => setup::init(source),
+        SourceKind::MariaDb => setup::init(source, rules),
         SourceKind::MySql => mysql::init(source, rules),
         SourceKind::Postgres(database) => postgres::init(source, database, rules),
     }

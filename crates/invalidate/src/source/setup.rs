@@ -1,12 +1,14 @@
 //! What is asked and set before MariaDB's log is read.
 
 use super::checked::Checked;
+use super::columns;
 use super::role;
 use super::session::{NOBODY, Session, Trouble};
 use crate::config::SourceConfig;
 use crate::entry::LogPlace;
 use crate::history::History;
 use crate::position::GtidPosition;
+use crate::rule::Rule;
 
 /// Checks the settings and prepares the session. True: events have checksums.
 pub(super) fn prepare(session: &mut Session, source: &SourceConfig) -> Result<bool, Trouble> {
@@ -100,12 +102,13 @@ pub(super) fn begin_dump(
 }
 
 /// The SQL that makes user, settings and outbox.
-pub(crate) fn init(source: &SourceConfig) -> String {
+pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
     let user = source.user.replace('\'', "''");
     let from = if source.is_here() { "localhost" } else { "%" };
+    let user = format!("'{user}'@'{from}'");
     let mut text = format!(
-        "CREATE USER IF NOT EXISTS '{user}'@'{from}' IDENTIFIED BY '…';\n\
-         GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '{user}'@'{from}';\n\
+        "CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '…';\n\
+         GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO {user};\n\
          -- a restart forgets these: let them stand in my.cnf, too, below [mariadb], with log_bin and server_id\n\
          SET GLOBAL binlog_format = ROW;                -- clients that are connected have to connect anew\n\
          SET GLOBAL binlog_row_image = FULL;\nSET GLOBAL binlog_row_metadata = FULL;\n\
@@ -116,6 +119,7 @@ pub(crate) fn init(source: &SourceConfig) -> String {
             "CREATE TABLE IF NOT EXISTS {outbox} (k VARCHAR(250) CHARACTER SET utf8mb4 NOT NULL, opts VARCHAR(250)) ENGINE = BLACKHOLE;\n"
         ));
     }
+    text.push_str(&columns::grants((source, rules), &user));
     text
 }
 
@@ -123,8 +127,9 @@ pub(crate) fn init(source: &SourceConfig) -> String {
 ///
 /// # Errors
 /// In a sentence.
-pub(super) fn check(source: &SourceConfig) -> Result<Checked, String> {
+pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, String> {
     let silence = std::time::Duration::from_secs(5);
+    let mut findings = Vec::new();
     let asked = Session::open(source, silence).and_then(|mut session| {
         prepare(&mut session, source)?;
         if source.hosts.len() > 1 {
@@ -134,6 +139,7 @@ pub(super) fn check(source: &SourceConfig) -> Result<Checked, String> {
                 return Err(Trouble::Refused(words.to_owned()));
             }
         }
+        columns::check(&mut session, (source, rules), &mut findings)?;
         let is_replica = role::is_replica(&mut session)?;
         super::barrier::ask(&mut session)?;
         let position = position_now(&mut session)?;
@@ -142,7 +148,11 @@ pub(super) fn check(source: &SourceConfig) -> Result<Checked, String> {
         session.receive(1 << 20)?;
         Ok(Checked::new(&position.to_string(), is_replica))
     });
-    asked.map_err(|trouble| format!("source {}: {trouble}", source.name))
+    let checked = asked.map_err(|trouble| format!("source {}: {trouble}", source.name))?;
+    if findings.is_empty() {
+        return Ok(checked);
+    }
+    Err(format!("source {}: {}", source.name, findings.join("\n  ")))
 }
 
 const COM_BINLOG_DUMP: u8 = 0x12;

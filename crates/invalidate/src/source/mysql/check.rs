@@ -7,7 +7,7 @@ use super::settings::{Settings, lacks_comments, position_now, prepare, settings}
 use crate::config::SourceConfig;
 use crate::rule::{Rule, TableName};
 use crate::source::checked::Checked;
-use crate::source::naming::Naming;
+use crate::source::columns::{self, name, text};
 use crate::source::role;
 use crate::source::session::{NOBODY, Session, Trouble};
 
@@ -18,9 +18,7 @@ use crate::source::session::{NOBODY, Session, Trouble};
 pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, String> {
     let asked = Session::open(source, SILENCE).and_then(|mut session| {
         prepare(&mut session, source)?;
-        let user = session.row("SELECT CURRENT_USER()")?.concat();
-        let user = user.split_once('@').map(|(name, host)| format!("{}@{}", text(name), text(host)));
-        let user = user.unwrap_or_default();
+        let user = columns::current_user(&mut session)?;
         let is_replica = role::is_replica(&mut session)?;
         let position = position_now(&mut session)?;
         let mut findings = Vec::new();
@@ -36,9 +34,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
         if let Some(name) = of_updates.find(|name| is_off(name)).filter(|_| source.hosts.len() > 1) {
             findings.push(format!("its log lacks what it gets from another host ({name})"));
         }
-        for table in Naming::tables(source, rules) {
-            check_columns(&mut session, &user, &table, rules, &mut findings)?;
-        }
+        columns::check(&mut session, (source, rules), &mut findings)?;
         if !source.has_accepted_cascades {
             check_cascades(&mut session, &settings, rules, &mut findings)?;
         }
@@ -58,35 +54,6 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
         Ok((_, findings)) => Err(format!("source {}: {}", source.name, findings.join("\n  "))),
         Err(trouble) => Err(format!("source {}: {trouble}", source.name)),
     }
-}
-
-/// Whether the table has what the rules name. Who has no right at a table doesn't see it, nor its foreign keys.
-fn check_columns(
-    session: &mut Session,
-    user: &str,
-    table: &TableName,
-    rules: &[Rule],
-    findings: &mut Vec<String>,
-) -> Result<(), Trouble> {
-    let rows = session.query(&format!(
-        "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
-        text(&table.schema),
-        text(&table.table)
-    ))?;
-    if rows.is_empty() {
-        findings.push(format!(
-            "{table} isn't there, or the user can't see it: GRANT REFERENCES ON {} TO {user}",
-            name(table)
-        ));
-        return Ok(());
-    }
-    let columns: Vec<String> = rows.into_iter().flatten().flatten().collect();
-    for rule in rules.iter().filter(|rule| rule.table == *table) {
-        for needed in rule.columns().filter(|needed| !columns.iter().any(|it| it == needed)) {
-            findings.push(format!("{table} has no column '{needed}', which a rule needs"));
-        }
-    }
-    Ok(())
 }
 
 /// Rows of ruled tables that change with another table's, which the log doesn't have before MySQL 9.6.
@@ -139,25 +106,13 @@ pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
             name(outbox)
         ));
     }
-    for table in Naming::tables(source, rules) {
-        let name = name(&table);
-        sql.push_str(&format!("GRANT REFERENCES ON {name} TO {user};   -- to see its columns\n"));
-    }
+    sql.push_str(&columns::grants((source, rules), &user));
     sql.push_str("SET PERSIST binlog_row_image = FULL;\nSET PERSIST binlog_row_metadata = FULL;\n");
     sql.push_str("SET PERSIST binlog_rows_query_log_events = ON;\n");
     sql.push_str(
         "SET PERSIST enforce_gtid_consistency = ON;\nSET PERSIST gtid_mode = ON;   -- from OFF by OFF_PERMISSIVE and ON_PERMISSIVE\n",
     );
     sql
-}
-
-fn text(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
-}
-
-fn name(table: &TableName) -> String {
-    let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
-    format!("{}.{}", quoted(&table.schema), quoted(&table.table))
 }
 
 const SILENCE: Duration = Duration::from_secs(5);
