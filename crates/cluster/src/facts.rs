@@ -98,10 +98,7 @@ impl Memory {
 
 /// If no process of those that served a group is left: which of these nodes have another one, in the chain's order.
 fn returned(view: &View, group: &Group, alive: &BTreeMap<NodeId, Member>) -> Vec<NodeId> {
-    let lives = |node: &NodeId| {
-        let run = view.nodes.get(node).map(|it| &it.run);
-        alive.get(node).is_some_and(|it| Some(&it.run) == run)
-    };
+    let lives = |node: &NodeId| alive.get(node).is_some_and(|it| view.names(*node, &it.run));
     let is_lost = !group.serving.iter().any(lives);
     let back = group.serving.iter().filter(|node| is_lost && alive.contains_key(node));
     back.copied().collect()
@@ -126,8 +123,7 @@ impl<'a> Said<'a> {
     fn of(snapshot: &'a RegisterSnapshot, alive: &BTreeMap<NodeId, Member>) -> Self {
         let view = &snapshot.seen.view;
         let is_member = |node: &NodeId, run: &str| {
-            let [alive, named] = [alive.get(node), view.nodes.get(node)];
-            [alive, named].iter().all(|it| it.is_some_and(|it| it.run == run))
+            view.names(*node, run) && alive.get(node).is_some_and(|it| it.run == run)
         };
         let reports = snapshot.reports.iter().filter(|(node, it)| is_member(node, &it.run));
         Self(reports.map(|(node, report)| (*node, report)).collect())

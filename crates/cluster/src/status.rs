@@ -109,13 +109,13 @@ impl Status {
 }
 
 fn node(id: NodeId, snapshot: &RegisterSnapshot) -> Option<Node> {
-    let (named, alive) = (snapshot.seen.view.nodes.get(&id), snapshot.nodes.get(&id));
-    let state = match (named, alive) {
-        (_, None) => State::Gone,
-        (Some(named), Some(alive)) if named.run == alive.run => State::Member,
-        _ => State::Waiting,
+    let (view, alive) = (&snapshot.seen.view, snapshot.nodes.get(&id));
+    let state = match alive {
+        None => State::Gone,
+        Some(alive) if view.names(id, &alive.run) => State::Member,
+        Some(_) => State::Waiting,
     };
-    let member = alive.or(named)?;
+    let member = alive.or(view.nodes.get(&id))?;
     Some(Node {
         id,
         name: member.name.clone(),

@@ -84,7 +84,7 @@ impl Follower {
         if self.refused || next.view == self.seen.view {
             return;
         }
-        if let Err(fault) = may_come(&self.seen.view, &next.view) {
+        if let Err(fault) = next.view.may_replace(&self.seen.view).map_err(Fault::Step) {
             self.refused = true;
             tracing::error!(
                 "the view of epoch {} in etcd is refused, and those after it: {fault}; the last good one stays in use until the program is started again",
@@ -95,13 +95,6 @@ impl Follower {
         self.sender.send_replace(Arc::clone(&next.view));
         self.seen = next;
     }
-}
-
-/// Whether `next` may replace `now`, though some between them may have been missed.
-fn may_come(now: &View, next: &View) -> Result<(), Fault> {
-    let is_later = now.epoch.checked_add(1).is_some_and(|after| next.epoch > after);
-    let is_same_cluster = now.cluster == next.cluster && now.seed == next.seed;
-    if is_later && is_same_cluster { Ok(()) } else { next.may_follow(now).map_err(Fault::Step) }
 }
 
 /// A silent connection is found by then.

@@ -7,10 +7,7 @@ use std::collections::BTreeSet;
 
 /// Makes the first step that each group needs. A group that makes one has the epoch of `next`.
 pub(super) fn repair(view: &View, next: &mut View, facts: &Facts) {
-    let lives = |node: NodeId| {
-        let run = view.nodes.get(&node).map(|it| &it.run);
-        facts.alive.get(&node).is_some_and(|it| Some(&it.run) == run)
-    };
+    let lives = |node: NodeId| facts.alive.get(&node).is_some_and(|it| view.names(node, &it.run));
     let epoch = next.epoch;
     let unknown = GroupFacts::default();
     let may_begin_anew = may_begin_anew(view, facts, lives);

@@ -261,7 +261,7 @@ impl World {
     fn learn(&mut self, id: NodeId) {
         let (epoch, group) = (self.view.epoch, self.group().clone());
         let run = self.node(id).run.to_string();
-        let is_member = self.view.nodes.get(&id).is_some_and(|it| it.run == run);
+        let is_member = self.view.names(id, &run);
         let now = self.now;
         let clock = self.node(id).clock(now);
         let node = self.node(id);

@@ -120,6 +120,12 @@ impl View {
         if is_new && fresh { Ok(()) } else { Err("a new attempt takes what an old one began") }
     }
 
+    /// Whether the view names this process as the node's: another one has no part in any chain.
+    #[must_use]
+    pub fn names(&self, node: NodeId, run: &str) -> bool {
+        self.run(node) == Some(run)
+    }
+
     fn run(&self, node: NodeId) -> Option<&str> {
         self.nodes.get(&node).map(|member| &*member.run)
     }

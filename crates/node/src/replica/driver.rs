@@ -384,7 +384,7 @@ impl<E: Engine> Driver<E> {
             tracing::warn!("the view of epoch {} from {source} isn't followed: {why}", view.epoch);
             return;
         }
-        let is_member = view.nodes.get(&self.me.node).is_some_and(|it| it.run == self.me.run);
+        let is_member = view.names(self.me.node, &self.me.run);
         self.tell_role(&view, is_member);
         self.promises.set_epoch(view.epoch);
         self.peers.set_epoch(view.epoch);
@@ -451,11 +451,11 @@ impl<E: Engine> Driver<E> {
 
     fn tell_role(&self, view: &View, is_member: bool) {
         let (me, epoch) = (self.me.node, view.epoch);
-        if !is_member && self.membership.is_some() {
-            tracing::info!("epoch {epoch}: node {me} has no part yet");
-            return;
-        }
         if !is_member {
+            if self.membership.is_some() {
+                tracing::info!("epoch {epoch}: node {me} has no part yet");
+                return;
+            }
             tracing::warn!(
                 "epoch {epoch}: node {me} has no part. This process is run {}: a view has to name it",
                 self.me.run
