@@ -116,7 +116,7 @@ impl Peers {
     #[must_use]
     pub fn refused(&self) -> BTreeSet<NodeId> {
         let dialled = self.dialled.lock();
-        let refused = dialled.iter().filter(|(_, it)| it.lane.is_refused.load(Ordering::Relaxed));
+        let refused = dialled.iter().filter(|(_, it)| it.lane.is_refused());
         refused.map(|(node, _)| *node).collect()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use guira_chain::NodeId;
@@ -23,17 +22,13 @@ pub(super) async fn keep(shared: Arc<Shared>, node: NodeId, address: String, lan
         let why = match greet(&shared, node, &address).await {
             Ok((hello, stream, frames)) => {
                 pause = first;
-                lane.is_refused.store(false, Relaxed);
-                lane.set_state(LinkState::Up(hello.clone()));
+                lane.set_state(LinkState::Up(hello.clone()), false);
                 shared.arrive_hello(hello);
                 write_all(&shared, &lane, stream, frames).await
             }
-            Err(why) => {
-                lane.is_refused.store(why.is_refusal(), Relaxed);
-                why
-            }
+            Err(why) => why,
         };
-        lane.set_state(LinkState::Down(why.to_string()));
+        lane.set_state(LinkState::Down(why.to_string()), why.is_refusal());
         // Not all nodes that lost one dial it at the same moment.
         sleep(pause / 2 + pause.mul_f64(fastrand::f64() / 2.0)).await;
         pause = (pause * 2).min(most);

@@ -3,7 +3,6 @@
 use guira_chain::frames::{BadFrame, PeerFrame, PeerHello};
 use parking_lot::Mutex;
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
 
 /// How the link to a peer is.
@@ -47,23 +46,29 @@ pub(super) struct Lane {
     waiting: Mutex<Waiting>,
     comes: Notify,
     bytes_max: usize,
-    /// Nobody listened there when it was dialled last.
-    pub(super) is_refused: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Waiting {
     state: LinkState,
+    /// It is down because nobody listened there when it was dialled last.
+    is_refused: bool,
     bytes: Vec<u8>,
     /// Bytes that were taken and aren't written yet.
     writing: usize,
 }
 
+impl Waiting {
+    fn new(state: LinkState, is_refused: bool) -> Self {
+        Self { state, is_refused, bytes: Vec::new(), writing: 0 }
+    }
+}
+
 impl Lane {
     pub(super) fn new(bytes_max: usize) -> Self {
         let state = LinkState::Down("it is being dialled".to_owned());
-        let waiting = Mutex::new(Waiting { state, bytes: Vec::new(), writing: 0 });
-        Self { waiting, comes: Notify::new(), bytes_max, is_refused: AtomicBool::new(false) }
+        let waiting = Mutex::new(Waiting::new(state, false));
+        Self { waiting, comes: Notify::new(), bytes_max }
     }
 
     /// Adds a frame, if the link is up and the lane has room. An empty lane has room for any frame.
@@ -107,9 +112,13 @@ impl Lane {
         waiting.writing = waiting.writing.saturating_sub(bytes);
     }
 
-    /// The link begins or ends. What waited is gone.
-    pub(super) fn set_state(&self, state: LinkState) {
-        *self.waiting.lock() = Waiting { state, bytes: Vec::new(), writing: 0 };
+    /// The link begins or ends; `is_refused`: nobody listens there. What waited is gone.
+    pub(super) fn set_state(&self, state: LinkState, is_refused: bool) {
+        *self.waiting.lock() = Waiting::new(state, is_refused);
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.waiting.lock().is_refused
     }
 
     pub(super) fn state(&self) -> LinkState {

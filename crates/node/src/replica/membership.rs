@@ -14,7 +14,7 @@ use guira_chain::frames::PeerHello;
 use guira_chain::slot::Slot;
 use guira_chain::view::Member;
 use guira_chain::{NodeId, Ranges, SLOTS, View};
-use guira_cluster::{Controller, Fault, GroupReport, Present, Register, Report, Rules, watch};
+use guira_cluster::{Controller, Fault, GroupReport, Present, Register, Report, Rules};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch::Receiver;
 
@@ -29,7 +29,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// Enters the node, and stands for election. The receiver gets views from now on.
+    /// Enters the node, and stands for election.
     ///
     /// # Errors
     /// etcd's; or the system has no thread.
@@ -37,12 +37,11 @@ impl Membership {
         register: &Arc<Register>,
         id: NodeId,
         member: &Member,
-    ) -> Result<(Self, Receiver<Arc<View>>), Fault> {
+    ) -> Result<Self, Fault> {
         let rules = Rules::default();
-        let views = watch(Arc::clone(register))?;
         let present = Present::begin(Arc::clone(register), id, member, LEASE_S)?;
         let controller = Controller::begin(Arc::clone(register), member.name.clone(), rules)?;
-        Ok((Self { present, told: Default::default(), _controller: controller }, views))
+        Ok(Self { present, told: Default::default(), _controller: controller })
     }
 
     /// Tells what slots have, and of nodes that nobody could reach, if it differs from what was told.
@@ -69,7 +68,7 @@ impl Membership {
 /// What the slots have in whose chains the node is.
 fn report(me: &PeerHello, chart: &Chart, slots: &[Slot]) -> Report {
     let mut alike: BTreeMap<_, Vec<u16>> = BTreeMap::new();
-    let is_named = chart.view.nodes.get(&me.node).is_some_and(|it| it.run == me.run);
+    let is_named = chart.view.names(me.node, &me.run);
     for slot in (0..SLOTS).filter(|_| is_named) {
         let Some(group) = chart.group(slot) else { continue };
         if group.members().any(|node| node == me.node) {

@@ -13,7 +13,7 @@ use guira_cluster::{Fault, Register};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{oneshot, watch};
 
 use super::driver::Driver;
@@ -110,7 +110,7 @@ struct Entry {
 /// From where it has later views.
 enum Views {
     File(PathBuf),
-    Register(Arc<Register>),
+    Register(Arc<Register>, watch::Receiver<Arc<View>>),
 }
 
 /// Reads the first view, and finds or takes the node's number.
@@ -128,7 +128,8 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
             let Joining { place, etcd, name, zone, weight } = joining;
             let register = Arc::new(etcd.register(place)?);
             let told = |fault: Fault| format!("--cluster {place}: {fault}");
-            let view = View::clone(&register.view().map_err(told)?.view);
+            let views = guira_cluster::watch(Arc::clone(&register)).map_err(told)?;
+            let view = View::clone(&views.borrow());
             let node = match identity::read(&store.engine)? {
                 Some(found) => found.node,
                 None => register.take_id().map_err(told)?,
@@ -136,7 +137,7 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
             let peers = options.peers.clone().unwrap_or_default();
             let (name, zone, weight) = (name.clone(), zone.clone(), *weight);
             let member = Member { name, peers, zone, weight, run: String::new() };
-            Ok(Entry { view, node, member, views: Views::Register(register) })
+            Ok(Entry { view, node, member, views: Views::Register(register, views) })
         }
     }
 }
@@ -166,16 +167,18 @@ pub(crate) fn start<E: Engine>(
     let (tell_chart, chart) = watch::channel(None);
     let (tell_end, ended) = watch::channel(None);
     let keeper = Keeper::new(Arc::clone(node), SlotHash::of(&view), own, events.clone());
-    let (membership, watched) = match views {
-        Views::File(path) => (None, Watched::File(path)),
-        Views::Register(register) => {
+    let (links, (peers, arrivals, handle)) = start_links(me.clone(), listener)?;
+    let membership = match views {
+        Views::File(path) => {
+            handle.spawn(view_file::watch(path, events.clone()));
+            None
+        }
+        Views::Register(register, views) => {
+            handle.spawn(membership::follow(views, events.clone()));
             let begun = Membership::begin(&register, number, &member);
-            let (membership, views) = begun.map_err(|fault| fault.to_string())?;
-            (Some(membership), Watched::Register(views))
+            Some(begun.map_err(|fault| fault.to_string())?)
         }
     };
-    let (links, linked) = start_links((me.clone(), listener), watched, events.clone())?;
-    let (peers, arrivals, handle) = linked;
     let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart, membership);
     let work = move || {
         let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build() else {
@@ -200,19 +203,12 @@ pub(crate) fn start<E: Engine>(
     Ok(Replica { front: Arc::new(front), ended, threads })
 }
 
-/// What a task of the links' thread watches.
-enum Watched {
-    File(PathBuf),
-    Register(watch::Receiver<Arc<View>>),
-}
-
 type Linked = (Peers, tokio::sync::mpsc::UnboundedReceiver<crate::peers::Arrived>, runtime::Handle);
 
 /// Starts the thread of the links.
 fn start_links(
-    (me, listener): (PeerHello, std::net::TcpListener),
-    watched: Watched,
-    events: UnboundedSender<Event>,
+    me: PeerHello,
+    listener: std::net::TcpListener,
 ) -> Result<(LinkThread, Linked), String> {
     let no_thread = |error: io::Error| format!("no thread for links: {error}");
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
@@ -224,10 +220,6 @@ fn start_links(
     };
     let (stop, stopped) = oneshot::channel();
     let run = move || {
-        match watched {
-            Watched::File(path) => drop(runtime.spawn(view_file::watch(path, events))),
-            Watched::Register(views) => drop(runtime.spawn(membership::follow(views, events))),
-        }
         let _: Result<(), _> = runtime.block_on(stopped);
         runtime.shutdown_background();
     };
