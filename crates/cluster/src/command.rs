@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command};
-use guira_etcd::{EtcdAccess, Files};
+use guira_etcd::EtcdFlags;
 
 use crate::fault::Fault;
 use crate::register::{Register, first_view};
@@ -150,14 +150,13 @@ impl EtcdArgs {
     /// # Errors
     /// In a sentence: the place has another form, or a flag is missing.
     pub fn register(&self, place: &str) -> Result<Register, String> {
-        let tls = place.starts_with("etcds:").then(|| {
-            let needs = "etcds: needs who signs etcd's certificate: give --etcd-cacert FILE";
-            let authorities = self.etcd_cacert.clone().ok_or(needs)?;
-            let chain = self.etcd_cert.clone();
-            let key = self.etcd_key.clone().or_else(|| chain.clone());
-            Ok::<_, String>(Files { authorities, identity: chain.zip(key) })
-        });
-        let access = EtcdAccess::new(tls.transpose()?, self.etcd_auth_file.clone());
+        let flags = EtcdFlags {
+            cacert: self.etcd_cacert.clone(),
+            cert: self.etcd_cert.clone(),
+            key: self.etcd_key.clone(),
+            auth_file: self.etcd_auth_file.clone(),
+        };
+        let access = flags.access(place.starts_with("etcds:"))?;
         Register::open(place, access).map_err(|fault| fault.to_string())
     }
 }

@@ -41,6 +41,37 @@ pub struct Files {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
+/// What programs' flags say of the way into an etcd, each a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EtcdFlags {
+    /// `--etcd-cacert`: those who sign etcd's certificate.
+    pub cacert: Option<PathBuf>,
+    /// `--etcd-cert`: our own chain, and its key unless there is another file.
+    pub cert: Option<PathBuf>,
+    /// `--etcd-key`.
+    pub key: Option<PathBuf>,
+    /// `--etcd-auth-file`: a line `user:password`.
+    pub auth_file: Option<PathBuf>,
+}
+
+impl EtcdFlags {
+    /// The access to a place that is spoken to over TLS if it `is_secured`.
+    ///
+    /// # Errors
+    /// In words: which flag is missing.
+    pub fn access(self, is_secured: bool) -> Result<EtcdAccess, &'static str> {
+        if !is_secured {
+            return Ok(EtcdAccess::new(None, self.auth_file));
+        }
+        let authorities = self
+            .cacert
+            .ok_or("etcds: needs who signs etcd's certificate: give --etcd-cacert FILE")?;
+        let key = self.key.or_else(|| self.cert.clone());
+        let files = Files { authorities, identity: self.cert.zip(key) };
+        Ok(EtcdAccess::new(Some(files), self.auth_file))
+    }
+}
+
 /// Without the token.
 impl fmt::Debug for EtcdAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -53,7 +53,7 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-pub use access::{EtcdAccess, Files};
+pub use access::{EtcdAccess, EtcdFlags, Files};
 pub use client::{Etcd, EtcdLease};
 pub use error::Error;
 pub use place::EtcdPlace;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use guira_etcd::{Error, Etcd, EtcdAccess, EtcdKeys, EtcdPlace, Files};
+use guira_etcd::{Error, Etcd, EtcdAccess, EtcdFlags, EtcdKeys, EtcdPlace};
 use tokio::sync::Notify;
 
 use crate::configure::flags::Typed;
@@ -69,15 +69,13 @@ impl Place {
 /// Reads the flags.
 fn access(typed: &Typed, is_secured: bool) -> Result<EtcdAccess, String> {
     let path = |name: &str| Some(typed.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from);
-    let login = path("etcd_auth_file");
-    if !is_secured {
-        return Ok(EtcdAccess::new(None, login));
-    }
-    let authorities = path("etcd_cacert")
-        .ok_or("--config etcds: needs who signs etcd's certificate: give --etcd-cacert FILE")?;
-    let chain = path("etcd_cert");
-    let key = path("etcd_key").or_else(|| chain.clone());
-    Ok(EtcdAccess::new(Some(Files { authorities, identity: chain.zip(key) }), login))
+    let flags = EtcdFlags {
+        cacert: path("etcd_cacert"),
+        cert: path("etcd_cert"),
+        key: path("etcd_key"),
+        auth_file: path("etcd_auth_file"),
+    };
+    flags.access(is_secured).map_err(|words| format!("--config {words}"))
 }
 
 /// Asks for a reload whenever the text isn't what it was, on a thread of its own, for ever. What it was is at first
