@@ -24,6 +24,15 @@ pub struct Shares {
     bytes: usize,
 }
 
+/// Whether a request of which `now` bytes are held goes behind those that came on less lately: so much more of it came than was
+/// `marked` when it took its place. Fewer than `before`: it is another request.
+pub fn comes_on(now: usize, before: usize, marked: usize) -> bool {
+    now < before || now >= marked + STEP_BYTES
+}
+
+/// A client that sent so much more goes behind those that didn't.
+pub const STEP_BYTES: usize = 4 << 10;
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Holding {
     bytes: usize,

@@ -2,7 +2,7 @@
 //!
 //! A client that hangs in the middle of a request holds what others need, and one that sends its request without a pause
 //! holds it for a moment. So whoever finds no room has another give way: of the addresses that hold their share or more, and
-//! of their connections that hold half of theirs ([`Shares`]), the one whose last [`STEP_BYTES`] came first. Who fills the budget with bytes
+//! of their connections that hold half of theirs ([`Shares`]), the one whose last [`STEP_BYTES`](crate::shares::STEP_BYTES) came first. Who fills the budget with bytes
 //! that trickle must send each client's share again and again, faster than others send theirs.
 //!
 //! ```text
@@ -24,7 +24,7 @@ use std::task::Waker;
 
 use parking_lot::Mutex;
 
-use crate::shares::{ClientAddress, Shares};
+use crate::shares::{ClientAddress, Shares, comes_on};
 
 /// All clients with requests that aren't whole.
 #[derive(Debug, Default)]
@@ -107,8 +107,7 @@ impl Place {
         if self.number > 0 && !holders.contains_key(&self.number) {
             return true;
         }
-        // Less: another request.
-        if self.number == 0 || bytes < self.bytes || bytes >= self.marked + STEP_BYTES {
+        if self.number == 0 || comes_on(bytes, self.bytes, self.marked) {
             holders.remove(&self.number);
             *last += 1;
             (self.number, self.marked) = (*last, bytes);
@@ -143,15 +142,13 @@ impl Drop for Place {
     }
 }
 
-/// A client that sent so much more goes behind those that didn't.
-const STEP_BYTES: usize = 4 << 10;
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
     use std::task::Wake;
 
     use super::*;
+    use crate::shares::STEP_BYTES;
 
     #[derive(Default)]
     struct Bell(AtomicBool);

@@ -10,7 +10,7 @@
 //! the number of connections (`-c`). A request that comes whole in one receive is never charged as unfinished, and short
 //! requests work however they are cut into packets, whatever others hold.
 //!
-//! Of unfinished requests the one gives way whose last [`STEP_BYTES`] came first, of those that hold half of a fair share or
+//! Of unfinished requests the one gives way whose last [`STEP_BYTES`](guira_front::shares::STEP_BYTES) came first, of those that hold half of a fair share or
 //! more ([`guira_front::shares`]), and other than the one that needs the room: others' large values find their way past as many
 //! clients as fill the budget, whether these hang or send a byte now and then, and whatever they hold each. If the worker that
 //! finds it used up has none such, the others look among theirs. Meanwhile the budget may be exceeded by an eighth; beyond, the
@@ -32,6 +32,7 @@
 //! Bad at: finding the first of all workers; it is the first of a worker.
 
 use crate::settings::ServerSettings;
+use guira_front::shares::comes_on;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -167,16 +168,14 @@ impl Queue {
         budget.recount(&mut charge.bytes, bytes);
     }
 
-    /// The same for a request that comes in pieces: the connection goes behind the others with each step. If it is charged for
-    /// less, this is another request.
+    /// The same for a request that comes in pieces: the connection goes behind the others as it [comes on](comes_on).
     pub(crate) fn charge_steps(
         &mut self,
         (charge, place): (&mut Charge, usize),
         bytes: usize,
         budget: &ByteBudget,
     ) {
-        let comes_on = bytes < charge.bytes || bytes >= charge.marked + STEP_BYTES;
-        if charge.bytes > 0 && bytes > 0 && comes_on {
+        if charge.bytes > 0 && bytes > 0 && comes_on(bytes, charge.bytes, charge.marked) {
             self.places.remove(&charge.turn);
             self.put_last(charge, place, bytes);
         }
@@ -204,8 +203,6 @@ impl Queue {
 
 /// Of those that leave replies unread the first gives way instead of the last after so many seconds.
 pub(crate) const STALLED_S: u32 = 10;
-/// A request of which so much more came goes behind those of which it didn't.
-const STEP_BYTES: usize = 4 << 10;
 /// What each connection may hold for a request that isn't whole, free of charge: room for every line but long gets.
 pub(crate) const UNFINISHED_FREE_BYTES: usize = 2 << 10;
 /// What each connection may keep of replies, free of charge: what it queues while memory is scarce, and a TLS record.
@@ -223,6 +220,7 @@ const WORKER_BYTES: usize = 2 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use guira_front::shares::STEP_BYTES;
 
     #[test]
     fn what_is_charged_is_what_all_hold_and_the_order_is_that_in_which_they_began() {
