@@ -22,6 +22,23 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// A no-op: its answer marks the end of all replies before it.
 const PROBE: &[u8] = b"mn\r\n";
 
+/// A connection to a server's unix socket, if it is there.
+#[must_use]
+pub fn try_connect(address: &Address) -> Option<UnixStream> {
+    let Address::Unix(path) = address else { return None };
+    UnixStream::connect(path).ok()
+}
+
+/// What is answered to a line before the connection ends: the server may end first.
+#[must_use]
+pub fn try_ask(mut stream: UnixStream, line: &str) -> String {
+    stream.write_all(line.as_bytes()).ok();
+    stream.write_all(b"quit\r\n").ok();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok();
+    answer
+}
+
 /// What came back for something sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reply {

@@ -1,12 +1,11 @@
 //! Three nodes of `guira store --view` with one view: any node answers, a dead one loses nothing, a returned one is filled.
 
+use guira_tests::client::{try_ask, try_connect};
 use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -275,20 +274,6 @@ fn counts_through_all_nodes_have_one_order_while_the_reader_and_then_the_head_ar
     assert_eq!(told.len() as u64, count, "one number was told twice");
     let last: u64 = cluster.get(2, "count").expect("it is there").parse().expect("a number");
     assert!((count..=count + most).contains(&last), "{count} were told, {most} not: {last}");
-}
-
-fn try_connect(address: &Address) -> Option<UnixStream> {
-    let Address::Unix(path) = address else { return None };
-    UnixStream::connect(path).ok()
-}
-
-/// What is answered before the connection ends.
-fn try_ask(mut stream: UnixStream, line: &str) -> String {
-    stream.write_all(line.as_bytes()).ok();
-    stream.write_all(b"quit\r\n").ok();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok();
-    answer
 }
 
 #[test]

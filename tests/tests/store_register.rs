@@ -1,14 +1,13 @@
 //! Three nodes of `guira store --cluster` and a real etcd: they find each other, one that is killed is left out and filled again
 //! once it is back, and nothing that was answered is lost. Nobody writes a view by hand.
 
+use guira_tests::client::{try_ask, try_connect};
 use guira_tests::etcd::Etcd;
 use guira_tests::server::{Address, Program, Server, free_port, guira, own_directory, within};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -191,12 +190,7 @@ fn counts_have_one_order_while_two_nodes_are_killed_in_turn_and_come_back() {
 
 /// The number that is answered, if the node is there and knows it.
 fn try_count(address: &Address) -> Option<u64> {
-    let Address::Unix(path) = address else { return None };
-    let mut stream = UnixStream::connect(path).ok()?;
-    stream.write_all(b"incr count 1\r\nquit\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    answer.trim().parse().ok()
+    try_ask(try_connect(address)?, "incr count 1\r\n").trim().parse().ok()
 }
 
 #[test]
