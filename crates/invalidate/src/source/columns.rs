@@ -6,13 +6,13 @@ use super::session::{Session, Trouble};
 use crate::config::SourceConfig;
 use crate::rule::{Rule, TableName};
 
-/// Notes each table that can't be seen, and each column that isn't there.
+/// Each table that `user` can't see, and each column that isn't there, in sentences.
 pub(super) fn check(
     session: &mut Session,
+    user: &str,
     (source, rules): (&SourceConfig, &[Rule]),
-    findings: &mut Vec<String>,
-) -> Result<(), Trouble> {
-    let user = current_user(session)?;
+) -> Result<Vec<String>, Trouble> {
+    let mut findings = Vec::new();
     for table in Naming::tables(source, rules) {
         let rows = session.query(&format!(
             "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
@@ -33,7 +33,7 @@ pub(super) fn check(
             }
         }
     }
-    Ok(())
+    Ok(findings)
 }
 
 /// The SQL by which `user` sees what [`check`] looks at.

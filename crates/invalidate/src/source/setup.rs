@@ -103,9 +103,8 @@ pub(super) fn begin_dump(
 
 /// The SQL that makes user, settings and outbox.
 pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
-    let user = source.user.replace('\'', "''");
     let from = if source.is_here() { "localhost" } else { "%" };
-    let user = format!("'{user}'@'{from}'");
+    let user = format!("{}@'{from}'", columns::text(&source.user));
     let mut text = format!(
         "CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '…';\n\
          GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO {user};\n\
@@ -129,7 +128,6 @@ pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
 /// In a sentence.
 pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, String> {
     let silence = std::time::Duration::from_secs(5);
-    let mut findings = Vec::new();
     let asked = Session::open(source, silence).and_then(|mut session| {
         prepare(&mut session, source)?;
         if source.hosts.len() > 1 {
@@ -139,20 +137,17 @@ pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
                 return Err(Trouble::Refused(words.to_owned()));
             }
         }
-        columns::check(&mut session, (source, rules), &mut findings)?;
+        let user = columns::current_user(&mut session)?;
+        let findings = columns::check(&mut session, &user, (source, rules))?;
         let is_replica = role::is_replica(&mut session)?;
         super::barrier::ask(&mut session)?;
         let position = position_now(&mut session)?;
         begin_dump(&mut session, NOBODY, &position)?;
         // The first packet is an event, or says which right is missing.
         session.receive(1 << 20)?;
-        Ok(Checked::new(&position.to_string(), is_replica))
+        Ok((Checked::new(&position.to_string(), is_replica), findings))
     });
-    let checked = asked.map_err(|trouble| format!("source {}: {trouble}", source.name))?;
-    if findings.is_empty() {
-        return Ok(checked);
-    }
-    Err(format!("source {}: {}", source.name, findings.join("\n  ")))
+    Checked::concluded(source, asked)
 }
 
 const COM_BINLOG_DUMP: u8 = 0x12;

@@ -34,7 +34,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
         if let Some(name) = of_updates.find(|name| is_off(name)).filter(|_| source.hosts.len() > 1) {
             findings.push(format!("its log lacks what it gets from another host ({name})"));
         }
-        columns::check(&mut session, (source, rules), &mut findings)?;
+        findings.extend(columns::check(&mut session, &user, (source, rules))?);
         if !source.has_accepted_cascades {
             check_cascades(&mut session, &settings, rules, &mut findings)?;
         }
@@ -49,11 +49,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
         }
         Ok((Checked::new(&position.to_string(), is_replica), findings))
     });
-    match asked {
-        Ok((checked, findings)) if findings.is_empty() => Ok(checked),
-        Ok((_, findings)) => Err(format!("source {}: {}", source.name, findings.join("\n  "))),
-        Err(trouble) => Err(format!("source {}: {trouble}", source.name)),
-    }
+    Checked::concluded(source, asked)
 }
 
 /// Rows of ruled tables that change with another table's, which the log doesn't have before MySQL 9.6.

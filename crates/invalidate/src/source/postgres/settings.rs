@@ -210,11 +210,7 @@ pub(crate) fn check(
         snapshot::ask(&mut Wire::open(source, database, false)?)?;
         Ok((Checked::new(&position, false), findings))
     });
-    match asked {
-        Ok((checked, findings)) if findings.is_empty() => Ok(checked),
-        Ok((_, findings)) => Err(format!("source {}: {}", source.name, findings.join("\n  "))),
-        Err(trouble) => Err(format!("source {}: {trouble}", source.name)),
-    }
+    Checked::concluded(source, asked)
 }
 
 fn check_settings(wire: &mut Wire, findings: &mut Vec<String>) -> Result<(), PgTrouble> {
