@@ -9,8 +9,6 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 LAB ?= all
 target := $(or $(CARGO_TARGET_DIR),target)
-# What is off by default, and tested all the same.
-features := guira-store/silt-layout
 
 # What the tests need beside Rust: the command that must be there, and Debian's package that brings it.
 tools := git:git cc:build-essential curl:curl openssl:openssl ip:iproute2 memcached:memcached memccapable:libmemcached-tools mariadb:mariadb-client mariadb-install-db:mariadb-server pg_ctlcluster:postgresql python3:python3-venv \
@@ -33,16 +31,16 @@ run: ## build, and start the cache on 127.0.0.1:11211 (PORT=n for another port)
 	exec $(target)/release/guira serve -l 127.0.0.1 -p $(PORT) $$([ "$$(id -u)" = 0 ] && echo "-u root")
 
 test: setup ## everything: unit tests, laws, the real binary beside memcached, torture, real clients
-	$(CARGO) build --workspace --bins --tests --features $(features)
+	$(CARGO) build --workspace --bins --tests
 	tests/again --check
-	GUIRA_BIN=$(abspath $(target))/debug/guira tests/again $(CARGO) test --workspace --no-fail-fast --features $(features)
+	GUIRA_BIN=$(abspath $(target))/debug/guira tests/again $(CARGO) test --workspace --no-fail-fast
 	tests/clients/run
 
 lint: ## format, clippy with warnings denied (guira-filter without std too), documentation without warnings
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --features $(features) -- -D warnings
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p guira-filter --no-default-features -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --features $(features)
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 smoke: ## the quick start of the README, on a free port, in seconds
 	$(CARGO) build --release --bin guira

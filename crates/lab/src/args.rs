@@ -42,7 +42,7 @@ pub(crate) struct List {
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
-    /// Experiments, papers (memc3, hopscotch, mercury, cf for cuckoo filters, facebook, fawn), "quick" or "all"
+    /// Experiments, papers (memc3, hopscotch, mercury, cf for cuckoo filters, facebook, fawn, silt), "quick" or "all"
     #[arg(required = true, value_name = "ID|PAPER|quick|all")]
     pub(crate) what: Vec<String>,
 

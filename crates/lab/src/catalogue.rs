@@ -1,7 +1,7 @@
 //! The list of all experiments.
 
 use crate::experiment::Experiment;
-use crate::{cuckoo_filter, facebook, fawn, hopscotch, memc3, mercury};
+use crate::{cuckoo_filter, facebook, fawn, hopscotch, memc3, mercury, silt};
 
 /// Every experiment, in the order of the papers.
 pub const EXPERIMENTS: &[&[Experiment]] = &[
@@ -11,4 +11,5 @@ pub const EXPERIMENTS: &[&[Experiment]] = &[
     cuckoo_filter::EXPERIMENTS,
     facebook::EXPERIMENTS,
     fawn::EXPERIMENTS,
+    silt::EXPERIMENTS,
 ];

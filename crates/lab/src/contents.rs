@@ -6,6 +6,7 @@ mod fawn;
 mod hopscotch;
 mod memc3;
 mod mercury;
+mod silt;
 mod entry;
 
 pub(crate) use entry::Entry;
@@ -18,4 +19,5 @@ pub(crate) const CONTENTS: &[&[Entry]] = &[
     cuckoo_filter::ENTRIES,
     facebook::ENTRIES,
     fawn::ENTRIES,
+    silt::ENTRIES,
 ];

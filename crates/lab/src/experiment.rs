@@ -41,19 +41,22 @@ pub enum Paper {
     Facebook,
     /// Fan, Lim, Andersen, Kaminsky: Small Cache, Big Effect, `SoCC` 2011; chapter 2 of Fan's thesis.
     Fawn,
+    /// Lim, Fan, Andersen, Kaminsky: SILT, SOSP 2011; chapter 5 of Fan's thesis.
+    Silt,
     /// What none of the papers asked.
     Ours,
 }
 
 impl Paper {
     /// All of them, in the order of the lab.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::MemC3,
         Self::Hopscotch,
         Self::Mercury,
         Self::CuckooFilter,
         Self::Facebook,
         Self::Fawn,
+        Self::Silt,
         Self::Ours,
     ];
 
@@ -67,6 +70,7 @@ impl Paper {
             Self::CuckooFilter => "cf",
             Self::Facebook => "facebook",
             Self::Fawn => "fawn",
+            Self::Silt => "silt",
             Self::Ours => "ours",
         }
     }
@@ -80,6 +84,7 @@ impl Paper {
             Self::Mercury => "Mercury",
             Self::CuckooFilter => "Cuckoo filter (Fan's thesis, chapter 4; CoNEXT 2014)",
             Self::Fawn => "A small cache before many servers (Fan's thesis, chapter 2; SoCC 2011)",
+            Self::Silt => "SILT (Lim, Fan, Andersen, Kaminsky, SOSP 2011; Fan's thesis, chapter 5)",
             Self::Facebook => "Scaling Memcache at Facebook (Nishtala et al., NSDI 2013)",
             Self::Ours => "What none of the papers asked",
         }

@@ -30,6 +30,7 @@ mod hopscotch;
 mod list;
 mod mercury;
 mod memc3;
+mod silt;
 mod figures;
 mod live;
 mod report;

@@ -51,11 +51,13 @@ pub const EDGES: [(&str, &[&str]); 26] = [
             "guira-bench",
             "guira-cache",
             "guira-client",
+            "guira-disk",
             "guira-filter",
             "guira-front",
             "guira-index",
             "guira-policy",
             "guira-route",
+            "guira-store",
         ],
     ),
     (

@@ -1,4 +1,4 @@
-//! The tables and figures of chapter 2 of Fan's thesis, and of chapter 5 what concerns key-value stores on flash.
+//! The tables and figures of chapter 2 of Fan's thesis.
 
 use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::Fawn;
@@ -18,9 +18,6 @@ pub(super) const ENTRIES: &[Entry] = &[
     has(Fawn, "figure 2.8", "throughput without a cache against the keys asked", "fawn-f2.8"),
     has(Fawn, "figure 2.9", "throughput behind a cache against the keys asked", "fawn-f2.9"),
     has(Fawn, "figure 2.10", "worst throughput against the cache's size", "fawn-f2.10"),
-    lacks(Fawn, "§5.2, tables 5.3 and 5.4", "rates of SILT's stores", SILT),
-    lacks(Fawn, "§5.2", "SILT's memory a key, and reads and writes a request", SILT),
 ];
 
 const UNSEEN: &str = "none is known to be a measurement; not checked against the thesis";
-const SILT: &str = "SILT is not built yet";
