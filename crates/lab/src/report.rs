@@ -297,12 +297,16 @@ mod tests {
         assert!(error.contains("guira lab run all"), "{error}");
     }
 
-    /// What is committed of every experiment.
+    /// Younger than the committed run: the pages say "not run" of them. The next run takes them in, and this list goes.
+    const NOT_RUN: [&str; 2] = ["silt-mem", "silt-amp"];
+
+    /// What is committed of every experiment: of all but [`NOT_RUN`], and of those nothing.
     fn committed() -> Vec<Found<'static>> {
         let read = |it: &'static Experiment| {
             let path = docs().join(format!("lab/data/{}.json", it.id));
             let record = Record::read(&path).unwrap();
-            (it, Some(record.unwrap_or_else(|| panic!("no {}", path.display()))))
+            assert_eq!(record.is_none(), NOT_RUN.contains(&it.id), "{}", path.display());
+            (it, record)
         };
         EXPERIMENTS.iter().copied().flatten().map(read).collect()
     }
@@ -345,7 +349,8 @@ mod tests {
     fn no_check_of_the_committed_run_fails_and_each_notices_wrong_results() {
         let mut faults = Vec::new();
         for (experiment, record) in committed() {
-            let data = record.expect("committed() found it").data();
+            let Some(record) = record else { continue };
+            let data = record.data();
             let checks = (experiment.judge)(&data).checks.into_iter();
             let failing = checks.filter(|check| check.standing() == CheckStanding::Fails);
             let failing = failing.map(|check| format!("this check fails: {}", check.claim));
