@@ -13,6 +13,7 @@
 //! keys.rs      which keys must go at which change, whichever of MariaDB and MySQL it is
 //! sql.rs       sessions of SQL at each
 //! shop.rs      one of them, with clusters and `guira invalidate`
+//! twins.rs     two daemons of one shop, of which one is active
 //! metrics.rs   a scrape of the HTTP port, taken apart
 //! script.rs    the tables in tests/tables: what is sent, what must come back
 //! tls.rs       certificates made for a test, a client over TLS
@@ -45,3 +46,4 @@ pub mod tidy;
 pub mod tls;
 pub mod tmpfs;
 pub mod torture;
+pub mod twins;

@@ -93,6 +93,15 @@ impl<D: Database> Shop<D> {
         std::fs::write(&self.config, text.replace(piece, by)).expect("a test can have it");
     }
 
+    /// The configuration.
+    ///
+    /// # Panics
+    /// If it isn't there.
+    #[must_use]
+    pub fn config_text(&self) -> String {
+        std::fs::read_to_string(&self.config).expect("a test can have it")
+    }
+
     /// A destination as it stands in the configuration, with its name.
     ///
     /// # Panics
@@ -197,22 +206,7 @@ impl<D: Database> Shop<D> {
     /// The same, of the series that have these labels.
     #[must_use]
     pub fn metric_of(&self, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
-        use std::io::{Read as _, Write as _};
-        let mut socket = std::net::TcpStream::connect(("127.0.0.1", self.http)).ok()?;
-        socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
-        let mut text = String::new();
-        socket.read_to_string(&mut text).ok()?;
-        let name = format!("guira_invalidate_{name}");
-        let is_of =
-            |line: &str| line.strip_prefix(&name).is_some_and(|it| it.starts_with(['{', ' ']));
-        let has = |line: &str, (label, value): &(&str, &str)| {
-            line.contains(&format!("{label}=\"{value}\""))
-        };
-        let values =
-            text.lines().filter(|line| is_of(line) && labels.iter().all(|label| has(line, label)));
-        let values: Vec<u64> =
-            values.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
-        (!values.is_empty()).then(|| values.iter().sum())
+        scrape(self.http, name, labels)
     }
 
     /// Waits until what is committed is delivered everywhere.
@@ -310,6 +304,26 @@ impl<D: Database> Shop<D> {
         }
         cached
     }
+}
+
+/// What all series of a metric that have these labels add up to, of the daemon whose `http` is there.
+#[must_use]
+pub fn scrape(http: u16, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
+    use std::io::{Read as _, Write as _};
+    let mut socket = std::net::TcpStream::connect(("127.0.0.1", http)).ok()?;
+    socket.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+    socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
+    let mut text = String::new();
+    socket.read_to_string(&mut text).ok()?;
+    let name = format!("guira_invalidate_{name}");
+    let is_of = |line: &str| line.strip_prefix(&name).is_some_and(|it| it.starts_with(['{', ' ']));
+    let has =
+        |line: &str, (label, value): &(&str, &str)| line.contains(&format!("{label}=\"{value}\""));
+    let values =
+        text.lines().filter(|line| is_of(line) && labels.iter().all(|label| has(line, label)));
+    let values: Vec<u64> =
+        values.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+    (!values.is_empty()).then(|| values.iter().sum())
 }
 
 /// Rows that change in turn, from 0 on. So many that a row changes again only after the second delete of its last change: else that

@@ -7,12 +7,17 @@
 //! 1. A destination that isn't given up stays as it is.
 //! 2. With `--flush`, the flush is in the journal on the device before the destination is taken in. It waits for the barrier,
 //!    as the last entry before it does.
+//! 3. Where positions stand in etcd, no daemon is active meanwhile, and the flush is done before the destination is taken in.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::thread;
 
-use crate::config::InvalidateConfig;
+use crate::config::{DestinationConfig, InvalidateConfig};
+use crate::deliver::Resender;
 use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::journal::Journal;
+use crate::office::{Office, Written};
 use crate::position::Stored;
 
 /// Takes a destination in again at each source that has given it up; `is_flushed`: the daemon is to flush it first. What was
@@ -54,6 +59,59 @@ pub(crate) fn clear(
     }
     Ok(text)
 }
+
+/// The same, where positions stand in etcd: whichever daemon is active next has it in.
+///
+/// # Errors
+/// In a sentence: a daemon is active, or what is asked for can't be done.
+pub(crate) fn clear_shared(
+    config: &InvalidateConfig,
+    office: Office,
+    to: &DestinationConfig,
+    is_flushed: bool,
+) -> Result<String, String> {
+    let etcd = |error: guira_etcd::Error| error.to_string();
+    let Some(active) = office.take().map_err(etcd)? else {
+        let who = office.who().map_err(etcd)?.unwrap_or_else(|| "another daemon".to_owned());
+        return Err(format!("{who} is active: stop all daemons first"));
+    };
+    let office = Arc::new(office);
+    let keeping = Arc::clone(&office);
+    thread::spawn(move || keeping.keep(active));
+    let mut text = String::new();
+    for source in &config.sources {
+        let (shared, revision) = office.read(&source.name)?;
+        let Some(mut shared) = shared else { continue };
+        let Some(courier) = shared.couriers.get_mut(&to.name).filter(|it| it.is_tainted) else {
+            continue;
+        };
+        courier.is_tainted = false;
+        if is_flushed && text.is_empty() {
+            let mut resender = Resender::new(to.clone());
+            resender.flush()?;
+            if !to.again.is_zero() {
+                thread::sleep(to.again);
+                resender.flush()?;
+            }
+        }
+        let written = office.write(active, &source.name, &shared, revision).map_err(etcd)?;
+        if !matches!(written, Written::At(_)) {
+            return Err("another daemon has become active: stop it, and try again".to_owned());
+        }
+        let (name, read) = (&source.name, &shared.read);
+        let flushed = if is_flushed { "is flushed, and " } else { "" };
+        let then = if is_flushed { "" } else { FLUSH_NOW };
+        let to = &to.name;
+        text.push_str(&format!(
+            "source {name}: {to} {flushed}gets what changes after '{read}'{then}\n"
+        ));
+    }
+    office.resign(active);
+    Ok(text)
+}
+
+const FLUSH_NOW: &str = ". What changed before isn't deleted there any more: if its caches haven't been flushed since the daemons \
+    ended, flush them now";
 
 /// Its number.
 fn append_flush(folder: &Path, stored: &mut Stored, destination: &str) -> Result<u64, String> {

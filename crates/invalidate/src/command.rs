@@ -1,5 +1,6 @@
 //! The command line of `guira invalidate`.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,11 +10,12 @@ use guira_log::{Format, Log};
 use crate::clear;
 use crate::config::{InvalidateConfig, OnGap, OnUnknown, SourceConfig, read};
 use crate::explain;
+use crate::office::Office;
 use crate::position::Stored;
 use crate::replay::{self, From, Replay};
 use crate::report;
 use crate::rule::{OnTruncate, Rule};
-use crate::run;
+use crate::run::{self, Ended};
 use crate::source::{self, UNUSABLE};
 
 /// Which configuration.
@@ -188,9 +190,24 @@ fn run_daemon(matches: &ArgMatches) -> ExitCode {
     let ended = run::run(&args.file.config, config);
     log.flush();
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Ended::Done) => ExitCode::SUCCESS,
+        Ok(Ended::Deposed) => {
+            let error = begin_anew();
+            let words = format!("it can't begin anew, and is to be started again: {error}");
+            refuse(args.log_format, &words, UNUSABLE)
+        }
         Err(halt) => refuse(args.log_format, &halt.words, halt.code),
     }
+}
+
+/// The same program with the same arguments in this process's place: why not.
+fn begin_anew() -> std::io::Error {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_else(|| "guira".into());
+    // What was running may have been replaced meanwhile.
+    let own = PathBuf::from("/proc/self/exe");
+    let program = std::env::current_exe().ok().filter(|it| it.exists()).unwrap_or(own);
+    std::process::Command::new(program).arg0(name).args(words).exec()
 }
 
 fn with_config(matches: &ArgMatches, does: impl Fn(&InvalidateConfig) -> Done) -> Done {
@@ -220,6 +237,15 @@ fn check(config: &InvalidateConfig) -> Done {
                 Ok(()) => good.push_str(&format!("{of} answers\n")),
                 Err(error) => bad.push((UNUSABLE, format!("{of}: {error}"))),
             }
+        }
+    }
+    if let Some(etcd) = &config.etcd {
+        match Office::new(etcd, &config.name).who() {
+            Ok(who) => {
+                let who = who.map_or("nobody is".to_owned(), |who| format!("{who} is"));
+                good.push_str(&format!("etcd answers: {who} active\n"));
+            }
+            Err(error) => bad.push((UNUSABLE, error.to_string())),
         }
     }
     let Some((code, _)) = bad.first() else { return Ok(good) };
@@ -308,6 +334,22 @@ fn replay(matches: &ArgMatches) -> Done {
 
 fn positions(config: &InvalidateConfig) -> Done {
     let mut text = String::new();
+    if let Some(etcd) = &config.etcd {
+        let office = Office::new(etcd, &config.name);
+        let who = office.who().map_err(|error| (UNUSABLE, error.to_string()))?;
+        text.push_str(&format!("active: {}\n", who.as_deref().unwrap_or("nobody")));
+        for source in &config.sources {
+            let (shared, _) = office.read(&source.name).map_err(|words| (UNUSABLE, words))?;
+            let read =
+                shared.as_ref().map_or("nothing yet".to_owned(), |it| format!("'{}'", it.read));
+            text.push_str(&format!("source {}: done up to {read}, in etcd\n", source.name));
+            for (name, _) in shared.iter().flat_map(|it| &it.couriers).filter(|it| it.1.is_tainted)
+            {
+                text.push_str(&format!("  destination {name}: given up: tainted\n"));
+            }
+        }
+        text.push_str("what this machine's state folder has:\n");
+    }
     for source in &config.sources {
         let stored =
             Stored::read(&config.state.join(&source.name)).map_err(|words| (UNUSABLE, words))?;
@@ -334,7 +376,16 @@ fn clear(matches: &ArgMatches) -> Done {
     let args = ClearArgs::from_arg_matches(matches).map_err(|error| (USAGE, error.to_string()))?;
     let config = load(&args.file.config)?;
     let _lock = run::lock(&config.state).map_err(|halt| (halt.code, halt.words))?;
-    let text = clear::clear(&config, &args.destination, args.flush);
+    let to = config.destinations.iter().find(|it| it.name == args.destination);
+    let text = match (&config.etcd, to) {
+        (Some(etcd), Some(to)) => clear::clear_shared(
+            &config,
+            Office::new(etcd, "guira invalidate clear"),
+            to,
+            args.flush,
+        ),
+        _ => clear::clear(&config, &args.destination, args.flush),
+    };
     match text.map_err(|words| (UNUSABLE, words))? {
         text if text.is_empty() => {
             Err((USAGE, format!("{} isn't given up by any source", args.destination)))

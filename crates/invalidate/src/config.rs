@@ -7,6 +7,7 @@ mod read;
 mod rules;
 mod sources;
 mod audit;
+mod etcd;
 mod fields;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use guira_client::Address;
 
+pub(crate) use etcd::EtcdConfig;
 pub(crate) use fields::duration;
 #[cfg(any(test, fuzzing))]
 pub(crate) use read::parse;
@@ -38,6 +40,8 @@ pub(crate) struct InvalidateConfig {
     pub(crate) rules: Vec<Rule>,
     pub(crate) destinations: Vec<DestinationConfig>,
     pub(crate) audit: AuditConfig,
+    /// Where positions are and one of several daemons is elected, if it isn't alone.
+    pub(crate) etcd: Option<EtcdConfig>,
 }
 
 impl InvalidateConfig {
@@ -50,6 +54,7 @@ impl InvalidateConfig {
             ("journal", self.journal == other.journal),
             ("sources", self.sources == other.sources),
             ("audit", self.audit == other.audit),
+            ("etcd", self.etcd == other.etcd),
         ];
         same.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
     }

@@ -152,6 +152,8 @@ impl Courier {
                     }
                 }
                 Ok(Turn::Done) => pause = PAUSE_LEAST,
+                // Another daemon sends it.
+                Err(_) if self.line.is_over() => return,
                 Err(error) => {
                     self.lose(&error);
                     thread::sleep(pause);
@@ -182,6 +184,7 @@ impl Courier {
             // In the queue before it is sent: what is lost on the way is sent again.
             self.in_flight.push_back(batch);
             self.connect()?;
+            self.check_term()?;
             if let (Some(link), Some(batch)) = (&mut self.link, self.in_flight.back()) {
                 link.send(&batch.parcels, &self.config.prefix)?;
             }
@@ -201,12 +204,19 @@ impl Courier {
         Ok(Turn::Idle)
     }
 
+    /// # Errors
+    /// Another daemon may be active: nothing is sent any more.
+    fn check_term(&self) -> io::Result<()> {
+        if self.line.is_over() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+    }
+
     fn is_retry_due(&self) -> bool {
         !self.parked.is_empty() && self.retried.elapsed() > RETRY
     }
 
     /// Flushes all servers, while nothing is on its way.
     fn flush(&mut self) -> io::Result<()> {
+        self.check_term()?;
         let sent = now();
         let flushed = self.connect().and_then(|()| match &mut self.link {
             Some(link) => link.flush(),
@@ -355,6 +365,7 @@ impl Courier {
 
     /// Halves, until the bad ones stand alone.
     fn deliver_carefully(&mut self, parcels: &[Parcel], entry: u64) -> io::Result<()> {
+        self.check_term()?;
         let Some(link) = &mut self.link else { return Err(io::ErrorKind::NotConnected.into()) };
         link.send(parcels, &self.config.prefix)?;
         match (link.answer(parcels)?, parcels) {
@@ -381,6 +392,7 @@ impl Courier {
     /// Asks for parked keys again, each alone.
     fn retry(&mut self) -> io::Result<()> {
         self.retried = now();
+        self.check_term()?;
         self.connect()?;
         let mut at = 0;
         while let (Some(link), Some(parked)) = (&mut self.link, self.parked.get(at)) {

@@ -14,6 +14,7 @@
 //! 6. After a sync that failed no position is stored any more.
 
 mod seats;
+mod share;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -29,6 +30,8 @@ use crate::entry::{Entry, Errand, LogPlace, Origin};
 use crate::journal::Journal;
 use crate::position::{CourierState, GtidPosition, Stored};
 use crate::rule::Rule;
+use crate::sharing::Sharing;
+use crate::term::Term;
 
 /// The line.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub(crate) struct Line {
     changed: Condvar,
     /// Held while a position is stored: one at a time, so that none is replaced by an older one.
     storing: Mutex<()>,
+    /// Until when anything is read, sent and stored.
+    term: Arc<Term>,
 }
 
 /// A courier's place at the line. Its number stays; who changes a destination gives it another one.
@@ -86,6 +91,8 @@ struct State {
     /// The position is known: before, there is nothing to store.
     has_begun: bool,
     stored: Option<Stored>,
+    /// What another daemon needs that may go on.
+    sharing: Option<Sharing>,
 }
 
 /// What a courier may do.
@@ -169,12 +176,24 @@ impl Line {
                 is_left: false,
                 has_begun: stored.is_some(),
                 stored,
+                sharing: None,
                 journal,
             }),
             changed: Condvar::new(),
             storing: Mutex::new(()),
+            term: Arc::new(Term::endless()),
         };
         Ok((line, read))
+    }
+
+    /// The same, until a term is over.
+    pub(crate) fn within(self, term: Arc<Term>) -> Self {
+        Self { term, ..self }
+    }
+
+    /// Whether another daemon may be active: then nothing is read or sent any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.term.is_over()
     }
 
     /// Puts keys or a flush into the journal, after all before them. Waits while it is full, if it must.
@@ -239,6 +258,7 @@ impl Line {
         let mut state = self.state.lock();
         (state.has_begun, state.held, state.unsettled) = (true, None, None);
         state.read.clone_from(read);
+        state.forget_marks();
         let next = state.journal.next();
         if !state.waiting.is_empty() {
             state.waiting = [(next, place)].into();
@@ -271,6 +291,7 @@ impl Line {
         if let Some(rewound) = rewound {
             state.held = None;
             state.read.clone_from(rewound);
+            state.forget_marks();
         }
     }
 
@@ -311,9 +332,11 @@ impl Line {
         state.held.as_ref().unwrap_or(&state.read).clone()
     }
 
-    /// The position that is stored on the device.
+    /// The position that is stored for whoever goes on: on the device, or in etcd.
     pub(crate) fn stored_position(&self) -> Option<GtidPosition> {
-        self.state.lock().stored.as_ref().map(|stored| stored.read.clone())
+        let state = self.state.lock();
+        let stored = state.shared().unwrap_or(state.stored.as_ref());
+        stored.map(|stored| stored.read.clone())
     }
 
     /// Waits until the barrier has something to ask about. `None`: the end, or nothing came for a while.
@@ -381,7 +404,7 @@ impl Line {
     pub(crate) fn reach(&self, courier: usize) -> Reach {
         let state = self.state.lock();
         let is_tainted = state.couriers[courier].is_tainted;
-        let is_left = state.left.contains(&courier);
+        let is_left = state.left.contains(&courier) || self.term.is_over();
         let State { proven, released, is_ended, .. } = *state;
         Reach { proven, released, is_tainted, is_left, is_ended }
     }
@@ -418,6 +441,7 @@ impl Line {
             return Ok(());
         }
         state.journal.check_synced()?;
+        state.mark();
         let seats = self.seats().into_iter();
         let couriers = seats
             .filter(|(number, _)| !state.left.contains(number))
@@ -460,7 +484,7 @@ impl Line {
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        self.state.lock().is_ended
+        self.state.lock().is_ended || self.term.is_over()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The daemon's metrics: names begin with `guira_invalidate_`.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use guira_front::exposition::Exposition;
 use guira_front::http::Probed;
@@ -12,18 +12,31 @@ use crate::config::AuditConfig;
 use crate::counts::{AuditCounts, CourierCounts, Found, Judged, SourceCounts};
 use crate::key::Refusal;
 use crate::line::Line;
+use crate::term::Term;
 
 /// What a monitor sees.
 pub(crate) struct Scraped {
-    lines: Vec<Arc<Line>>,
+    /// None before it is active.
+    lines: OnceLock<Vec<Arc<Line>>>,
+    term: Arc<Term>,
     audit: AuditConfig,
     is_config_refused: AtomicBool,
     vitals: Vitals,
 }
 
 impl Scraped {
-    pub(crate) fn new(lines: Vec<Arc<Line>>, audit: AuditConfig) -> Self {
-        Self { lines, audit, is_config_refused: AtomicBool::new(false), vitals: Vitals::open() }
+    pub(crate) fn new(audit: AuditConfig, term: Arc<Term>) -> Self {
+        let (lines, is_config_refused) = (OnceLock::new(), AtomicBool::new(false));
+        Self { lines, term, audit, is_config_refused, vitals: Vitals::open() }
+    }
+
+    /// The logs are followed from now on, once.
+    pub(crate) fn begin(&self, lines: Vec<Arc<Line>>) {
+        let _ = self.lines.set(lines);
+    }
+
+    fn lines(&self) -> &[Arc<Line>] {
+        self.lines.get().map_or(&[], Vec::as_slice)
     }
 
     /// Whether the last configuration that was to hold was refused.
@@ -57,7 +70,9 @@ impl Probed for Scraped {
         all.family(named("build_info"), "gauge", BUILD).add(&version, 1);
         let is_refused = u64::from(self.is_config_refused.load(Relaxed));
         all.family(named(CONFIG.0), "gauge", CONFIG.1).add(&[], is_refused);
-        for line in &self.lines {
+        let is_active = u64::from(!self.term.is_over());
+        all.family(named(ACTIVE.0), "gauge", ACTIVE.1).add(&[], is_active);
+        for line in self.lines() {
             let source = ("source", &*line.name);
             for (name, kind, help, read) in OF_SOURCES {
                 all.family(named(name), kind, help).add(&[source], read(&line.counts));
@@ -96,8 +111,11 @@ impl Probed for Scraped {
     }
 
     fn unready(&self) -> Option<Cow<'static, str>> {
+        if self.term.is_over() {
+            return Some(Cow::Borrowed("it waits until it is active"));
+        }
         let is_read = |line: &Arc<Line>| line.counts.is_reading.get() == 1;
-        (!self.lines.iter().all(is_read)).then_some(Cow::Borrowed("a source isn't read"))
+        (!self.lines().iter().all(is_read)).then_some(Cow::Borrowed("a source isn't read"))
     }
 }
 
@@ -116,6 +134,10 @@ type OfDestination = (&'static str, &'static str, &'static str, fn(&CourierCount
 const BUILD: &str = "The version, as a label.";
 const CONFIG: (&str, &str) =
     ("config_refused", "1 while the configuration that was last read (SIGHUP) isn't in use.");
+const ACTIVE: (&str, &str) = (
+    "active",
+    "1 while this daemon deletes; 0 while it waits, for another one is active (`etcd`).",
+);
 const REFUSED: (&str, &str) =
     ("keys_refused_total", "Keys and comments that were refused, by reason.");
 const BARRIER: (&str, &str) = ("barrier_seconds_total", "Seconds that asking for snapshots took.");
@@ -237,7 +259,8 @@ const OF_CURSORS: [(&str, &str, &str); 2] = [
 
 /// Each metric's name, type and meaning, in the order of a scrape.
 pub fn invalidate_metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static str)> {
-    let own = [("build_info", "gauge", BUILD), (CONFIG.0, "gauge", CONFIG.1)].into_iter();
+    let own = [("build_info", BUILD), CONFIG, ACTIVE].map(|(name, help)| (name, "gauge", help));
+    let own = own.into_iter();
     let own = own
         .chain(OF_SOURCES.iter().map(|(name, kind, help, _)| (*name, *kind, *help)))
         .chain([REFUSED, BARRIER].map(|(name, help)| (name, "counter", help)))
@@ -265,7 +288,9 @@ mod tests {
         };
         let (line, _) = Line::open("db", folder.path(), &["c1"], limits, 0).unwrap();
         let audit = AuditConfig { most: 1, at: vec![std::time::Duration::from_secs(60)] };
-        let text = Scraped::new(vec![Arc::new(line)], audit).metrics();
+        let scraped = Scraped::new(audit, Arc::new(Term::endless()));
+        scraped.begin(vec![Arc::new(line)]);
+        let text = scraped.metrics();
         let survived =
             "audit_total{source=\"db\",destination=\"c1\",at=\"1m\",result=\"survived\"} 0\n";
         assert!(text.contains(survived), "{text}");

@@ -229,6 +229,14 @@ impl Stored {
         }
     }
 
+    /// Reads what [`Self::to_text`] wrote.
+    ///
+    /// # Errors
+    /// In a sentence.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
+        parse(&String::from_utf8_lossy(bytes))
+    }
+
     /// Replaces the file; on return it is on the device.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         let new = folder.join("position.new");
@@ -239,7 +247,8 @@ impl Stored {
         File::open(folder)?.sync_all()
     }
 
-    fn to_text(&self) -> String {
+    /// As a file has it.
+    pub(crate) fn to_text(&self) -> String {
         let timeline = self.timeline.map_or_else(String::new, |it| format!("timeline {it}\n"));
         let mut text = format!("{FIRST}\nread {}\n{timeline}next {}\n", self.read, self.next);
         for (name, courier) in &self.couriers {

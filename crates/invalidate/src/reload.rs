@@ -33,6 +33,11 @@ impl Reload {
         Self { path: path.to_owned(), config, lines, seats }
     }
 
+    /// The configuration that holds.
+    pub(crate) fn into_config(self) -> InvalidateConfig {
+        self.config
+    }
+
     /// Reads the file again, and `start`s a courier for each destination that is new or changed. `None`: it changes nothing.
     ///
     /// # Errors

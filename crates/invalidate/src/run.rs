@@ -4,13 +4,14 @@
 //! main        waits for a signal, or for what can't go on; reads the configuration again
 //! per source  source: reads the log · barrier: asks what can be read · store: makes journal and position durable each second
 //!             a courier per destination, and an auditor that looks at some of its deletes again
+//! lease       with etcd: waits until this daemon is active, then renews its lease; nothing else is begun before
 //! http        metrics and probes
 //! ```
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -21,45 +22,132 @@ use signal_hook::iterator::Signals;
 
 use crate::config::{DestinationConfig, InvalidateConfig};
 use crate::deliver::{Audit, Courier, Scout};
+use crate::desk::{self, Desk, Opened};
 use crate::line::Line;
 use crate::metrics::Scraped;
+use crate::office::{Active, Office};
 use crate::reload::Reload;
 use crate::rule::Rule;
 use crate::source::{Follower, Halt, UNUSABLE, run as run_source, run_barrier, unsynced};
+use crate::term::Term;
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// A signal said so.
+    Done,
+    /// Another daemon may be active. It is to begin anew as a process, and waits: nothing that still runs can send or store then.
+    Deposed,
+}
 
 /// Follows the logs until a signal, or until somebody is needed. `path` has the configuration, and is read again when it is told to.
 ///
 /// # Errors
 /// Why it can't go on.
-pub(crate) fn run(path: &Path, config: InvalidateConfig) -> Result<(), Halt> {
+pub(crate) fn run(path: &Path, mut config: InvalidateConfig) -> Result<Ended, Halt> {
     let _lock = lock(&config.state)?;
-    let names: Vec<&str> = config.destinations.iter().map(|it| &*it.name).collect();
-    let memory = config.memory / config.sources.len().max(1);
-    let mut lines = Vec::new();
-    for source in &config.sources {
-        let (line, read) = Line::open(&source.name, &config.state, &names, config.journal, memory)
-            .map_err(unusable)?;
-        lines.push((Arc::new(line), read));
-    }
-    let of_lines = lines.iter().map(|(line, _)| Arc::clone(line)).collect();
-    let scraped = Arc::new(Scraped::new(of_lines, config.audit.clone()));
+    let (tell, told) = channel();
+    hear_signals(tell.clone())?;
+    let office = config.etcd.as_ref().map(|etcd| Arc::new(Office::new(etcd, &config.name)));
+    let term = office.as_ref().map_or_else(|| Arc::new(Term::endless()), |it| Arc::clone(&it.term));
+    let scraped = Arc::new(Scraped::new(config.audit.clone(), Arc::clone(&term)));
     if let Some(text) = &config.http {
         let listener = open_http(text, &[]).map_err(unusable)?;
         start_http(listener, Arc::clone(&scraped))
             .map_err(|error| unusable(format!("no thread: {error}")))?;
     }
-    let (tell, told) = channel();
-    hear_signals(tell.clone())?;
+    let mut active = None;
+    if let Some(office) = &office {
+        let news = (&tell, &told);
+        let waited = wait(office, Reload::new(path, config, Vec::new()), news, &scraped)?;
+        let Some((elected, newest)) = waited else { return Ok(Ended::Done) };
+        (active, config) = (Some((office, elected)), newest);
+    }
+    let mut opened = Vec::new();
+    for source in &config.sources {
+        let line = desk::open(&config, &source.name, &term, active).map_err(unusable)?;
+        let Some(line) = line else { return Ok(Ended::Deposed) };
+        opened.push(line);
+    }
+    let lines: Vec<Arc<Line>> = opened.iter().map(|it| Arc::clone(&it.line)).collect();
+    scraped.begin(lines.clone());
+    let couriers = begin(&config, &opened, &tell)?;
+    let (news, reload) = (&told, Reload::new(path, config, lines.clone()));
+    let (ended, couriers) = hear(news, reload, couriers, &scraped);
+    if term.is_over() || ended == Ok(Ended::Deposed) {
+        term.end();
+        return Ok(Ended::Deposed);
+    }
+    end(&lines, &couriers);
+    let stored = lines.iter().try_for_each(|line| line.store());
+    let stored = stored.map_err(|error| unusable(format!("the position: {error}")));
+    if let Some((office, active)) = active {
+        for Opened { line, desk, .. } in &opened {
+            desk.as_ref().map(|desk| desk.share(line));
+        }
+        office.resign(active);
+    }
+    ended.and_then(|ended| stored.map(|()| ended))
+}
+
+/// What the main thread is told.
+enum News {
+    /// SIGHUP.
+    Reload,
+    /// This daemon is active.
+    Active(Active),
+    /// It is no more, and why.
+    Deposed(String),
+    End(Result<(), Halt>),
+}
+
+/// Waits until this daemon is active; `None`: a signal ends it before. With the configuration that holds then.
+fn wait(
+    office: &Arc<Office>,
+    mut reload: Reload,
+    (tell, told): (&Sender<News>, &Receiver<News>),
+    scraped: &Scraped,
+) -> Result<Option<(Active, InvalidateConfig)>, Halt> {
+    let (office, tell) = (Arc::clone(office), tell.clone());
+    spawn("lease", move || {
+        let active = office.stand();
+        let _ = tell.send(News::Active(active));
+        let why = office.keep(active);
+        // Nobody hears it if the end has come anyway.
+        let _ = tell.send(News::Deposed(why));
+    })?;
+    loop {
+        match told.recv() {
+            Ok(News::Active(active)) => {
+                tracing::info!("this daemon is active now, by its lease in etcd");
+                return Ok(Some((active, reload.into_config())));
+            }
+            Ok(News::Reload) => {
+                let done = reload.reload(start_courier);
+                scraped.note_config(done.as_ref().is_ok_and(Option::is_none));
+            }
+            Ok(News::End(Err(halt))) => return Err(halt),
+            Ok(News::End(Ok(())) | News::Deposed(_)) | Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// Begins to follow each log.
+fn begin(
+    config: &InvalidateConfig,
+    opened: &[Opened],
+    tell: &Sender<News>,
+) -> Result<Vec<JoinHandle<()>>, Halt> {
     let rules: Arc<[Rule]> = config.rules.clone().into();
     let mut couriers = Vec::new();
-    for (source, (line, read)) in config.sources.iter().zip(&lines) {
+    for (source, Opened { line, read, desk }) in config.sources.iter().zip(opened) {
         for (number, destination) in config.destinations.iter().enumerate() {
-            couriers.push(start_courier(&config, destination, number, line)?);
+            couriers.push(start_courier(config, destination, number, line)?);
         }
         let (barrier, of_barrier) = (source.clone(), Arc::clone(line));
         spawn("barrier", move || run_barrier(&barrier, &of_barrier))?;
         let (rules, line, read) = (Arc::clone(&rules), Arc::clone(line), read.clone());
-        start_store(Arc::clone(&line), tell.clone())?;
+        start_store(Arc::clone(&line), desk.clone(), tell.clone())?;
         let follower =
             Follower { config: source.clone(), rules, line, read, turn: 0, has_gap: false };
         let of_source = tell.clone();
@@ -69,8 +157,16 @@ pub(crate) fn run(path: &Path, config: InvalidateConfig) -> Result<(), Halt> {
             }
         })?;
     }
-    let lines: Vec<Arc<Line>> = lines.into_iter().map(|(line, _)| line).collect();
-    let mut reload = Reload::new(path, config, lines.clone());
+    Ok(couriers)
+}
+
+/// Hears news until one of them ends it; with all couriers there are then.
+fn hear(
+    told: &Receiver<News>,
+    mut reload: Reload,
+    mut couriers: Vec<JoinHandle<()>>,
+    scraped: &Scraped,
+) -> (Result<Ended, Halt>, Vec<JoinHandle<()>>) {
     let ended = loop {
         match told.recv() {
             Ok(News::Reload) => {
@@ -81,22 +177,19 @@ pub(crate) fn run(path: &Path, config: InvalidateConfig) -> Result<(), Halt> {
                     Err(halt) => break Err(halt),
                 }
             }
-            Ok(News::End(ended)) => break ended,
+            Ok(News::End(ended)) => break ended.map(|()| Ended::Done),
+            Ok(News::Deposed(why)) => {
+                tracing::error!(
+                    "steps down: {why}. Another daemon may be active: this one sends and stores nothing any more, and waits for its turn"
+                );
+                break Ok(Ended::Deposed);
+            }
+            Ok(News::Active(_)) => {}
             // Senders live as long as their threads.
-            Err(_) => break Ok(()),
+            Err(_) => break Ok(Ended::Done),
         }
     };
-    end(&lines, &couriers);
-    let stored = lines.iter().try_for_each(|line| line.store());
-    let stored = stored.map_err(|error| unusable(format!("the position: {error}")));
-    ended.and(stored)
-}
-
-/// What the main thread is told.
-enum News {
-    /// SIGHUP.
-    Reload,
-    End(Result<(), Halt>),
+    (ended, couriers)
 }
 
 fn hear_signals(tell: Sender<News>) -> Result<(), Halt> {
@@ -147,7 +240,7 @@ pub(crate) fn lock(state: &Path) -> Result<File, Halt> {
     Ok(file)
 }
 
-fn start_store(line: Arc<Line>, tell: Sender<News>) -> Result<(), Halt> {
+fn start_store(line: Arc<Line>, desk: Option<Arc<Desk>>, tell: Sender<News>) -> Result<(), Halt> {
     let run = move || {
         while !line.is_ended() {
             if let Err(error) = line.store() {
@@ -155,6 +248,11 @@ fn start_store(line: Arc<Line>, tell: Sender<News>) -> Result<(), Halt> {
                     unusable(format!("source {}: the position can't be stored: {error}", line.name))
                 });
                 let _ = tell.send(News::End(Err(halt)));
+                return;
+            }
+            if desk.as_ref().is_some_and(|desk| !desk.share(&line)) {
+                let _ =
+                    tell.send(News::Deposed("the position in etcd is another daemon's".to_owned()));
                 return;
             }
             thread::sleep(STORE_EVERY);

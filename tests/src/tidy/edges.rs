@@ -42,7 +42,10 @@ pub const EDGES: [(&str, &[&str]); 26] = [
         "guira-route",
         &["guira-client", "guira-config", "guira-etcd", "guira-front", "guira-log", "guira-proto"],
     ),
-    ("guira-invalidate", &["guira-client", "guira-config", "guira-front", "guira-log"]),
+    (
+        "guira-invalidate",
+        &["guira-client", "guira-config", "guira-etcd", "guira-front", "guira-log", "guira-tests"],
+    ),
     ("guira-bench", &["guira-front", "guira-proto"]),
     ("guira-ctl", &["guira-client", "guira-proto"]),
     (

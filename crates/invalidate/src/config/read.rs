@@ -6,6 +6,7 @@ use guira_config::budget::{BUDGET_BYTES, Budget};
 use guira_config::{ConfigError, ConfigFindings, Json, Object, Result, parse_within};
 
 use super::audit::audit;
+use super::etcd::etcd;
 use super::fields::Fields;
 use super::rules::rule;
 use super::sources::{destination, source};
@@ -67,6 +68,7 @@ pub(crate) fn parse(text: &str) -> Result<InvalidateConfig> {
             .unwrap_or(usize::MAX),
         journal: journal(fields.get("journal"))?,
         audit: audit(fields.get("audit"))?,
+        etcd: etcd(fields.get("etcd"))?,
         sources,
         rules,
         destinations: destinations
@@ -94,9 +96,19 @@ fn journal(json: Option<&Json>) -> Result<JournalLimits> {
     })
 }
 
-const WHOLE: &[&str] =
-    &["name", "state", "http", "memory", "journal", "sources", "rules", "destinations", "audit"];
-const WHOLE_LATER: &[&str] = &["etcd", "region"];
+const WHOLE: &[&str] = &[
+    "name",
+    "state",
+    "http",
+    "memory",
+    "journal",
+    "sources",
+    "rules",
+    "destinations",
+    "audit",
+    "etcd",
+];
+const WHOLE_LATER: &[&str] = &["region"];
 const MEMORY: u64 = 64 << 20;
 const MEMORY_LEAST: u64 = 1 << 20;
 const JOURNAL: u64 = 4 << 30;
@@ -253,7 +265,23 @@ mod tests {
             ("[\"all\"]", "\"flush!\"", "is count, ignore, flush, or a list of keys"),
             ("\"on_gap\": \"flush\"", "\"on_gap\": \"flash\"", "did you mean 'flush'?"),
             ("\"/eu/c1/\"", "\"/*/c1/\"", "without '*'"),
-            ("\"name\": \"shop\",", "\"etcd\": {},", "'etcd' isn't there yet"),
+            ("\"name\": \"shop\",", "\"region\": {},", "'region' isn't there yet"),
+            ("\"name\": \"shop\",", "\"etcd\": {},", "etcd: 'at' is missing"),
+            (
+                "\"name\": \"shop\",",
+                "\"etcd\": {\"at\": \"h:1/a\"},",
+                "'at' is etcd:HOST:PORT/NAME",
+            ),
+            (
+                "\"name\": \"shop\",",
+                "\"etcd\": {\"at\": \"etcds:h:1/a\"},",
+                "'cacert' is missing: who signs",
+            ),
+            (
+                "\"name\": \"shop\",",
+                "\"etcd\": {\"at\": \"etcd:h:1/a\", \"lease\": \"2s\"},",
+                "'lease' is whole seconds, from 3s to 5m",
+            ),
             ("\"name\": \"shop\",", "\"state\": \"x\",", "'state' stands twice"),
             ("\"c2\"", "\"c 2\"", "a name has 1 to 64 letters"),
         ] {

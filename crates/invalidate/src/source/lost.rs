@@ -111,7 +111,7 @@ impl Follower {
         let folder = self.line.folder();
         let mut witnesses = history.witnesses(read);
         let mut last_known = BTreeMap::new();
-        let firsts = segment::firsts(folder)?;
+        let (firsts, since) = (segment::firsts(folder)?, self.line.since());
         for first in firsts.iter().rev() {
             let mut here: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
             let mut reader = match SegmentReader::open(&segment::path(folder, *first)) {
@@ -122,6 +122,10 @@ impl Follower {
             };
             let mut found: BTreeSet<Witness> = BTreeSet::new();
             while let Some(entry) = reader.read()? {
+                // Another daemon was active meanwhile.
+                if entry.number < since {
+                    continue;
+                }
                 let Some(stamp) = stamp(&entry).filter(|stamp| history.has(stamp)) else {
                     continue;
                 };
@@ -138,9 +142,12 @@ impl Follower {
             if witnesses.is_empty() {
                 return Ok(Some(Reach { from: *first, last_known }));
             }
+            if *first <= since {
+                break;
+            }
         }
         // Before the first entry there was none.
-        let from = firsts.first().copied().filter(|first| *first == 1);
+        let from = firsts.first().copied().filter(|first| *first == 1 && since == 0);
         Ok(from.map(|from| Reach { from, last_known }))
     }
 

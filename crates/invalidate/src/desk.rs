@@ -1,0 +1,115 @@
+//! One source's position in etcd, while this daemon is active: taken over at the beginning, written each second.
+//!
+//! # Invariants
+//! 1. One question at a time, each about what is newest then.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::adopt::adopt;
+use crate::config::InvalidateConfig;
+use crate::line::Line;
+use crate::office::{Active, Office, Written};
+use crate::position::{GtidPosition, Stored};
+use crate::term::Term;
+
+/// A source's position in etcd.
+pub(crate) struct Desk {
+    office: Arc<Office>,
+    active: Active,
+    state: Mutex<DeskState>,
+}
+
+struct DeskState {
+    /// Of what stands there.
+    revision: u64,
+    is_away: bool,
+}
+
+/// A line that is open, and from where its log is read on.
+pub(crate) struct Opened {
+    pub(crate) line: Arc<Line>,
+    pub(crate) read: Option<GtidPosition>,
+    /// If another daemon may go on.
+    pub(crate) desk: Option<Arc<Desk>>,
+}
+
+/// Opens the line of a source. The position in etcd takes the place of the state folder's; if etcd has none, the folder's holds.
+/// `None`: the term is over.
+///
+/// # Errors
+/// In a sentence: the folder can't be used.
+pub(crate) fn open(
+    config: &InvalidateConfig,
+    source: &str,
+    term: &Arc<Term>,
+    office: Option<(&Arc<Office>, Active)>,
+) -> Result<Option<Opened>, String> {
+    let names: Vec<&str> = config.destinations.iter().map(|it| &*it.name).collect();
+    let memory = config.memory / config.sources.len().max(1);
+    let line = || Line::open(source, &config.state, &names, config.journal, memory);
+    let Some((office, active)) = office else {
+        let (line, read) = line()?;
+        return Ok(Some(Opened { line: Arc::new(line), read, desk: None }));
+    };
+    let Some((shared, revision)) = read(office, source) else { return Ok(None) };
+    let since = match &shared {
+        None => 0,
+        Some(shared) => adopt(&config.state.join(source), shared, &names)?,
+    };
+    let (line, read) = line()?;
+    let line = Arc::new(line.within(Arc::clone(term)).sharing(shared, since));
+    let state = Mutex::new(DeskState { revision, is_away: false });
+    let desk = Arc::new(Desk { office: Arc::clone(office), active, state });
+    Ok(Some(Opened { line, read, desk: Some(desk) }))
+}
+
+/// What stands in etcd. `None`: it wasn't told before the term's end.
+fn read(office: &Office, source: &str) -> Option<(Option<Stored>, u64)> {
+    while !office.term.is_over() {
+        match office.read(source) {
+            Ok(found) => return Some(found),
+            Err(words) => {
+                tracing::warn!(
+                    "source {source}: its position isn't known: {words}; it is asked again"
+                );
+                thread::sleep(REST);
+            }
+        }
+    }
+    None
+}
+
+impl Desk {
+    /// Writes what is new. False: another daemon is active, or may be.
+    pub(crate) fn share(&self, line: &Line) -> bool {
+        let mut state = self.state.lock();
+        let Some(share) = line.to_share() else { return true };
+        if self.office.term.is_over() {
+            return false;
+        }
+        match self.office.write(self.active, &line.name, &share, state.revision) {
+            Ok(Written::At(revision)) => {
+                *state = DeskState { revision, is_away: false };
+                line.note_shared(share);
+            }
+            Ok(Written::Over(revision)) => state.revision = revision,
+            Ok(Written::Deposed) => return false,
+            Err(error) => {
+                if !state.is_away {
+                    let name = &line.name;
+                    tracing::warn!(
+                        "source {name}: its position isn't written: {error}; it is tried again"
+                    );
+                }
+                state.is_away = true;
+            }
+        }
+        true
+    }
+}
+
+const REST: Duration = Duration::from_millis(500);
