@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use guira_tests::etcd::Etcd;
 use guira_tests::keys::is_there;
 use guira_tests::mariadb::MariaDb;
+use guira_tests::postgres::Postgres;
 use guira_tests::server::{eventually, within};
-use guira_tests::shop::Shop;
+use guira_tests::shop::{Database, Shop};
 use guira_tests::twins::Twin;
 use rustix::process::Signal;
 
 const SCHEMA: &str = "CREATE TABLE users (id INT PRIMARY KEY, v INT); \
                       INSERT INTO users VALUES (1, 0), (2, 0), (3, 0)";
-const RULES: &str = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
 
 /// Two of them, the first one active.
-fn twins(etcd: &Etcd, lease: &str) -> (Shop<MariaDb>, Twin, Twin) {
-    let shop = Shop::<MariaDb>::new(1, SCHEMA, RULES, true, "");
+fn twins<D: Database>(etcd: &Etcd, lease: &str, table: &str) -> (Shop<D>, Twin, Twin) {
+    let rules = format!(r#"{{"table": "{table}", "keys": ["user:{{id}}"]}}"#);
+    let shop = Shop::<D>::new(1, SCHEMA, &rules, true, "");
     let mut first = Twin::of(&shop, etcd, lease, "first");
     let mut second = Twin::of(&shop, etcd, lease, "second");
     first.begin();
@@ -33,8 +34,17 @@ fn twins(etcd: &Etcd, lease: &str) -> (Shop<MariaDb>, Twin, Twin) {
 
 #[test]
 fn the_other_daemon_takes_over_when_the_active_one_is_killed_and_no_delete_is_lost() {
+    another_takes_over_after_a_kill::<MariaDb>("shop.users");
+}
+
+#[test]
+fn postgresqls_log_is_taken_over_when_the_active_daemon_is_killed_and_no_delete_is_lost() {
+    another_takes_over_after_a_kill::<Postgres>("public.users");
+}
+
+fn another_takes_over_after_a_kill<D: Database>(table: &'static str) {
     let etcd = Etcd::start();
-    let (shop, first, second) = twins(&etcd, "10s");
+    let (shop, first, second) = twins::<D>(&etcd, "10s", table);
     let mut clients = shop.clients();
     let (is_over, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(10)));
     let writer = {
@@ -44,7 +54,7 @@ fn the_other_daemon_takes_over_when_the_active_one_is_killed_and_no_delete_is_lo
             while !is_over.load(Relaxed) {
                 let id = written.load(Relaxed);
                 client.set(&format!("user:{id}"), b"old");
-                sql.ask(&format!("INSERT INTO shop.users VALUES ({id}, 0)"));
+                sql.ask(&format!("INSERT INTO {table} VALUES ({id}, 0)"));
                 written.store(id + 1, Relaxed);
                 thread::sleep(Duration::from_millis(2));
             }
@@ -71,10 +81,32 @@ fn the_other_daemon_takes_over_when_the_active_one_is_killed_and_no_delete_is_lo
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
+/// Its slot stays with the daemon that hangs, until the database gives that up.
+#[test]
+fn postgresqls_slot_is_taken_over_from_a_daemon_that_hangs() {
+    let etcd = Etcd::start();
+    let (shop, first, second) = twins::<Postgres>(&etcd, "4s", "public.users");
+    let (mut sql, mut clients) = (shop.sql(), shop.clients());
+    let stopped = Instant::now();
+    first.signal(Signal::STOP);
+    clients[0].set("user:1", b"old");
+    sql.ask("UPDATE users SET v = 1 WHERE id = 1");
+    second.reads();
+    println!("the take-over of the slot took {:?}", stopped.elapsed());
+    eventually("it goes", || is_there(&mut clients, "user:1") == [false]);
+    first.signal(Signal::CONT);
+    first.says("steps down: its lease in etcd");
+    first.waits();
+    clients[0].set("user:2", b"old");
+    sql.ask("UPDATE users SET v = 1 WHERE id = 2");
+    eventually("it goes", || is_there(&mut clients, "user:2") == [false]);
+    assert_eq!(second.metric("active"), Some(1), "{}", second.said());
+}
+
 #[test]
 fn a_daemon_that_hung_steps_down_and_one_that_lost_etcd_sends_nothing() {
     let mut etcd = Etcd::start();
-    let (shop, first, second) = twins(&etcd, "4s");
+    let (shop, first, second) = twins::<MariaDb>(&etcd, "4s", "shop.users");
     let (mut sql, mut clients) = (shop.sql(), shop.clients());
     let stopped = Instant::now();
     first.signal(Signal::STOP);
