@@ -58,6 +58,10 @@ fn lost_deletes_are_told<D: Database>(table: &str) {
         assert_eq!(found, [2, 1], "{destination}: user:3 wasn't cached");
     }
     assert_eq!(shop.said().matches("is still cached (audit)").count(), 6, "{}", shop.said());
+    for key in ["user:1", "user:2"] {
+        let words = format!("after the delete of '{key}' a value is still cached (audit)");
+        assert_eq!(shop.said().matches(&words).count(), 3, "{}", shop.said());
+    }
     let (is_good, page) = shop.asks("audit");
     assert!(is_good, "{page}");
     let lines: Vec<Vec<&str>> =

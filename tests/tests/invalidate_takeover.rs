@@ -1,6 +1,8 @@
 //! `guira invalidate` with etcd: of two daemons one is active, and the other one goes on where that is done when it dies, hangs or loses
 //! etcd.
 
+#![expect(clippy::disallowed_methods, reason = "a take-over is timed")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;

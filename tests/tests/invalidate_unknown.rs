@@ -48,5 +48,12 @@ fn unknown_changes_flush<D: Database>(schema: &str, rules: &str, changes: &[(&st
     }
     assert_eq!(shop.metric("unknown_total"), Some(changes.len() as u64), "{}", shop.said());
     assert_eq!(shop.metric("flushes_wanted_total"), Some(changes.len() as u64));
+    let said = shop.said();
+    let place = |line: &str| {
+        let (before, _) = line.split_once(": its keys are unknown")?;
+        let place = before.split_once(", near ")?.1;
+        place.contains([':', '/']).then(|| place.ends_with(|it: char| it.is_ascii_hexdigit()))
+    };
+    assert!(said.lines().filter_map(place).any(|it| it), "the log tells no place: {said}");
     stop(&mut daemon);
 }

@@ -372,8 +372,9 @@ impl Courier {
             (None, _) => Ok(()),
             (Some(words), [parcel]) => {
                 tracing::warn!(
-                    "destination {}: a key is refused with '{words}', and tried again until it isn't",
-                    self.config.name
+                    "destination {}: the key '{}' is refused with '{words}', and tried again until it isn't",
+                    self.config.name,
+                    parcel.key
                 );
                 if !self.parked.iter().any(|it| it.parcel == *parcel) {
                     self.parked.push(Parked { parcel: parcel.clone(), entry });

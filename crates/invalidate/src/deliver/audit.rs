@@ -114,7 +114,7 @@ impl Audit {
         let after = self.config.at[case.passed];
         if judged == Judged::Survived {
             tracing::error!(
-                "destination {}: {after:?} after its delete a value is still cached (audit)",
+                "destination {}: {after:?} after the delete of '{key}' a value is still cached (audit)",
                 self.destination.name
             );
         }

@@ -21,6 +21,18 @@ pub(super) struct Waits {
     pub(super) write: Duration,
 }
 
+/// What became of a connection, in words for the log. The library's words for a server that is gone tell of buffers.
+pub(super) fn said_of(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it is silent".to_owned(),
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe => "it closed the connection".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// Connects to a source's host. A read or write that moves nothing for so long fails.
 pub(super) fn connect(source: &SourceConfig, waits: Waits) -> io::Result<Box<dyn Socket>> {
     match &source.host {

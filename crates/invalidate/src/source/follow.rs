@@ -316,7 +316,9 @@ impl<'s> Follow<'s> {
 
     /// A change whose keys can't be known.
     fn take_unknown(&mut self, words: &str) -> Result<(), Stopped<Trouble>> {
-        match self.naming.note_unknown(words)? {
+        // Of the event before, or of its own.
+        let words = format!("{words}, near {}:{}", self.file, self.offset);
+        match self.naming.note_unknown(&words)? {
             true => self.flush_all(),
             false => Ok(()),
         }

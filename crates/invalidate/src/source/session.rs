@@ -33,10 +33,7 @@ pub(super) enum Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                f.write_str("it is silent")
-            }
-            Self::Io(error) => write!(f, "{error}"),
+            Self::Io(error) => f.write_str(&dial::said_of(error)),
             Self::Server { code, words } => write!(f, "error {code}: {words}"),
             Self::Broken(words) => write!(f, "what it sent can't be read: {words}"),
             Self::Refused(words) => f.write_str(words),

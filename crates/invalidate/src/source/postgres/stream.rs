@@ -208,7 +208,8 @@ impl<'s> PgStream<'s> {
 
     /// A change whose keys can't be known.
     fn take_unknown(&mut self, words: &str) -> Result<(), Stopped<PgTrouble>> {
-        if !self.naming.note_unknown(words)? {
+        let words = format!("{words}, near {}", GtidPosition::Lsn(self.received));
+        if !self.naming.note_unknown(&words)? {
             return Ok(());
         }
         match &mut self.transaction {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::source::bytes::Broken;
-use crate::source::dial::NoTls;
+use crate::source::dial::{NoTls, said_of};
 use crate::source::follower::{Calling, Calls, Stopped};
 
 /// Why PostgreSQL can't be asked.
@@ -23,10 +23,7 @@ pub(super) enum PgTrouble {
 impl fmt::Display for PgTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
-                f.write_str("it is silent")
-            }
-            Self::Io(error) => write!(f, "{error}"),
+            Self::Io(error) => f.write_str(&said_of(error)),
             Self::Server { code, words } => write!(f, "{words} ({code})"),
             Self::Broken(words) => write!(f, "what it sent can't be read: {words}"),
             Self::Refused(words) => f.write_str(words),
