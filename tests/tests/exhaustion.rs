@@ -175,6 +175,8 @@ fn clients_leave_a_router_the_descriptors_for_its_servers_and_its_probes() {
     let server = Server::start_tcp(Program::Guira, &[]);
     let http = free_port();
     let router = router_before(&server, &http.to_string());
+    // It has accepted somebody by the old limit.
+    assert!(router.connect().ask("version").starts_with("VERSION"));
     set_limit(&router, 64);
     let mut clients: Vec<_> = (0..60).map(|_| router.connect()).collect();
     eventually("accepting pauses", || router.said().contains("accepting pauses: too many open"));

@@ -345,7 +345,7 @@ pub(crate) async fn accept<T: From<Arrival>>(
             let socket = tokio::net::UnixListener::from_std(socket)?;
             let mut room = Room::default();
             loop {
-                dealer.wait_for_room(&mut room, &socket).await;
+                dealer.wait_for_room(&room, &socket).await;
                 match socket.accept().await {
                     Ok((stream, _)) => {
                         room.note(&stream);
@@ -368,7 +368,7 @@ async fn accept_tcp<T: From<Arrival>>(
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let mut room = Room::default();
     loop {
-        dealer.wait_for_room(&mut room, &socket).await;
+        dealer.wait_for_room(&room, &socket).await;
         match socket.accept().await {
             Ok((stream, _)) => {
                 room.note(&stream);
@@ -427,7 +427,7 @@ impl<T: From<Arrival>> Dealer<T> {
     }
 
     /// Waits until clients leave enough descriptors to servers, files and the HTTP port.
-    async fn wait_for_room(&self, room: &mut Room, socket: &impl AsFd) {
+    async fn wait_for_room(&self, room: &Room, socket: &impl AsFd) {
         while !room.is_there(socket) {
             self.rest("too many open files").await;
         }
@@ -448,22 +448,20 @@ impl<T: From<Arrival>> Dealer<T> {
 /// Descriptors that clients may have, so that enough are left to servers, files and the HTTP port.
 ///
 /// The system gives out the lowest number, so that a connection's own tells whether there is room for one more. Only where it
-/// doesn't, a copy's number tells, which costs four calls.
+/// doesn't, a copy's number tells, which costs three calls. The limit is looked at for each connection: it can be lowered
+/// while the program runs, and what was accepted by the old one would leave nothing.
 #[derive(Debug, Default)]
 struct Room {
-    for_clients: u64,
     /// The last connection's.
     last: u64,
 }
 
 impl Room {
-    fn is_there(&mut self, socket: &impl AsFd) -> bool {
-        if self.last < self.for_clients {
-            return true;
-        }
+    fn is_there(&self, socket: &impl AsFd) -> bool {
         let Some(limit) = getrlimit(Resource::Nofile).current else { return true };
-        self.for_clients = limit.saturating_sub((limit / 8).clamp(RESERVE_MIN, RESERVE_MAX));
-        fcntl_dupfd_cloexec(socket, 0).is_ok_and(|copy| number(&copy) < self.for_clients)
+        let for_clients = limit.saturating_sub((limit / 8).clamp(RESERVE_MIN, RESERVE_MAX));
+        self.last < for_clients
+            || fcntl_dupfd_cloexec(socket, 0).is_ok_and(|copy| number(&copy) < for_clients)
     }
 
     fn note(&mut self, connection: &impl AsRawFd) {
