@@ -254,7 +254,7 @@ fn what_is_no_store_is_refused_and_left_as_it_was() {
     }
 }
 
-/// Flips a byte in the middle of each file, one after the other.
+/// Flips a byte in the middle of each file, and one in its header, one after the other.
 #[test]
 fn damage_is_told_with_its_file_and_never_served() {
     let folder = Folder::new();
@@ -271,9 +271,10 @@ fn damage_is_told_with_its_file_and_never_served() {
     let files: Vec<_> = fs::read_dir(folder.store()).expect("a directory").flatten().collect();
     let names = files.iter().map(fs::DirEntry::file_name);
     // Logs and runs: those that hold values.
-    for file in names.filter(|it| {
+    let names = names.filter(|it| {
         it.as_encoded_bytes().starts_with(b"L-") || it.as_encoded_bytes().starts_with(b"R-")
-    }) {
+    });
+    for (file, is_header) in names.flat_map(|it| [(it.clone(), false), (it, true)]) {
         // A start removes files and makes others: each damage has a store of its own.
         let other = Folder::new();
         let copied = Command::new("cp").arg("-r").arg(folder.store()).arg(other.store()).status();
@@ -281,7 +282,7 @@ fn damage_is_told_with_its_file_and_never_served() {
         let path = other.store().join(file);
         let mut bytes = fs::read(&path).expect("a file");
         let Some(at) = bytes.iter().rposition(|&byte| byte == b'x') else { continue };
-        bytes[at / 2] ^= 0x20;
+        bytes[if is_header { 100 } else { at / 2 }] ^= 0x20;
         fs::write(&path, bytes).expect("a file");
         let output = other.tool("verify", &[]);
         // A log that was merged may still be there, and counts no more.
@@ -293,7 +294,7 @@ fn damage_is_told_with_its_file_and_never_served() {
         let directory = other.store().display().to_string();
         let started = Server::try_start(Program::Store, &["-d", &directory]);
         if let Err(refused) = &started {
-            // By chance of the hash: the mark of the last flush_all would be in that block.
+            // A header, or by chance of the hash: the mark of the last flush_all would be in that block.
             let named_file = format!("damaged data: {} is corrupt at byte ", path.display());
             assert!(is_told && refused.said.contains(&named_file), "{}", refused.said);
             assert!(refused.said.contains("restore a copy"), "{}", refused.said);

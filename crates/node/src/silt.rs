@@ -64,7 +64,13 @@ pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
         None => Arc::new(System),
     };
     let db = Db::open_watched(disk, &opening.directory, options, &opening.progress);
-    let db = db.map_err(|error| error.to_string())?;
+    let db = db.map_err(|error| match error {
+        StoreError::Corrupt { .. } => {
+            let damage = told(error);
+            format!("{damage}. Look at the device (dmesg), run guira store verify, and restore a copy")
+        }
+        other => other.to_string(),
+    })?;
     let directory = opening.directory.clone();
     let (disk_max, buffers) = (opening.disk_max.unwrap_or(0), Buffers::new(BUFFERS_KEPT));
     Ok(Silt { db, durability, directory, disk_max, buffers })
