@@ -252,7 +252,8 @@ mod tests {
     #[test]
     fn clients_that_wait_when_the_server_stops_are_accepted_unless_a_successor_does() {
         for (has_heir, least) in [(false, 300), (true, 0)] {
-            let process = process("-m 8");
+            // Other tests of this process have descriptors too: a client whose number is above -c is refused.
+            let process = process("-m 8 -c 20000");
             let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             socket.set_nonblocking(true).unwrap();
             let address = socket.local_addr().unwrap();
