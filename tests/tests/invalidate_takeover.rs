@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use guira_tests::etcd::Etcd;
 use guira_tests::keys::is_there;
 use guira_tests::mariadb::MariaDb;
+use guira_tests::mysql::{self, MySql};
 use guira_tests::postgres::Postgres;
 use guira_tests::server::{eventually, within};
 use guira_tests::shop::{Database, Shop};
@@ -42,6 +43,13 @@ fn the_other_daemon_takes_over_when_the_active_one_is_killed_and_no_delete_is_lo
 #[test]
 fn postgresqls_log_is_taken_over_when_the_active_daemon_is_killed_and_no_delete_is_lost() {
     another_takes_over_after_a_kill::<Postgres>("public.users");
+}
+
+#[test]
+fn mysqls_log_is_taken_over_when_the_active_daemon_is_killed_and_no_delete_is_lost() {
+    if mysql::is_there() {
+        another_takes_over_after_a_kill::<MySql>("shop.users");
+    }
 }
 
 fn another_takes_over_after_a_kill<D: Database>(table: &'static str) {

@@ -67,7 +67,9 @@ pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
     let db = db.map_err(|error| match error {
         StoreError::Corrupt { .. } => {
             let damage = told(error);
-            format!("{damage}. Look at the device (dmesg), run guira store verify, and restore a copy")
+            format!(
+                "{damage}. Look at the device (dmesg), run guira store verify, and restore a copy"
+            )
         }
         other => other.to_string(),
     })?;
