@@ -66,8 +66,7 @@ impl EtcdFlags {
         let authorities = self
             .cacert
             .ok_or("etcds: needs who signs etcd's certificate: give --etcd-cacert FILE")?;
-        let key = self.key.or_else(|| self.cert.clone());
-        let files = Files { authorities, identity: self.cert.zip(key) };
+        let files = Files::new(authorities, self.cert, self.key);
         Ok(EtcdAccess::new(Some(files), self.auth_file))
     }
 }
@@ -136,6 +135,13 @@ impl EtcdAccess {
 }
 
 impl Files {
+    /// Those who sign etcd's certificate; our own chain, if there is one, and its key unless that is in the chain's file.
+    #[must_use]
+    pub fn new(authorities: PathBuf, chain: Option<PathBuf>, key: Option<PathBuf>) -> Self {
+        let key = key.or_else(|| chain.clone());
+        Self { authorities, identity: chain.zip(key) }
+    }
+
     fn tls(&self) -> Result<TlsConfig, String> {
         let roots = certificates(&self.authorities)?;
         let roots: Vec<_> = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();

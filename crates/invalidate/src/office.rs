@@ -17,13 +17,13 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use guira_etcd::{Error, Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, Files};
+use guira_etcd::{Error, Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, KeyValue};
 
 use crate::config::EtcdConfig;
 use crate::position::Stored;
-use crate::term::Term;
+use crate::term::{Term, now};
 
 /// This daemon's way to being active.
 pub(crate) struct Office {
@@ -55,9 +55,8 @@ pub(crate) enum Written {
 impl Office {
     /// Nothing is asked yet. `name` is for people.
     pub(crate) fn new(config: &EtcdConfig, name: &str) -> Self {
-        let EtcdConfig { place, lease, cacert, identity, auth_file } = config;
-        let files = |authorities| Files { authorities, identity: identity.clone() };
-        let access = EtcdAccess::new(cacert.clone().map(files), auth_file.clone());
+        let EtcdConfig { place, lease, tls, auth_file } = config;
+        let access = EtcdAccess::new(tls.clone(), auth_file.clone());
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         Self {
@@ -80,8 +79,13 @@ impl Office {
 
     /// Who is active, if somebody is.
     pub(crate) fn who(&self) -> Result<Option<String>, Error> {
-        let found = self.etcd.range(&EtcdKeys::one(self.key()))?;
-        Ok(found.pairs.first().map(|it| String::from_utf8_lossy(&it.value).into_owned()))
+        let found = self.pair(&self.key())?;
+        Ok(found.map(|it| String::from_utf8_lossy(&it.value).into_owned()))
+    }
+
+    /// What stands there, if something does.
+    fn pair(&self, key: &str) -> Result<Option<KeyValue>, Error> {
+        Ok(self.etcd.range(&EtcdKeys::one(key))?.pairs.into_iter().next())
     }
 
     /// Waits until this daemon is active.
@@ -130,8 +134,7 @@ impl Office {
             Some(Active { lease: lease.id, create_revision: done.revision })
         } else {
             // An answer may have been lost.
-            let found = self.etcd.range(&EtcdKeys::one(self.key()))?;
-            let own = found.pairs.first().filter(|pair| pair.lease == lease.id);
+            let own = self.pair(&self.key())?.filter(|pair| pair.lease == lease.id);
             own.map(|it| Active { lease: lease.id, create_revision: it.create_revision })
         };
         let lasts = self.lease.min(Duration::from_secs(lease.ttl_s));
@@ -175,8 +178,8 @@ impl Office {
     /// In a sentence: etcd doesn't answer, or what stands there is no position.
     pub(crate) fn read(&self, source: &str) -> Result<(Option<Stored>, u64), String> {
         let key = self.position_key(source);
-        let found = self.etcd.range(&EtcdKeys::one(&key)).map_err(|error| error.to_string())?;
-        let Some(pair) = found.pairs.first() else { return Ok((None, 0)) };
+        let found = self.pair(&key).map_err(|error| error.to_string())?;
+        let Some(pair) = found else { return Ok((None, 0)) };
         let stored = Stored::of_bytes(&pair.value).map_err(|why| format!("etcd: {key}: {why}"))?;
         Ok((Some(stored), pair.mod_revision))
     }
@@ -192,25 +195,24 @@ impl Office {
         stored: &Stored,
         before: u64,
     ) -> Result<Written, Error> {
-        let key = self.position_key(source).into_bytes();
+        let key = self.position_key(source);
         let fence = EtcdCompare::CreateRevision {
             key: self.key().into(),
             revision: active.create_revision,
         };
-        let same = EtcdCompare::ModRevision { key: key.clone(), revision: before };
+        let same = EtcdCompare::ModRevision { key: key.clone().into(), revision: before };
         let value = stored.to_text().into_bytes();
-        let put = EtcdOp::Put { key: key.clone(), value, lease: None };
+        let put = EtcdOp::Put { key: key.clone().into(), value, lease: None };
         let done = self.etcd.txn(&[fence, same], &[put])?;
         if done.is_done {
             return Ok(Written::At(done.revision));
         }
-        let now = self.etcd.range(&EtcdKeys::one(self.key()))?;
-        if now.pairs.first().is_none_or(|pair| pair.create_revision != active.create_revision) {
+        let holder = self.pair(&self.key())?;
+        if holder.is_none_or(|pair| pair.create_revision != active.create_revision) {
             return Ok(Written::Deposed);
         }
         // The answer to an earlier write was lost.
-        let now = self.etcd.range(&EtcdKeys::one(&key))?;
-        Ok(Written::Over(now.pairs.first().map_or(0, |pair| pair.mod_revision)))
+        Ok(Written::Over(self.pair(&key)?.map_or(0, |pair| pair.mod_revision)))
     }
 
     /// Gives the lease up, so that the next daemon needn't wait.
@@ -220,11 +222,6 @@ impl Office {
             tracing::warn!("the lease isn't given up, and ends by itself: {error}");
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "leases end in time")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// Per endpoint.
@@ -243,7 +240,7 @@ mod tests {
         let at = format!("etcd:127.0.0.1:{}/shop", etcd.port());
         let place = guira_etcd::EtcdPlace::parse(&at).unwrap();
         let lease = Duration::from_secs(60);
-        let config = EtcdConfig { place, lease, cacert: None, identity: None, auth_file: None };
+        let config = EtcdConfig { place, lease, tls: None, auth_file: None };
         Office::new(&config, name)
     }
 

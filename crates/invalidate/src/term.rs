@@ -64,7 +64,7 @@ impl Term {
 }
 
 #[expect(clippy::disallowed_methods, reason = "leases end in time")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 

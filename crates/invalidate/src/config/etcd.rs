@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use guira_config::{Json, Result};
-use guira_etcd::EtcdPlace;
+use guira_etcd::{EtcdPlace, Files};
 
 use super::fields::Fields;
 
@@ -14,10 +14,8 @@ pub(crate) struct EtcdConfig {
     pub(crate) place: EtcdPlace,
     /// How long a daemon is active without a word from it.
     pub(crate) lease: Duration,
-    /// Those who sign etcd's certificate, in PEM; with `etcds:`.
-    pub(crate) cacert: Option<PathBuf>,
-    /// Our own chain, and its key.
-    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+    /// With `etcds:`.
+    pub(crate) tls: Option<Files>,
     /// A file with `user:password`.
     pub(crate) auth_file: Option<PathBuf>,
 }
@@ -38,16 +36,15 @@ pub(super) fn etcd(json: Option<&Json>) -> Result<Option<EtcdConfig>> {
     }
     let path =
         |name: &str| Ok::<_, guira_config::ConfigError>(fields.text(name)?.map(PathBuf::from));
-    let (cacert, cert) = (path("cacert")?, path("cert")?);
-    let key = path("key")?.or_else(|| cert.clone());
+    let (cacert, cert, key) = (path("cacert")?, path("cert")?, path("key")?);
     if place.is_secured && cacert.is_none() {
         return Err(fields.error("cacert", "is missing: who signs etcd's certificate?"));
     }
     if !place.is_secured && (cacert.is_some() || cert.is_some()) {
         return Err(fields.error("at", "begins with etcds: if it has certificates"));
     }
-    let auth_file = path("auth_file")?;
-    Ok(Some(EtcdConfig { place, lease, cacert, identity: cert.zip(key), auth_file }))
+    let tls = cacert.map(|authorities| Files::new(authorities, cert, key));
+    Ok(Some(EtcdConfig { place, lease, tls, auth_file: path("auth_file")? }))
 }
 
 const ETCD: &[&str] = &["at", "lease", "cacert", "cert", "key", "auth_file"];
