@@ -190,6 +190,12 @@ impl Line {
     pub fn figures(&self) -> Vec<f64> {
         self.medians().map(|(_, figure)| figure).collect()
     }
+
+    /// The last of them; without any no number.
+    #[must_use]
+    pub fn last(&self) -> f64 {
+        self.points.last().map_or(f64::NAN, Point::median)
+    }
 }
 
 impl Point {

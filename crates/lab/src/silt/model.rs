@@ -6,6 +6,9 @@
 //! ```
 //! All is of one of the paper's instances, each of which has its own stages and its share of the keys.
 
+use crate::figures::check;
+use crate::{Bound, Check};
+
 /// `HashStores` on average, between none and so many that `per_merge` keys are in them.
 pub(super) fn mean_stores(per_merge: f64, slots: f64, occupancy: f64) -> f64 {
     per_merge / 2.0 / (occupancy * slots)
@@ -38,6 +41,13 @@ pub(super) fn written_young(occupancy: f64) -> f64 {
 /// Bytes that merges write, per byte put: each writes all keys.
 pub(super) fn written_merging(keys: f64, per_merge: f64) -> f64 {
     keys / per_merge
+}
+
+/// The check of the one measured figure that all formulas take: how full a `HashStore` is.
+pub(super) fn occupancy_check(claim: &'static str, share: f64) -> Check {
+    let bound = || Bound::Between(0.91, 0.97);
+    let reason = "buckets of four, filled until 128 displacements don't suffice";
+    check(claim, share, bound(), reason).paper_exactly("0.93", bound())
 }
 
 /// Whatever the table's size, a slot has room for the paper's tag.
