@@ -127,9 +127,7 @@ impl<D: Database> Shop<D> {
     }
 
     fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(guira());
-        command.args(["invalidate", name, "-c"]).arg(&self.config).stdin(Stdio::null());
-        command
+        invalidate(name, &self.config)
     }
 
     /// Whether a command succeeds, and what it says.
@@ -148,9 +146,7 @@ impl<D: Database> Shop<D> {
     /// If it can't be started.
     #[must_use]
     pub fn asks_with(&self, name: &str, more: &[&str]) -> (Option<i32>, String) {
-        let told = self.command(name).args(more).output().expect("a test can have it");
-        let text = [told.stdout, told.stderr].concat();
-        (told.status.code(), String::from_utf8_lossy(&text).into_owned())
+        told_by(self.command(name).args(more))
     }
 
     /// Starts the daemon and waits until it reads.
@@ -304,6 +300,24 @@ impl<D: Database> Shop<D> {
         }
         cached
     }
+}
+
+/// A command of `guira invalidate` with a configuration.
+#[must_use]
+pub fn invalidate(name: &str, config: &Path) -> Command {
+    let mut command = Command::new(guira());
+    command.args(["invalidate", name, "-c"]).arg(config).stdin(Stdio::null());
+    command
+}
+
+/// A command's exit code, and what it says.
+///
+/// # Panics
+/// If it can't be started.
+pub fn told_by(command: &mut Command) -> (Option<i32>, String) {
+    let told = command.output().expect("a test can have it");
+    let text = [told.stdout, told.stderr].concat();
+    (told.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// What all series of a metric that have these labels add up to, of the daemon whose `http` is there.

@@ -1,13 +1,13 @@
 //! Two daemons of one [`Shop`], of which one is active: a second configuration with a state folder and a port of its own.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use rustix::process::Signal;
 
 use crate::etcd::Etcd;
-use crate::server::{Running, free_port, guira, send_signal, within};
-use crate::shop::{Database, Shop, scrape};
+use crate::server::{Running, free_port, send_signal, within};
+use crate::shop::{Database, Shop, invalidate, scrape, told_by};
 
 /// One of them. It ends with it.
 pub struct Twin {
@@ -42,12 +42,6 @@ impl Twin {
         Self { config, said: dir.join(format!("{name}.said")), http, daemon: None }
     }
 
-    fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(guira());
-        command.args(["invalidate", name, "-c"]).arg(&self.config).stdin(Stdio::null());
-        command
-    }
-
     /// Starts it.
     ///
     /// # Panics
@@ -55,7 +49,8 @@ impl Twin {
     pub fn begin(&mut self) {
         let mut append = std::fs::OpenOptions::new();
         let log = append.create(true).append(true).open(&self.said).expect("a test can have it");
-        let child: Child = self.command("run").stderr(log).spawn().expect("a test can have it");
+        let child: Child =
+            invalidate("run", &self.config).stderr(log).spawn().expect("a test can have it");
         self.daemon = Some(Running(child));
     }
 
@@ -127,9 +122,8 @@ impl Twin {
     /// If it can't be started.
     #[must_use]
     pub fn asks(&self, name: &str, more: &[&str]) -> (bool, String) {
-        let told = self.command(name).args(more).output().expect("a test can have it");
-        let text = [told.stdout, told.stderr].concat();
-        (told.status.success(), String::from_utf8_lossy(&text).into_owned())
+        let (code, text) = told_by(invalidate(name, &self.config).args(more));
+        (code == Some(0), text)
     }
 
     /// How far a source's log is done with, as etcd has it.
