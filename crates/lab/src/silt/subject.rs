@@ -8,8 +8,8 @@ use anyhow::Result;
 use guira_bench::{Rng, mix};
 use guira_disk::Disk;
 use guira_store::silt::{Silt, SiltFigures, SiltKey, SiltOptions};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// How large a [`Subject`] is made.
 #[derive(Clone, Copy)]
@@ -38,13 +38,13 @@ pub(super) struct Subject {
     /// How often each key was put.
     versions: Vec<u8>,
     // The last: the folder goes when the store is closed.
-    folder: SiltFolder,
+    folder: TempDir,
 }
 
 impl Subject {
     /// An empty one, in a folder of `name`.
     pub(super) fn new(name: &str, size: SubjectSize, seed: u64) -> Result<Self> {
-        let folder = SiltFolder::new(name)?;
+        let folder = TempDir::with_prefix(format!("guira-lab-{name}-"))?;
         let options = SiltOptions {
             value_bytes: size.entry_bytes - HEAD_BYTES,
             buckets: size.buckets,
@@ -54,7 +54,7 @@ impl Subject {
             is_weak: false,
         };
         let disk = CountedDisk::default();
-        let silt = Silt::open(Arc::new(disk.clone()), &folder.0.join("silt"), options)?;
+        let silt = Silt::open(Arc::new(disk.clone()), &folder.path().join("silt"), options)?;
         Ok(Self { silt, disk, size, seed, versions: Vec::new(), folder })
     }
 
@@ -115,7 +115,7 @@ impl Subject {
 
     /// Bytes of the longest file: that of the `SortedStore`, once it has more keys than a log.
     pub(super) fn longest_file_bytes(&self) -> Result<u64> {
-        let paths = self.disk.list(&self.folder.0.join("silt"))?;
+        let paths = self.disk.list(&self.folder.path().join("silt"))?;
         let lengths = paths.iter().map(|path| Ok(std::fs::metadata(path)?.len()));
         Ok(lengths.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0))
     }
@@ -131,29 +131,6 @@ impl Subject {
         let mut random = Rng::new(mix(number as u64 ^ u64::from(version) << 56));
         let words = (self.size.entry_bytes - HEAD_BYTES) / 8;
         (0..words).flat_map(|_| random.number().to_le_bytes()).collect()
-    }
-}
-
-/// A folder for temporary files, which goes with all that is in it.
-struct SiltFolder(PathBuf);
-
-impl SiltFolder {
-    fn new(name: &str) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("guira-lab-{name}-{}", std::process::id()));
-        Self::clear(&path);
-        std::fs::create_dir(&path)?;
-        Ok(Self(path))
-    }
-
-    /// Something of another run's may be there, or nothing.
-    fn clear(path: &Path) {
-        let _ = std::fs::remove_dir_all(path);
-    }
-}
-
-impl Drop for SiltFolder {
-    fn drop(&mut self) {
-        Self::clear(&self.0);
     }
 }
 
@@ -182,7 +159,7 @@ mod tests {
         assert!(!subject.answers(700).unwrap(), "a value of no key");
         subject.versions.resize(2000, 1);
         assert!(!subject.answers(1500).unwrap(), "a key is lost");
-        let folder = subject.folder.0.clone();
+        let folder = subject.folder.path().to_owned();
         drop(subject);
         assert!(!folder.exists());
     }
