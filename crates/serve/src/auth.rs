@@ -1,4 +1,4 @@
-//! Who may use the server: the file of `-Y`, and the sources of passwords for `-S`.
+//! Logins: the file of users named by `-Y`, and the sources of passwords for `-S`.
 //!
 //! ```text
 //! -Y FILE                 text logins; with -S binary ones too
@@ -6,13 +6,15 @@
 //! SASL_CONF_PATH          names the mechanisms to offer
 //! ```
 //! # Invariants
-//! 1. Where a login is required, a connection that has none executes nothing (transport/connection/login.rs).
-//! 2. How long a check takes depends on how many users there are, not on what is right or wrong.
+//! 1. Where a login is required, a connection that hasn't logged in executes nothing
+//!    (transport/connection/login.rs).
+//! 2. The time of a check depends on the number of users, not on whether the user or the password is
+//!    right.
 //!
 //! # Costs
-//! A request: nothing; being logged in is a state of the connection. A login over binary: one `stat` of
-//! the database by the worker, where memcached opens and reads it each time, so it belongs on a local
-//! disk. `-Y`'s file is read at the start and on SIGHUP.
+//! A request costs nothing: being logged in is a state of the connection. A login over binary costs the
+//! worker one `stat` of the database, so keep that file on a local disk; memcached opens and reads it for
+//! each login. The file of `-Y` is read at startup and on SIGHUP.
 
 mod sasl;
 mod users;

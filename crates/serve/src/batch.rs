@@ -1,15 +1,15 @@
-//! The driver: takes the whole requests at the front of an input and executes them in order.
+//! The driver: takes the complete requests at the front of an input and executes them in order.
 //!
-//! One driver for each [`Dialect`] (text, binary) and each [`Source`] (a connection, a datagram).
+//! The code is generic over the [`Dialect`] (text, binary) and the [`Source`] (a connection, a datagram).
 //!
 //! # Stages
 //! ```text
-//! collect          parse up to BATCH_MAX requests, hash each one's key
-//! prefetch         ask for the index lines of every key, then for every item's first line
-//! execute          in order; by now the lines are there
+//! collect          parse up to BATCH_MAX requests, hash the key of each
+//! prefetch         prefetch the index lines of every key, then the first line of every item
+//! execute          in order; by now the lines are in the processor's cache
 //! ```
-//! The first two are hints to the processor: what a request finds is decided when it is executed, so their order changes
-//! no answer.
+//! The first two stages only give hints to the processor: what a request finds is decided when it is
+//! executed, so their order doesn't change any reply.
 
 use crate::execute::{Executor, Flow, StoreForm, prefetch_items};
 use crate::process::measure::Kind;
@@ -17,66 +17,66 @@ use guira_cache::{Handle, Key};
 use guira_proto::{Command, Parsed, binary};
 use std::ops::ControlFlow;
 
-/// A protocol: how its requests are cut from an input, and what executes them.
+/// A protocol: how its requests are parsed from an input, and how they are executed.
 pub(crate) trait Dialect: Sized {
     type Request<'b>: Copy;
     type Error;
-    /// Whether a head ends with a newline, which is searched for once.
+    /// Whether a request's head ends with a newline. The driver then remembers how much of the input holds none.
     const ENDS_WITH_NEWLINE: bool;
 
-    /// The request at the front of `input`, of which `scanned` bytes are known to hold no newline.
+    /// Parses the request at the front of `input`, of which the first `scanned` bytes are known to hold no newline.
     fn parse(input: &[u8], scanned: usize) -> Result<Parsed<Self::Request<'_>>, Self::Error>;
 
-    /// Bytes behind the head that belong to the request.
+    /// Bytes after the head that belong to the request.
     fn body_bytes(request: &Self::Request<'_>) -> usize;
 
-    /// The key of a request that has exactly one, sent as it is.
+    /// The key of a request that has exactly one key, if the key was sent as it is (not in base64).
     fn key<'b>(request: &Self::Request<'b>) -> Option<&'b [u8]>;
 
-    /// Whether it may need its item's unique, whose stripe is a line of its own.
+    /// Whether the request may need its item's unique, whose stripe occupies another cache line.
     fn needs_unique(_: &Self::Request<'_>) -> bool {
         true
     }
 
-    /// Whether it changes nothing, and its answer is no listing: UDP executes no others.
+    /// Whether the request changes nothing and its reply isn't a listing. Over UDP, only such requests are executed.
     fn is_read(request: &Self::Request<'_>) -> bool;
 
-    /// What it is measured as.
+    /// The kind of request under which its latency is measured.
     fn kind(request: &Self::Request<'_>) -> Kind;
 
-    /// The storage command that it is, if it is one.
+    /// The request as a storage command, if it is one.
     fn storing<'r>(request: &'r Self::Request<'_>) -> Option<StoreForm<'r>>;
 
     /// Executes a request and queues its reply.
     fn execute(executor: &mut Executor<'_>, at_hand: &AtHand<'_, Self::Request<'_>>) -> Flow;
 
-    /// Answers that there is no memory for the rest of a request that stores nothing.
+    /// Replies that there is no memory for the rest of a request that stores nothing.
     fn out_of_memory(executor: &mut Executor<'_>, request: &Self::Request<'_>);
 
-    /// Answers that the request isn't allowed, and why.
+    /// Replies that the request isn't allowed, and why.
     fn deny(executor: &mut Executor<'_>, request: &Self::Request<'_>, why: &str);
 
-    /// Whether what is no request otherwise belongs to logging in.
+    /// Whether an input that failed to parse belongs to logging in.
     fn is_login(_: &Self::Error) -> bool {
         false
     }
 
-    /// Answers what is no request.
+    /// Replies to an input that isn't a request, and returns how much of it to skip.
     fn refuse(executor: &mut Executor<'_>, error: &Self::Error) -> Skip;
 
-    /// Room for a batch.
+    /// Takes the buffer for a batch.
     fn take_room<'b>(rooms: &mut Rooms) -> Batch<'b, Self>;
     fn give_back(rooms: &mut Rooms, batch: Batch<'_, Self>);
 }
 
-/// What requests come from.
+/// Where requests come from.
 pub(crate) trait Source {
-    /// Why it stops within a batch.
+    /// The reason why the source stops within a batch.
     type Stop;
-    /// The largest body that is waited for in the input.
+    /// The largest body that is received into the input. A storage request with a larger one is [`End::Large`].
     const BODY_MAX: usize;
 
-    /// Whether a request may be executed; one that may not has been answered.
+    /// Whether a request may be executed. A request that may not has been answered already.
     fn admit<D: Dialect>(
         &mut self,
         _: &mut Executor<'_>,
@@ -85,30 +85,31 @@ pub(crate) trait Source {
         ControlFlow::Continue(true)
     }
 
-    /// What a request's outcome means: whether to go on, with its other keys ([`Flow::Keys`]) or the next one.
+    /// Handles the outcome of a request. Returns whether to go on, with its other keys ([`Flow::Keys`])
+    /// or the next request.
     fn after(&mut self, executor: &mut Executor<'_>, flow: Flow) -> ControlFlow<Self::Stop>;
 }
 
-/// One request, its key and its body.
+/// A parsed request with its hashed key and its body.
 pub(crate) struct AtHand<'b, R> {
     pub(crate) request: R,
-    /// The hashed key of a request that has exactly one, sent as it is.
+    /// The hashed key of a request that has exactly one key, if it was sent as it is (not in base64).
     pub(crate) key: Option<Key<'b>>,
-    /// Of a storage request: the value, and in text the two bytes after it.
+    /// The body of a storage request: the value and, in text, the two bytes after it.
     pub(crate) body: &'b [u8],
-    /// Bytes of head and body.
+    /// Bytes of the head and the body.
     used: usize,
 }
 
-/// Requests at hand.
+/// The parsed requests of one run.
 pub(crate) type Batch<'b, D> = Vec<AtHand<'b, <D as Dialect>::Request<'b>>>;
 
-/// What is to be dropped of an input because it is no request.
+/// How much of an input to skip because it isn't a request.
 pub(crate) struct Skip {
-    /// Bytes at its front, and bytes to come behind those.
+    /// Bytes to skip at the front of the input; `swallow` counts the bytes to skip after those, as they arrive.
     pub(crate) used: usize,
     pub(crate) swallow: u64,
-    /// Whether the connection ends.
+    /// Whether the connection is closed.
     pub(crate) close: bool,
 }
 
@@ -116,37 +117,38 @@ pub(crate) struct Skip {
 pub(crate) enum End<'b, D: Dialect, S> {
     /// The source stopped it.
     Stopped(S),
-    /// All of it is executed. More requests may follow.
+    /// The whole batch is executed. More requests may follow.
     More,
-    /// Behind it is nothing, or a piece of a request.
+    /// Nothing follows the batch, or only part of a request.
     Piece(Piece),
-    /// Behind it is what is no request.
+    /// The input after the batch isn't a request.
     Refused(D::Error),
-    /// Behind it is a storage request whose value is received outside the input.
+    /// The batch is followed by a storage request whose value is received outside the input.
     Large { request: D::Request<'b>, head_bytes: usize },
 }
 
-/// What there is of a request that isn't whole.
+/// The part of an incomplete request that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Nothing at all, or a line without its end, of so many bytes.
+    /// Nothing, or a line without its end. The number of bytes that hold no newline.
     Line(usize),
-    /// A storage request's head, and not all of its body.
+    /// The head of a storage request, and not all of its body.
     Body,
 }
 
-/// Buffers that all connections and datagrams of a worker use in turn.
+/// Buffers that all connections and datagrams of a worker share, one after the other.
 #[derive(Default)]
 pub(crate) struct Rooms {
     pub(crate) receive: Vec<u8>,
-    /// Records of TLS on their way in or out.
+    /// TLS records that were received or are to be sent.
     pub(crate) wire: Vec<u8>,
     pub(crate) replies: Vec<u8>,
     pub(crate) lines: Vec<AtHand<'static, Command<'static>>>,
     pub(crate) packets: Vec<AtHand<'static, binary::Packet<'static>>>,
 }
 
-/// Executes the requests at the front of `input`, up to [`BATCH_MAX`]. The bytes that they used, and how it ended.
+/// Executes the requests at the front of `input`, at most [`BATCH_MAX`]. Returns how many bytes they
+/// used, and how the batch ended.
 pub(crate) fn run<'b, D: Dialect, S: Source>(
     executor: &mut Executor<'_>,
     rooms: &mut Rooms,
@@ -200,9 +202,10 @@ pub(crate) fn run<'b, D: Dialect, S: Source>(
     (used, end)
 }
 
-/// Fills `batch` with the requests at the front of `input`, at most `most`.
+/// Fills `batch` with the requests at the front of `input`, at most `most` of them.
 ///
-/// `scanned` bytes are known to hold no newline. A body over `body_max` bytes is not waited for.
+/// The first `scanned` bytes are known to hold no newline. A request with a body of more than `body_max`
+/// bytes ends the batch as [`End::Large`].
 fn collect<'b, D: Dialect, S>(
     input: &'b [u8],
     (mut scanned, body_max): (usize, usize),
@@ -236,7 +239,7 @@ fn collect<'b, D: Dialect, S>(
     End::More
 }
 
-/// Brings the lines that a batch will look at closer.
+/// Prefetches the cache lines that a batch will access.
 fn prefetch<D: Dialect>(handle: &Handle<'_>, batch: &Batch<'_, D>) {
     for at_hand in batch {
         match &at_hand.key {
@@ -248,20 +251,20 @@ fn prefetch<D: Dialect>(handle: &Handle<'_>, batch: &Batch<'_, D>) {
     prefetch_items(handle, batch.iter().filter_map(|at_hand| at_hand.key.as_ref()));
 }
 
-/// Notes what those behind a request that waits for storage will have to read there.
+/// Records which reads of storage the requests behind a waiting one will need.
 #[cold]
 fn want_ahead<D: Dialect>(executor: &mut Executor<'_>, behind: &[AtHand<'_, D::Request<'_>>]) {
     let reads = behind.iter().filter(|at_hand| D::storing(&at_hand.request).is_none());
     executor.want_ahead(reads.filter_map(|at_hand| at_hand.key));
 }
 
-/// An empty batch in the memory of a used one, free of what it borrowed.
+/// Returns an empty batch in the memory of a used one, without its borrows.
 pub(crate) fn recycle<R, S>(mut batch: Vec<AtHand<'_, R>>) -> Vec<AtHand<'static, S>> {
     batch.clear();
-    // The collection is in place: no allocation.
+    // The collection reuses the vector's memory, so nothing is allocated.
     batch.into_iter().map(|_| unreachable!("the batch is empty")).collect()
 }
 
-/// Requests whose memory is asked for together. Beyond about 64 the first lines may be evicted
-/// from the nearest cache before they are used.
+/// Requests whose memory is prefetched together. Beyond about 64 the first lines may be evicted from the
+/// L1 cache before they are used.
 const BATCH_MAX: usize = 64;

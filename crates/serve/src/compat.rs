@@ -1,11 +1,11 @@
-//! Settings of memcached that do nothing here, because Guira has no such part: checked and shown in `stats settings`
-//! as memcached does, so that start scripts and exporters keep working.
+//! Settings of memcached that have no effect in Guira. They are checked, and shown in `stats settings` as
+//! memcached does, so that start scripts and exporters keep working.
 
 use crate::options::Takes::{Choice, Fraction, Nothing, Number, Size, Switch, Text};
 use crate::options::Unset::{Follows, Is};
 use crate::options::{KB, MB, Queues, Refusal, Shown, Suboption, yes};
 
-/// The table.
+/// The suboptions of `-o` that have no effect, with the reason for each.
 pub(crate) const SETTINGS: &[Suboption] = &[
     Suboption {
         name: "hashpower",

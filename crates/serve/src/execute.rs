@@ -1,4 +1,4 @@
-//! Executing requests: what each command does to the cache and answers, one file per verb.
+//! Execution of requests: what each command does to the cache and replies, one file per verb.
 
 pub(crate) mod operator;
 mod meta_get;

@@ -1,12 +1,13 @@
-//! libsasl's configuration for memcached, as far as it says who checks passwords and which mechanisms to offer.
+//! libsasl's configuration for memcached: only the settings that name the checker of passwords and the
+//! mechanisms offered.
 
 use crate::settings::{EXIT_VALUE, Refusal};
 use std::path::PathBuf;
 
-/// Names of the mechanisms that the `memcached.conf` of libsasl offers, as typed; `None` where it doesn't say.
+/// Returns the names of the mechanisms that libsasl's `memcached.conf` offers, as typed; `None` if it doesn't name any.
 ///
 /// # Errors
-/// Passwords are to be checked by something that Guira doesn't speak to.
+/// The configuration names a checker of passwords that Guira doesn't support.
 pub(super) fn mechanisms() -> Result<Option<Vec<String>>, Refusal> {
     let given = std::env::var_os("SASL_CONF_PATH").map(PathBuf::from);
     let places = match given {
@@ -39,7 +40,7 @@ fn parse(text: &str) -> Result<Option<Vec<String>>, Refusal> {
     Ok(mechanisms)
 }
 
-/// Where the configuration is looked for without `SASL_CONF_PATH`.
+/// The paths where the configuration is searched for if `SASL_CONF_PATH` isn't set.
 const PLACES: [&str; 3] =
     ["/etc/sasl/memcached.conf", "/etc/sasl2/memcached.conf", "/usr/lib/sasl2/memcached.conf"];
 

@@ -1,21 +1,23 @@
-//! Sources of failed logins: for a second after a failure, each attempt to log in from there waits a second.
+//! Sources of failed logins: for a second after a failure, each login attempt from the same source waits a second.
 //!
-//! So whoever guesses passwords tries one a second and connection, however often he connects anew, and the number of
-//! connections is limited by `-c`. Who logs in rightly waits too if his neighbour failed just now, a second at most.
+//! A client that guesses passwords can try one per second and connection, even if it reconnects for each
+//! try. `-c` limits the number of connections. A client with the right password also waits, at most a
+//! second, if its network failed a login within the last second.
 //!
 //! # Layout
-//! A table of fixed size by a keyed hash of the source (of IPv6 the network): a word each, the millisecond of the last
-//! failure. Sources that meet in a place wait for each other's failures.
+//! A table of fixed size, indexed by a keyed hash of the source address (for IPv6, of its network). Each
+//! slot is one word: the time of the last failure in milliseconds. Sources that share a slot wait for
+//! each other's failures.
 //!
-//! Bad at: an attacker with many addresses. Let nobody connect who needn't.
+//! Bad at: an attacker with many addresses. Restrict who can connect at all.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// When each source failed last.
+/// The time of each source's last failed login.
 pub(crate) struct Failures {
-    /// Milliseconds of the system's clock.
+    /// Milliseconds of the system's clock, by slot; 0: no failure.
     last_ms: [AtomicU64; PLACES],
     hasher: RandomState,
 }
@@ -27,12 +29,12 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// Notes a failure; `None` is the unix socket.
+    /// Records a failed login from `source`; `None` is the unix socket.
     pub(crate) fn note(&self, source: Option<IpAddr>, now_ms: u64) {
         self.place(source).store(now_ms, Relaxed);
     }
 
-    /// Whether there was one within the last second.
+    /// Whether a login from `source` failed within the last second.
     pub(crate) fn is_recent(&self, source: Option<IpAddr>, now_ms: u64) -> bool {
         let last_ms = self.place(source).load(Relaxed);
         last_ms != 0 && now_ms < last_ms + WAIT_MS
@@ -51,7 +53,7 @@ impl Failures {
     }
 }
 
-/// How long an attempt waits, in milliseconds.
+/// How long a login attempt waits after a failure, in milliseconds.
 pub(crate) const WAIT_MS: u64 = 1000;
 const PLACES: usize = 512;
 

@@ -1,11 +1,11 @@
-//! Files of users and passwords, and the comparison that tells nothing by its time.
+//! Files of users and passwords, and a comparison whose time reveals nothing.
 //!
 //! ```text
-//! -Y        user:password        each line must be one; the password may hold colons
-//! pwdb      user:password:…      other lines are skipped; the password ends at a colon or the line's end
+//! -Y        user:password        every line must have this form; the password may contain colons
+//! pwdb      user:password:…      other lines are skipped; the password ends at a colon or at the end of the line
 //! ```
-//! memcached takes at most eight users from `-Y`'s file and says nothing about the rest; here the file's
-//! size is the limit.
+//! memcached takes at most eight users from the file of `-Y` and silently ignores the rest; here only the
+//! size of the file is limited.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -23,7 +23,7 @@ struct Entry {
     password: Vec<u8>,
 }
 
-/// How a file is written.
+/// The format of a file of passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// memcached's `-Y`.
@@ -32,16 +32,16 @@ pub(super) enum Format {
     Pwdb,
 }
 
-/// Why there are no passwords.
+/// The reason why no passwords could be read.
 #[derive(Debug)]
 pub(crate) enum PasswordsError {
     /// The file can't be read.
     Io(io::Error),
-    /// It is over [`FILE_BYTES_MAX`].
+    /// The file is larger than [`FILE_BYTES_MAX`].
     TooLarge,
-    /// The line of this number is no `user:password`, or over 255 bytes.
+    /// The line of this number isn't `user:password`, or is longer than 255 bytes.
     Malformed(usize),
-    /// `-Y`'s file holds nothing at all.
+    /// The file of `-Y` is empty.
     Empty,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for PasswordsError {
 }
 
 impl Passwords {
-    /// Reads a whole file.
+    /// Reads a whole file of passwords.
     pub(super) fn read(path: &Path, format: Format) -> Result<Passwords, PasswordsError> {
         let mut text = Vec::new();
         let file = std::fs::File::open(path).map_err(PasswordsError::Io)?;
@@ -110,8 +110,9 @@ impl Passwords {
         self.admit_by(user, |own| same(own, password))
     }
 
-    /// Whether `user` has a password that `is_right`, which is asked once for each user, of an empty
-    /// password for all who aren't `user`.
+    /// Whether `user` has a password for which `is_right` returns true. `is_right` is called once for
+    /// each user of the file, with an empty password for all users other than `user`, so that the time
+    /// doesn't reveal whether the user exists.
     pub(super) fn admit_by(&self, user: &[u8], is_right: impl Fn(&[u8]) -> Choice) -> bool {
         let mut admitted = Choice::from(0);
         for entry in &self.0 {
@@ -123,7 +124,7 @@ impl Passwords {
     }
 }
 
-/// Equality, in a time that depends on neither.
+/// Whether `a` and `b` are equal, in a time that depends on neither.
 pub(super) fn same(a: &[u8], b: &[u8]) -> Choice {
     let padded = |bytes: &[u8]| {
         let mut room = [0; ENTRY_BYTES];
@@ -146,7 +147,7 @@ struct Seen {
     passwords: Passwords,
 }
 
-/// What changes when a file does: inode, size, seconds and nanoseconds of its last change.
+/// The fields of a file's metadata that change when the file does: inode, size, and the seconds and nanoseconds of ctime.
 type Stamp = (u64, u64, i64, i64);
 
 impl Watched {
@@ -154,7 +155,7 @@ impl Watched {
         Watched { path, seen: Mutex::default() }
     }
 
-    /// `ask`s the file as it is now. A file that isn't there has no users.
+    /// Calls `ask` with the users that the file holds now. A file that doesn't exist has no users.
     pub(super) fn with(&self, ask: impl Fn(&Passwords) -> bool) -> bool {
         let mut seen = self.seen.lock();
         let stamp = std::fs::metadata(&self.path)
@@ -174,9 +175,9 @@ impl fmt::Display for Watched {
     }
 }
 
-/// Bytes of a line, its end included.
+/// The limit of a line's bytes, including its end.
 const ENTRY_BYTES: usize = 256;
-/// About a thousand users; each login is compared with all of them.
+/// The limit of a file's size: about a thousand users. Each login is compared with all of them.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 #[cfg(test)]

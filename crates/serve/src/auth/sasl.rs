@@ -1,11 +1,11 @@
-//! SASL's mechanisms PLAIN (RFC 4616) and CRAM-MD5 (RFC 2195): one exchange of a connection.
+//! The SASL mechanisms PLAIN (RFC 4616) and CRAM-MD5 (RFC 2195): the login exchange of one connection.
 //!
 //! ```text
 //! PLAIN      client: [authzid] NUL user NUL password
-//! CRAM-MD5   server: a challenge that was never sent before     client: user SP hex(HMAC-MD5(password, challenge))
+//! CRAM-MD5   server: a challenge, new each time     client: user SP hex(HMAC-MD5(password, challenge))
 //! ```
-//! PLAIN shows the password to whoever reads the network: use it with TLS. CRAM-MD5 doesn't, but whoever
-//! reads it can try passwords at leisure.
+//! PLAIN reveals the password to anyone who reads the network traffic: use it with TLS. CRAM-MD5 doesn't,
+//! but an eavesdropper can try passwords offline.
 
 use super::passwords::same;
 use super::users::Auth;
@@ -14,29 +14,29 @@ use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use std::fmt::Write;
 
-/// How far a connection is with its login.
+/// The state of a connection's login exchange.
 #[derive(Debug, Default)]
 pub(crate) enum Exchange {
-    /// No mechanism was chosen.
+    /// No mechanism is chosen.
     #[default]
     None,
-    /// PLAIN, and nothing said yet.
+    /// PLAIN is chosen, and the client hasn't sent its credentials.
     Plain,
-    /// CRAM-MD5, and the challenge is out.
+    /// CRAM-MD5 is chosen, and this challenge was sent.
     Cram(Box<str>),
 }
 
-/// What a response came to.
+/// The result of a client's message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<'e> {
     Admitted,
-    /// The server's turn: this is what it says.
+    /// The exchange goes on: the server sends this text.
     Continue(&'e str),
     Refused,
 }
 
 impl Exchange {
-    /// Begins with the mechanism that the client wants.
+    /// Begins the exchange with the mechanism that the client names.
     pub(crate) fn begin(&mut self, auth: &Auth, response: &Response<'_>) -> Verdict<'_> {
         let is_named = |name: &str| {
             response.mechanism.eq_ignore_ascii_case(name.as_bytes())
@@ -61,7 +61,7 @@ impl Exchange {
         }
     }
 
-    /// Takes the client's answer. Whatever comes of it, the exchange is over.
+    /// Checks the client's credentials. The exchange is over, whatever the result.
     pub(crate) fn step(&mut self, auth: &Auth, response: &Response<'_>) -> Verdict<'_> {
         let is_right = match std::mem::take(self) {
             Exchange::None => false,
@@ -78,7 +78,7 @@ fn is_plain_right(auth: &Auth, bytes: &[u8]) -> bool {
     else {
         return false;
     };
-    // Nobody acts for another user.
+    // A user can't act for another one.
     let is_own = acts_as.is_empty() || acts_as == user;
     auth.any_source(|passwords| passwords.admit(user, password)) && is_own && !user.is_empty()
 }
@@ -91,14 +91,14 @@ fn is_cram_right(auth: &Auth, challenge: &str, bytes: &[u8]) -> bool {
     })
 }
 
-/// The digest that the owner of `password` sends for `challenge`.
+/// Returns the digest that a client with `password` sends for `challenge`.
 fn cram(password: &[u8], challenge: &str) -> String {
     let mut mac = Hmac::<Md5>::new_from_slice(password).expect("HMAC takes keys of any length");
     mac.update(challenge.as_bytes());
     hex(&mac.finalize().into_bytes())
 }
 
-/// A challenge that was never sent before; `None`: the system has no random bytes.
+/// Returns a challenge that was never sent before; `None` if the system has no random bytes.
 fn challenge() -> Option<Box<str>> {
     let mut nonce = [0; 16];
     let filled = rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty());

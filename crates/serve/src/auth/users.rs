@@ -1,4 +1,4 @@
-//! Whom logins are checked against.
+//! The users that logins are checked against.
 
 use super::config;
 use super::failures::Failures;
@@ -7,33 +7,33 @@ use crate::settings::{EXIT_VALUE, Refusal, ServerSettings, WireProtocol};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 
-/// What there is to check a login against.
+/// The sources of users and passwords, and the recent failures.
 pub(crate) struct Auth {
-    /// `-Y`'s file; kept as it was when a reload fails.
+    /// The path and the users of the file of `-Y`. The users stay as they are if a reload fails.
     file: Option<(PathBuf, Mutex<Passwords>)>,
     sasl: Option<Sasl>,
-    /// Who failed lately: their attempts wait.
+    /// The sources of recent failed logins, whose next attempts wait.
     pub(crate) failures: Failures,
 }
 
-/// Binary logins.
+/// The settings of binary logins.
 struct Sasl {
-    /// `MEMCACHED_SASL_PWDB`'s file.
+    /// The file named by `MEMCACHED_SASL_PWDB`.
     pwdb: Option<Watched>,
-    /// The names of the mechanisms, by spaces.
+    /// The names of the mechanisms, separated by spaces.
     mechanisms: String,
 }
 
 impl Auth {
-    /// Reads what `settings` name.
+    /// Reads the files that `settings` and the environment name.
     ///
     /// # Errors
-    /// `-Y`'s file can't be read, or is none; `-S` has no passwords to check against.
+    /// The file of `-Y` can't be read or is malformed, or `-S` has no passwords to check against.
     pub(crate) fn open(settings: &ServerSettings) -> Result<Auth, Refusal> {
         let file = match &settings.auth_file {
             None => None,
             Some(path) => {
-                // The server may change its directory later.
+                // The path is made absolute, because the server may change its directory later.
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 let read = Passwords::read(&path, Format::AuthFile);
                 let passwords = read.map_err(|error| {
@@ -49,7 +49,7 @@ impl Auth {
         Ok(Auth { file, sasl, failures: Failures::default() })
     }
 
-    /// Whether a connection of this protocol begins with a login.
+    /// Whether a connection of this protocol must begin with a login.
     pub(crate) fn is_required(&self, protocol: WireProtocol) -> bool {
         match protocol {
             WireProtocol::Binary => self.sasl.is_some(),
@@ -57,27 +57,28 @@ impl Auth {
         }
     }
 
-    /// Whether anybody must log in.
+    /// Whether logins are required over any protocol.
     pub(crate) fn is_on(&self) -> bool {
         self.file.is_some() || self.sasl.is_some()
     }
 
-    /// Whether there are binary logins.
+    /// Whether binary logins are on.
     pub(crate) fn has_sasl(&self) -> bool {
         self.sasl.is_some()
     }
 
-    /// The names of the mechanisms of binary logins, by spaces.
+    /// The names of the mechanisms for binary logins, separated by spaces.
     pub(crate) fn mechanisms(&self) -> &str {
         self.sasl.as_ref().map_or("", |sasl| &sasl.mechanisms)
     }
 
-    /// Checks a text login.
+    /// Whether a text login has the right password.
     pub(crate) fn admits(&self, user: &[u8], password: &[u8]) -> bool {
         self.file.as_ref().is_some_and(|(_, passwords)| passwords.lock().admit(user, password))
     }
 
-    /// Asks each source of binary logins by `ask`; all of them, so that the time tells nothing.
+    /// Whether `ask` returns true for any source of binary logins. All sources are asked, so that the
+    /// time reveals nothing.
     pub(super) fn any_source(&self, ask: impl Fn(&Passwords) -> bool) -> bool {
         let mut admitted = false;
         if let Some((_, passwords)) = &self.file {
@@ -89,15 +90,15 @@ impl Auth {
         admitted
     }
 
-    /// Reads `-Y`'s file again, for SIGHUP, and tells which that is; `None` without one. If it can't be read or is no such
-    /// file, those who could log in still can.
+    /// Reads the file of `-Y` again, for SIGHUP. Returns its path and the result; `None` without `-Y`. If
+    /// the file can't be read or is malformed, the users before the reload can still log in.
     pub(crate) fn reload(&self) -> Option<(&Path, Result<(), PasswordsError>)> {
         let (path, passwords) = self.file.as_ref()?;
         let read = Passwords::read(path, Format::AuthFile).map(|read| *passwords.lock() = read);
         Some((path, read))
     }
 
-    /// What is to be said where nobody can log in.
+    /// Returns a warning if binary logins are on and nobody can log in.
     pub(crate) fn warn_of_no_users(&self) -> Option<String> {
         let pwdb = self.sasl.as_ref()?.pwdb.as_ref()?;
         if self.any_source(|passwords| !passwords.is_empty()) {
@@ -111,11 +112,11 @@ impl Auth {
 }
 
 impl Sasl {
-    /// Finds the file of users and the mechanisms. `has_file`: users of `-Y`'s file can log in too.
+    /// Finds the file of users and the mechanisms. `has_file`: the users of the file of `-Y` can log in too.
     fn open(has_file: bool) -> Result<Sasl, Refusal> {
         let named = config::mechanisms()?;
         let pwdb = std::env::var_os("MEMCACHED_SASL_PWDB").map(PathBuf::from);
-        // The server may change its directory later.
+        // The path is made absolute, because the server may change its directory later.
         let pwdb = pwdb.map(|path| Watched::new(std::path::absolute(&path).unwrap_or(path)));
         if pwdb.is_none() && !has_file {
             let message = "-S has no passwords to check against: name a file of user:password lines by \
@@ -135,5 +136,5 @@ impl Sasl {
     }
 }
 
-/// The names of the mechanisms; `sasl.rs` has the exchanges.
+/// The names of the supported mechanisms; `sasl.rs` implements their exchanges.
 const MECHANISMS: [&str; 2] = ["CRAM-MD5", "PLAIN"];

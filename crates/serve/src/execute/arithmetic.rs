@@ -1,4 +1,4 @@
-//! Increments and decrements in all forms.
+//! Increments and decrements in text, meta and binary commands.
 
 use super::record::{Form, Outcome, Verb};
 use super::{Executor, Flow};
@@ -77,7 +77,7 @@ impl Executor<'_> {
             down: meta.is_decrement(),
             initial: meta.vivify().map(|ttl| (meta.initial(), expiry(ttl))),
             exptime: meta.ttl().map(expiry),
-            // To memcached a unique of 0 is none.
+            // memcached treats a unique of 0 as none.
             compare: meta.compare_cas().filter(|&cas| cas != 0),
             explicit_cas: meta.new_cas(),
             key_binary: meta.is_base64(),
@@ -138,12 +138,12 @@ impl Executor<'_> {
         }
     }
 
-    /// Does it, and tells of it. A number that it made itself is neither a hit nor a miss.
+    /// Performs the calculation and records it. A number that the command has created counts as neither a hit nor a miss.
     fn calculate(&mut self, key: &Key<'_>, form: Form, what: &Delta) -> Result<Counted, NoRoom> {
         if self.storage().is_some() {
             match self.is_below(key) {
                 None => return Err(NoRoom::Later),
-                // As memcached has it: what is stored is larger than a number.
+                // As in memcached: an item in storage is larger than a number.
                 Some(true) => return Ok(Counted::NonNumeric),
                 Some(false) => {}
             }

@@ -1,14 +1,15 @@
-//! Keys that memory doesn't have and storage may: read, answered from what was read, or brought back.
+//! Keys that miss in memory and may be in storage: read there, answered from the record read, or brought back to memory.
 //!
 //! ```text
 //! memory misses ─ look_below ─┬ Nowhere, InMemory      go on as without storage
 //!                             ├ Waits                  the request is executed again when its reads have ended
-//!                             └ Found ─ a get: answered from what was read
-//!                                     └ a change: surface brings the item back to memory, and the change is made there
+//!                             └ Found ─ a get: answered from the record that was read
+//!                                     └ a change: surface brings the item back to memory, where the change is made
 //! ```
 //! # Invariants
-//! 1. A value is answered only if the tier says, after it was read and after the request came, that it is the key's.
-//! 2. A request that waits has done nothing but what may be done twice.
+//! 1. A value read from storage is sent only if the tier confirms, after the read and after the request
+//!    arrived, that it is the key's current value.
+//! 2. A request that waits has had no effect that isn't safe to repeat.
 
 use super::executor::asks_unique;
 use super::record::{Form, Outcome, Verb};
@@ -23,15 +24,15 @@ use guira_proto::reply::{self, MetaReply, MetaStatus};
 use guira_proto::{Get, Meta};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a look below memory came to.
+/// The result of looking for a key below memory.
 pub(super) enum BelowLook {
-    /// The key is in neither.
+    /// The key is neither in memory nor in storage.
     Nowhere,
-    /// Memory has it by now.
+    /// The key is in memory by now.
     InMemory,
-    /// It has to be read first, or looked for again.
+    /// The key's record has to be read first, or the key has to be looked for again.
     Waits,
-    /// It was read.
+    /// The key's record was read.
     Found(FoundBelow),
 }
 
@@ -48,8 +49,8 @@ impl<'t> Executor<'t> {
         self.turn.process.storage.as_deref()
     }
 
-    /// Whether a request that changes a key can go on: the key's item is in memory or nowhere. If not, it is executed
-    /// again.
+    /// Whether a request that changes a key can go on: its item is now in memory, or exists nowhere. If
+    /// not, the request is executed again.
     #[inline]
     pub(super) fn surfaces(&mut self, key: &Key<'_>) -> bool {
         self.storage().is_none() || self.surface(key)
@@ -71,7 +72,7 @@ impl<'t> Executor<'t> {
                 Err(NoRoom::Below) => {}
                 Err(NoRoom::Later) if self.can_wait => return false,
                 Err(_) => {
-                    // The cache tells the client that there is no memory.
+                    // The cache then reports to the client that there is no memory.
                     self.count_storage(|storage| &storage.counts.no_memory);
                     return true;
                 }
@@ -80,7 +81,7 @@ impl<'t> Executor<'t> {
         false
     }
 
-    /// Looks for a key that memory has missed.
+    /// Looks in storage for a key that memory has missed.
     #[cold]
     pub(super) fn look_below(&mut self, key: &Key<'_>) -> BelowLook {
         let Some(storage) = self.storage() else { return BelowLook::Nowhere };
@@ -92,7 +93,7 @@ impl<'t> Executor<'t> {
                     Verdict::Gone => {}
                     Verdict::Other => known.push(place_of(entry)),
                     Verdict::Waits if self.can_be_fed => waits = true,
-                    // Who can't wait gets a miss.
+                    // A request that can't wait gets a miss.
                     Verdict::Waits => known.push(place_of(entry)),
                     Verdict::Is(found) => return BelowLook::Found(found),
                 }
@@ -112,7 +113,7 @@ impl<'t> Executor<'t> {
         BelowLook::Waits
     }
 
-    /// What an entry that may be the key's is.
+    /// Decides whether `entry`, which may be the key's, is its current record.
     fn judge(&mut self, storage: &Storage, key: &Key<'_>, entry: FlashEntry) -> Verdict {
         let (hash, now) = (key.hash(), self.turn.now);
         let answers = self.answers.get_or_insert_default();
@@ -154,7 +155,7 @@ impl<'t> Executor<'t> {
         Verdict::Gone
     }
 
-    /// Notes what requests behind the one that waits will have to read.
+    /// Records which reads the requests behind a waiting one will need.
     #[cold]
     pub(crate) fn want_ahead<'k>(&mut self, keys: impl Iterator<Item = Key<'k>>) {
         let Some(storage) = self.storage() else { return };
@@ -176,17 +177,17 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Whether the request at hand waits for reads.
+    /// Whether the current request waits for reads of storage.
     #[inline]
     pub(crate) fn is_parked(&self) -> bool {
         self.is_parked
     }
 
-    /// Looks for a key of a get below; the unique was loaded before memory was looked at.
+    /// Looks below memory for the key of a get. `unique` was loaded before memory was searched.
     #[cold]
     pub(super) fn get_below(&mut self, key: &Key<'_>, unique: u64) -> BelowLook {
         match self.look_below(key) {
-            // Withheld, as in memory.
+            // A stale item is withheld, as in memory.
             BelowLook::Found(found) if found.life & ItemRef::STALE != 0 => BelowLook::Nowhere,
             BelowLook::Found(found) => BelowLook::Found(FoundBelow { cas: unique, ..found }),
             BelowLook::Nowhere => {
@@ -197,7 +198,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Counts a miss of an item whose page was freed.
+    /// Counts a miss for each item of the key's hash whose page was freed.
     #[inline]
     pub(super) fn count_gone(&self, key: &Key<'_>) {
         if let Some(storage) = self.storage()
@@ -207,7 +208,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// What a change would find of a key: whether it is below memory. `None`: that has to be read first.
+    /// Whether a change would find the key below memory. `None`: a record has to be read first.
     #[cold]
     pub(super) fn is_below(&mut self, key: &Key<'_>) -> Option<bool> {
         if self.handle().peek(key, self.now()).is_ok() {
@@ -226,7 +227,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Queues `VALUE` and what follows it, for a text get.
+    /// Queues the reply to a text get: `VALUE`, the value and the line's end.
     #[cold]
     pub(super) fn answer_text_below(&mut self, key: &Key<'_>, get: &Get<'_>, found: &FoundBelow) {
         self.with_record(key, found, |executor, record| {
@@ -239,7 +240,7 @@ impl<'t> Executor<'t> {
         });
     }
 
-    /// Queues the answer to a binary get.
+    /// Queues the reply to a binary get.
     #[cold]
     pub(super) fn answer_packet_below(
         &mut self,
@@ -258,7 +259,7 @@ impl<'t> Executor<'t> {
         });
     }
 
-    /// A meta get of a key that memory has missed. `None`: it is in memory by now, or nowhere.
+    /// Executes a meta get of a key that memory has missed. `None`: the key is in memory by now, or nowhere.
     #[cold]
     pub(super) fn meta_get_below(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Option<Flow> {
         let unique = if asks_unique(meta) { self.cas_unique(key) } else { 0 };
@@ -309,7 +310,7 @@ impl<'t> Executor<'t> {
         });
     }
 
-    /// Shows the record that was read to `answer`, and sees to what follows from a hit.
+    /// Calls `answer` with the record that was read, then counts the hit and recaches the item if it is due.
     fn with_record(
         &mut self,
         key: &Key<'_>,
@@ -339,7 +340,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Brings an item that was read back to memory. Its answer is spent, unless memory comes later.
+    /// Brings an item that was read back to memory. The record read is discarded, unless the item waits for memory.
     fn recall(&mut self, key: &Key<'_>, found: &FoundBelow) -> Result<(), NoRoom> {
         let Some(mut answers) = self.answers.take() else { return Err(NoRoom::Below) };
         let recalled = match record_of(&answers, found) {
@@ -366,7 +367,7 @@ impl<'t> Executor<'t> {
         recalled
     }
 
-    /// Deletes a key that memory has missed. `Ok`: whether it was there; `Err`: the request is executed again.
+    /// Deletes a key that memory has missed. `Ok`: whether it existed; `Err`: the request is executed again.
     #[cold]
     pub(super) fn delete_below(
         &mut self,
@@ -376,7 +377,7 @@ impl<'t> Executor<'t> {
     ) -> Result<bool, ()> {
         let Some(storage) = self.storage() else { return Ok(false) };
         if compares {
-            // It was in memory or nowhere; if it has gone down since, it is compared in a later turn.
+            // The item was in memory or nowhere; if it has moved to storage since, a later turn compares it.
             return self.handle().absent(key, self.now()).map(|()| false).map_err(drop);
         }
         if is_blind {
@@ -419,5 +420,5 @@ fn record_of<'a>(answers: &'a Answers, found: &FoundBelow) -> Option<FlashRecord
     FlashRecord::read(bytes, generation).ok()
 }
 
-/// How often a request looks again because items move meanwhile, before it is executed again in a later turn.
+/// How often a request looks again when items move meanwhile, before it is executed again in a later turn.
 const LOOKS_MAX: usize = 8;

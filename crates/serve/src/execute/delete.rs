@@ -1,4 +1,4 @@
-//! Deletes in all forms, and items made stale or empty (`md` with `I` or `x`).
+//! Deletes in all protocols, and items made stale or empty (`md` with `I` or `x`).
 
 use super::record::{Form, Outcome, Verb};
 use super::{Executor, Flow};
@@ -8,7 +8,7 @@ use guira_proto::reply::MetaStatus;
 use guira_proto::{Meta, fixed};
 
 impl<'t> Executor<'t> {
-    /// A text delete.
+    /// Executes a text delete.
     pub(crate) fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) -> Flow {
         let deleted =
             self.remove(key, (Form::Text, quiet, false), |handle, now| match hold_off_s {
@@ -21,13 +21,13 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    /// A binary delete.
+    /// Executes a binary delete.
     pub(crate) fn delete_packet(&mut self, request: &Packet<'_>, key: &Key<'_>) -> Flow {
         let compare = (request.cas != 0).then_some(request.cas);
         if compare.is_some() && !self.surfaces(key) {
             return Flow::Later;
         }
-        // A quiet delete tells that it found nothing.
+        // Even a quiet binary delete replies when it found nothing.
         let how = (Form::Binary, false, compare.is_some());
         match self.remove(key, how, |handle, now| handle.delete(key, compare, now)) {
             None => return Flow::Later,
@@ -69,8 +69,9 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    /// Deletes by `delete`, and tells of it; `None`: it has to be looked for below memory first. Where the client isn't told
-    /// what came of it, what may be the key's there goes unread.
+    /// Deletes the key by calling `delete`, and records the result. `None`: the request has to wait for
+    /// reads below memory. With `is_blind` the client doesn't learn the result, so entries in storage
+    /// that may be the key's are removed unread.
     #[inline]
     fn remove(
         &mut self,
@@ -94,7 +95,7 @@ impl<'t> Executor<'t> {
         Some(deleted)
     }
 
-    /// Marks the item stale, or takes its value. A watcher hears nothing of that, and one made stale is no hit.
+    /// Marks the item stale, or empties its value. Watchers get no event, and an item made stale isn't counted as a hit.
     fn invalidate(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Deleted, NoRoom> {
         let stale = meta.has(b'I');
         let what = Invalidate {
@@ -116,7 +117,7 @@ impl<'t> Executor<'t> {
         let what = (form, Verb::Delete);
         match *deleted {
             Deleted::Deleted { class } => self.record(key, what, Outcome::Done, class),
-            // A unique that differs is a miss to memcached's meta commands, and nothing in binary.
+            // A unique that differs counts as a miss for memcached's meta commands, and as nothing in binary.
             Deleted::Exists if form == Form::Binary => self.record(key, what, Outcome::Exists, 0),
             Deleted::Exists | Deleted::NotFound => self.record(key, what, Outcome::Miss, 0),
         };

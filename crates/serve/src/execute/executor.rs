@@ -1,11 +1,12 @@
-//! What executes the requests of one connection, or of one datagram, during a turn.
+//! The executor: executes the requests of one connection, or of one datagram, during a turn.
 //!
 //! # Shares
-//! A connection executes at most `-R` requests and about a thousand keys of multigets in a turn, and queues at
-//! most [`OUTPUT_MAX`] and one value before it sends, and less while unsent replies are many (`crate::process::budget`). A multiget of 500,000 keys is so answered in
-//! pieces, and the other connections of the thread wait for one piece, not for all. `stats` and the like cost as much as
-//! hundreds of gets: of these all connections together have one in a turn ([`Executor::puts_off`]), or a piece of one
-//! that may be long (`execute/listing.rs`).
+//! In a turn a connection executes at most `-R` requests and about a thousand keys of multigets. It
+//! queues at most [`OUTPUT_MAX`] and one value before it sends, and less while much memory is used by
+//! unsent replies (`crate::process::budget`). A multiget of 500,000 keys is therefore answered in pieces,
+//! and the other connections of the thread wait for one piece rather than for all. `stats` and similar
+//! commands cost as much as hundreds of gets: all connections of a worker together execute one of them
+//! per turn ([`Executor::puts_off`]), or one piece of a long listing (`execute/listing.rs`).
 
 use super::listing::Listing;
 use crate::fetched::{Answers, FoundBelow};
@@ -21,74 +22,74 @@ use guira_proto::{KEY_BYTES_MAX, Meta, decode_base64};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// Executes the requests of one connection during one turn, and queues their replies.
+/// The state with which the requests of one connection are executed during one turn, and their replies queued.
 pub(crate) struct Executor<'t> {
     pub(crate) turn: &'t Turn<'t>,
     pub(crate) output: Output<'t>,
-    /// Whether a request that finds no memory may be put off ([`Flow::Later`]).
+    /// Whether a request that finds no memory may be executed again later ([`Flow::Later`]).
     pub(crate) can_wait: bool,
-    /// The flush that the request at hand waits for.
+    /// The flush that the current request waits for.
     pub(crate) flush_asked: Option<FlushAsked>,
     /// The connection's descriptor.
     pub(crate) fd: RawFd,
-    /// The request that a measured turn goes by, until the replies are out.
+    /// The request whose latency is measured in this turn, until its reply is sent.
     pub(crate) observed: Option<Observed>,
-    /// Whether another thread may feed the connection: not where each request has its own reply, as over UDP.
+    /// Whether another thread may feed the connection. Not over UDP, where each request has its own reply.
     pub(crate) can_be_fed: bool,
-    /// Who feeds it, after [`Flow::Fed`].
+    /// The feed of the connection, after [`Flow::Fed`].
     pub(crate) fed: Option<Fed>,
-    /// What is still to be listed, after [`Flow::Listing`].
+    /// The rest of the listing, after [`Flow::Listing`].
     pub(crate) listing: Option<Box<Listing>>,
-    /// What is left of a multiget, after [`Flow::Keys`].
+    /// The rest of the multiget, after [`Flow::Keys`].
     pub(crate) more: MoreKeys,
-    /// Whether the request at hand has missed a key.
+    /// Whether the current request has missed a key.
     pub(super) has_missed: bool,
-    /// What was read for requests that waited, and is to be read for the one that does.
+    /// The records that were read for requests that waited, and the reads that the waiting request needs.
     pub(crate) answers: Option<Box<Answers>>,
-    /// The key that a get has found below memory.
+    /// The record that the current get has found below memory.
     pub(super) found_below: Option<FoundBelow>,
-    /// Whether the request at hand waits for reads.
+    /// Whether the current request waits for reads.
     pub(super) is_parked: bool,
     requests_left: usize,
-    /// Requests that were left when the work was taken last.
+    /// `requests_left` when the work was last taken.
     requests_counted: usize,
     pub(super) keys_left: usize,
-    /// Requests that may change something, of the turn's share.
+    /// How many requests of the turn's share that may change something are left.
     changes_left: usize,
     /// `changes_left` when the work was last taken.
     changes_counted: usize,
-    /// Replies with what they borrow are sent from this size on.
+    /// Replies, including the values they borrow, are sent from this size on.
     queued_max: usize,
     is_put_off: bool,
 }
 
-/// How a request went, as far as the connection is concerned.
+/// The outcome of a request for its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// It is answered.
+    /// The request is answered.
     Done,
-    /// It was not executed for want of memory, or of a sweep, or because it is put off ([`Executor::is_put_off`]): end
-    /// the turn, then execute it again.
+    /// The request was not executed: it waits for memory, for reads of storage or for a sweep, or it is
+    /// put off ([`Executor::is_put_off`]). The turn ends, and the request is executed again later.
     Later,
-    /// A multiget is answered except for the keys in [`Executor::more`].
+    /// Every key of a multiget is answered except the keys in [`Executor::more`].
     Keys,
-    /// Another thread answers, by a feed.
+    /// Another thread answers the request through a feed.
     Fed,
-    /// It is answered in part; [`Executor::listing`] is the rest.
+    /// Part of the request is answered; [`Executor::listing`] holds the rest.
     Listing,
-    /// The connection is to be closed once all replies are out.
+    /// The connection is closed once all replies are sent.
     Close,
 }
 
-/// The rest of a multiget.
+/// The unanswered keys of a multiget.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MoreKeys {
     pub(super) cas: bool,
     pub(super) touch: Option<i32>,
     pub(super) lease: bool,
-    /// Bytes of keys.
+    /// Bytes of the keys.
     pub(super) bytes: usize,
-    /// Bytes of the line's end.
+    /// Bytes of the line end.
     pub(super) end_bytes: usize,
 }
 
@@ -98,10 +99,10 @@ impl MoreKeys {
     }
 }
 
-/// A connection's feed.
+/// A feed of a connection.
 pub(crate) struct Fed {
     pub(crate) feed: Arc<Feed>,
-    /// Whether it never ends: what the client sends meanwhile is thrown away, and its end is noticed.
+    /// Whether the feed never ends. If so, what the client sends meanwhile is discarded, and its disconnect is noticed.
     pub(crate) is_for_ever: bool,
 }
 
@@ -132,7 +133,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Has less queued before it is sent, because what the socket doesn't take can't be kept.
+    /// Lowers the queue's limit before a send, because there is no memory to keep what the socket doesn't take.
     #[cold]
     pub(crate) fn queue_less(&mut self) {
         self.queued_max = QUEUED_SCARCE_MAX;
@@ -150,7 +151,7 @@ impl<'t> Executor<'t> {
         self.requests_left
     }
 
-    /// Counts a request that is executed elsewhere, or is none.
+    /// Counts a request that is executed elsewhere, or an input that isn't a request.
     pub(crate) fn spend(&mut self) {
         self.requests_left = self.requests_left.saturating_sub(1);
     }
@@ -161,12 +162,12 @@ impl<'t> Executor<'t> {
         self.changes_left = self.changes_left.saturating_sub(1);
     }
 
-    /// Gives another share of requests of the turn.
+    /// Renews the turn's share of requests.
     pub(crate) fn renew_requests(&mut self) {
         self.requests_left = self.turn.process.allowance.requests;
     }
 
-    /// What was done since the last time, in bytes that could be sent instead.
+    /// Returns the work done since the last call, as the number of bytes that could have been sent instead.
     #[inline]
     pub(crate) fn take_work(&mut self) -> usize {
         let requests = self.requests_counted.saturating_sub(self.requests_left);
@@ -175,68 +176,68 @@ impl<'t> Executor<'t> {
         requests * KEY_BYTES + changes * CHANGE_BYTES + self.handle().take_moved()
     }
 
-    /// Counts so many keys, or requests that cost as much.
+    /// Counts `keys` keys, or as many requests of the same cost.
     pub(crate) fn spend_keys(&mut self, keys: usize) {
         self.keys_left = self.keys_left.saturating_sub(keys);
     }
 
-    /// Allows so many keys, unless memory for replies is limited.
+    /// Sets how many keys are left, unless memory for replies is limited.
     pub(crate) fn allow_keys(&mut self, keys: usize) {
         if !self.turn.process.allowance.limits_keys() {
             self.keys_left = keys;
         }
     }
 
-    /// Keys left of the turn's share.
+    /// How many keys of the turn's share are left.
     pub(crate) fn keys_left(&self) -> usize {
         self.keys_left
     }
 
-    /// Whether enough is queued to be sent first.
+    /// Whether the queue is long enough to be sent first.
     pub(crate) fn is_full(&self) -> bool {
         self.output.bytes.len() >= OUTPUT_COPIED_MAX || self.output.len() >= self.queued_max
     }
 
-    /// Whether the connection had its share of the turn.
+    /// Whether the connection has used up its share of the turn.
     pub(crate) fn is_spent(&self) -> bool {
         self.requests_left == 0 || self.keys_left == 0 || self.changes_left == 0
     }
 
-    /// Whether it had its share of the memory for replies.
+    /// Whether the connection has used up its share of the memory for replies.
     pub(crate) fn is_overrun(&self) -> bool {
         self.turn.process.allowance.limits_requests()
             && (self.requests_left == 0 || self.keys_left == 0)
     }
 
-    /// Takes a costly command's share of the worker's turn, or puts the command off because the share is used up. Where
-    /// each request has its own reply, as over UDP, it can't be put off.
+    /// Takes a costly command's share of the worker's turn. If the share is used up, puts the command off
+    /// and returns true. Over UDP, where each request has its own reply, the command can't be put off.
     #[cold]
     pub(crate) fn puts_off(&mut self) -> bool {
         self.is_put_off = !self.turn.costly.take() && self.can_be_fed;
         self.is_put_off
     }
 
-    /// Whether the request at hand was put off, as a costly command.
+    /// Whether the current request, a costly command, was put off.
     pub(crate) fn is_put_off(&self) -> bool {
         self.is_put_off
     }
 
-    /// Queues the next piece of a listing; whether there is more.
+    /// Queues the next piece of a listing. Returns whether more follows.
     pub(crate) fn list(&mut self, listing: &mut Listing) -> bool {
         listing.append(self.turn, self.fd, &mut self.output.bytes)
     }
 
-    /// The key's unique, to be loaded before its item; 0 when cas is switched off.
+    /// The key's unique, to be loaded before its item; 0 if cas is switched off.
     pub(super) fn cas_unique(&self, key: &Key<'_>) -> u64 {
         if self.turn.process.settings.cas_enabled { self.handle().cas_unique(key) } else { 0 }
     }
 
-    /// The item's unique, given its key's.
+    /// The item's unique, given its key's; 0 if cas is switched off.
     pub(super) fn cas_of(&self, item: &ItemRef<'_>, unique: u64) -> u64 {
         if self.turn.process.settings.cas_enabled { self.handle().cas_of(item, unique) } else { 0 }
     }
 
-    /// Calls `command` with the key, decoded if it came in base64.
+    /// Calls `command` with the key, decoded if it was sent in base64.
     pub(crate) fn with_key(
         &mut self,
         meta: &Meta<'_>,
@@ -253,26 +254,26 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Hashes a key that came in base64.
+    /// Decodes and hashes a key that was sent in base64.
     pub(super) fn binary_key<'k>(&self, text: &[u8], room: &'k mut [u8; KEY_BYTES_MAX]) -> Key<'k> {
         self.handle().key(decode_base64(text, room).expect("proto checked the key"))
     }
 
-    /// A reply without a value that has only the echoes: opaque and key.
+    /// Replies with a status and the echoed flags only: opaque and key.
     pub(super) fn status(&mut self, meta: &Meta<'_>, key: &Key<'_>, status: MetaStatus) {
         let mut reply = MetaReply::status(&mut self.output.bytes, status);
         echo(&mut reply, meta, key);
         reply.end();
     }
 
-    /// Answers a request that isn't one.
+    /// Replies to an input that isn't a request.
     pub(crate) fn refuse_packet(&mut self, error: &binary::BadPacket) {
         if let Some((echo, status)) = error.reply {
             reply::error(&mut self.output.bytes, echo, status);
         }
     }
 
-    /// A unique as clients see it: with `-C` there are none.
+    /// The unique as clients see it; 0 if cas is switched off (`-C`).
     pub(super) fn shown(&self, cas: u64) -> u64 {
         if self.turn.process.settings.cas_enabled { cas } else { 0 }
     }
@@ -310,20 +311,21 @@ fn echo(reply: &mut MetaReply<'_>, meta: &Meta<'_>, key: &Key<'_>) {
     }
 }
 
-/// Whether a meta get needs the item's unique. Most don't, and its stripe is a line of its own.
+/// Whether a meta get needs the item's unique. Most don't, and the stripe of uniques occupies another cache line.
 #[inline]
 pub(crate) fn asks_unique(meta: &Meta<'_>) -> bool {
     meta.has(b'c') || meta.compare_cas().is_some()
 }
 
-/// Requests of one connection in a turn that may change something: about 100 µs of work. Changes of many connections wait
-/// for the same locks, so a worker with long turns of them keeps the others, and their clients, waiting.
+/// How many requests that may change something a connection executes per turn: about 100 µs of work.
+/// Changes of many connections wait for the same locks, so long turns of changes on one worker would
+/// delay the others and their clients.
 const CHANGES_A_TURN: usize = 256;
-/// A request, or a key of a multiget, costs what it does to send so many bytes.
+/// The cost of a request, or of a key of a multiget, as the number of bytes that could be sent instead.
 pub(crate) const KEY_BYTES: usize = 256;
-/// What a request costs beside that if it may change something.
+/// The additional cost of a request that may change something.
 const CHANGE_BYTES: usize = 768;
-/// Copied replies are sent from this size on.
+/// The queue is sent once the copied replies have this size.
 const OUTPUT_COPIED_MAX: usize = 64 << 10;
-/// Replies with what they borrow are sent from this size on, unless memory for them is scarce.
+/// The queue is sent once it has this size, borrowed values included, unless memory for replies is scarce.
 const OUTPUT_MAX: usize = 512 << 10;

@@ -1,13 +1,13 @@
-//! Gets: text with several keys and with leases, and binary. Meta gets have a file of their own.
+//! Gets: text gets with several keys or with leases, and binary gets. Meta gets are in `meta_get.rs`.
 //!
 //! ```text
 //! VALUE <key> <flags> <bytes>            the value
-//! LVALUE <key> <token> <flags> <bytes>   none: store one under the token; 1 tells to wait; the bytes are stale, or 0
+//! LVALUE <key> <token> <flags> <bytes>   none: store one under the token; token 1: wait; the bytes are stale, or 0
 //! ```
-//! The second is the answer of `lease-get`, mcrouter's command, to a miss; see [`guira_cache::Leased`].
+//! `LVALUE` is the reply of `lease-get`, mcrouter's command, to a miss; see [`guira_cache::Leased`].
 //!
-//! A quiet binary get answers a hit only. Each binary hit shows the item's unique, which costs the key's stripe a look;
-//! text pays that for `gets` only.
+//! A quiet binary get replies to a hit only. Each binary hit shows the item's unique, which costs an
+//! access to the key's stripe; text pays that only for `gets`.
 
 use super::below::BelowLook;
 use super::record::{Form, Outcome, Verb};
@@ -20,7 +20,7 @@ use guira_proto::reply;
 use guira_proto::{Get, Words, fixed};
 
 impl<'t> Executor<'t> {
-    /// A get of one key.
+    /// Executes a get of one key.
     pub(crate) fn get(&mut self, key: &Key<'_>, get: &Get<'_>) -> Flow {
         if self.get_one(key, get, self.can_wait) == Flow::Later {
             return Flow::Later;
@@ -29,12 +29,12 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    /// A get of several keys, or the rest of one: in pieces if it is long.
+    /// Executes a get of several keys, or the rest of one. A long one is answered in pieces.
     pub(crate) fn get_keys(&mut self, get: &Get<'_>) -> Flow {
         let mut words = get.keys;
         let start = self.output.mark();
         loop {
-            // Keys with the bytes of line that follow each.
+            // Each key with the slice of the line that it came from.
             let mut keys = [None; KEYS_PREFETCHED];
             let mut count = 0;
             for (slot, word) in keys.iter_mut().zip(&mut words) {
@@ -72,7 +72,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Leaves the keys from `word` on until what is below memory is read, of the others as well.
+    /// Stops at the key `word` until the records below memory are read, those of the following keys as well.
     #[cold]
     fn park_keys(&mut self, get: &Get<'_>, text: &[u8], word: &[u8]) -> Flow {
         let bytes = text.len() - (word.as_ptr() as usize - text.as_ptr() as usize);
@@ -85,7 +85,7 @@ impl<'t> Executor<'t> {
         Flow::Keys
     }
 
-    /// Whether the keys of this turn have used up the memory for replies.
+    /// Whether the keys of this turn have used up the memory for replies. Counts the refusal.
     #[cold]
     fn is_out_of_memory(&self) -> bool {
         let process = self.turn.process;
@@ -96,20 +96,20 @@ impl<'t> Executor<'t> {
         is_out
     }
 
-    /// Goes on with a multiget whose keys are at the front of `rest`.
+    /// Continues a multiget whose remaining keys are at the front of `rest`.
     pub(crate) fn go_on(&mut self, rest: &[u8]) -> Flow {
         let MoreKeys { cas, touch, lease, bytes, .. } = self.more;
         self.get_keys(&Get { keys: Words::new(&rest[..bytes]), cas, touch, lease })
     }
 
-    /// Bytes of a multiget's line that are left after [`Flow::Keys`]; `input` ends where the line does.
+    /// Bytes of the multiget's line that are left after [`Flow::Keys`]; `input` ends where the line does.
     #[cold]
     pub(crate) fn more_bytes(&mut self, input: &[u8]) -> usize {
         self.more.end_bytes = if input.ends_with(b"\r\n") { 2 } else { 1 };
         self.more.line_bytes()
     }
 
-    /// One key of a text get: its value, if it has one. Nothing is queued if it is to wait.
+    /// Answers one key of a text get: queues the value on a hit, and nothing on a miss or if the key has to wait.
     #[inline]
     fn get_one(&mut self, key: &Key<'_>, get: &Get<'_>, may_wait: bool) -> Flow {
         if get.lease {
@@ -136,7 +136,7 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    /// Queues `VALUE` and what follows it, for a hit of a text get.
+    /// Queues the reply to a hit of a text get: `VALUE`, the value and the line's end.
     #[inline(always)]
     fn hit(&mut self, key: &Key<'_>, item: &ItemRef<'t>, cas: Option<u64>) {
         let (flags, bytes) = (item.client_flags(), item.value_bytes());
@@ -144,7 +144,7 @@ impl<'t> Executor<'t> {
         self.value(item);
     }
 
-    /// A binary get.
+    /// Executes a binary get.
     pub(crate) fn get_packet(
         &mut self,
         request: &Packet<'_>,
@@ -177,8 +177,9 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    /// The item, with a new expiry if one is asked for, and its unique if that is. `None`: it has to wait for memory or for
-    /// storage, or was found there (`found_below`).
+    /// Finds the item, gives it a new expiry if `touch` asks for that, and returns it with its unique if
+    /// `with_unique`. `None`: the request has to wait for memory or for storage, or the item was found
+    /// there (`found_below`).
     #[inline(always)]
     fn fetch(
         &mut self,
@@ -210,7 +211,7 @@ impl<'t> Executor<'t> {
         Some((found, cas))
     }
 
-    /// Looks below memory for a key of a get. `None` as of [`Executor::fetch`].
+    /// Looks below memory for the key of a get. `None` has the meaning it has for [`Executor::fetch`].
     #[cold]
     fn get_missed(&mut self, key: &Key<'_>, unique: u64) -> Option<Result<ItemRef<'t>, Miss>> {
         match self.get_below(key, unique) {
@@ -223,8 +224,8 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// The item with a new expiry. If it has no room for one, and there is no memory yet for a copy:
-    /// `None`, or the item as it is where the request can't wait.
+    /// Finds the item and gives it a new expiry. If the item has no field for an expiry and there is no
+    /// memory yet for a copy, returns `None`, or the item as it is if the request can't wait.
     fn get_and_touch(
         &mut self,
         key: &Key<'_>,
@@ -259,7 +260,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// One key of a lease-get.
+    /// Answers one key of a lease-get.
     fn lease_get(&mut self, key: &Key<'_>) {
         let what = (Form::Text, Verb::Get);
         let (token, stale, miss) = match self.handle().lease_get(key, self.now()) {
@@ -295,7 +296,7 @@ impl<'t> Executor<'t> {
     }
 }
 
-/// Asks for the lines of a multiget's keys.
+/// Prefetches the lines of a multiget's keys.
 fn prefetch_keys<'k>(handle: &Handle<'_>, keys: impl Iterator<Item = &'k Key<'k>> + Clone) {
     for key in keys.clone() {
         handle.prefetch(key);
@@ -303,23 +304,23 @@ fn prefetch_keys<'k>(handle: &Handle<'_>, keys: impl Iterator<Item = &'k Key<'k>
     prefetch_items(handle, keys);
 }
 
-/// Asks for the first lines of items, whose index lines were asked for before.
+/// Prefetches the first lines of items whose index lines were prefetched before.
 pub(crate) fn prefetch_items<'k>(handle: &Handle<'_>, keys: impl Iterator<Item = &'k Key<'k>>) {
     for key in keys {
         handle.prefetch_item(key);
     }
 }
 
-/// Bytes of `text` that follow `word`, a slice of it, and the spaces behind it.
+/// How many bytes of `text` follow `word`, a slice of it, and the spaces after it.
 fn bytes_behind(text: &[u8], word: &[u8]) -> usize {
     let end = word.as_ptr_range().end as usize - text.as_ptr() as usize;
     let behind = &text[end..];
     behind.len() - behind.iter().take_while(|&&b| b == b' ').count()
 }
 
-/// The token that is none: another client fetches the value.
+/// The token that isn't a lease: another client is fetching the value.
 const TOKEN_WAIT: u64 = 1;
 /// Keys of a multiget that are looked for below memory together.
 const KEYS_AHEAD: usize = 256;
-/// Keys whose memory is asked for together.
+/// Keys whose memory is prefetched together.
 const KEYS_PREFETCHED: usize = 32;

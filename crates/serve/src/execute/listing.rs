@@ -1,9 +1,12 @@
-//! Listings that may be long (`stats cachedump`, `stats conns`, `stats detail dump`), in pieces.
+//! Listings that may be long (`stats cachedump`, `stats conns`, `stats detail dump`), produced in pieces.
 //!
-//! A piece is what one costly command may cost a worker's turn; the next one is put off as such commands are
-//! (`turn.rs`). So whoever asks for long listings waits, and others wait for a piece. What changes from piece to
-//! piece is listed as it is when its turn comes. Where all is one packet, whose length comes first, it is measured before, in
-//! pieces too: what doesn't fit any more is left out, and what is missing is made up for by empty lines.
+//! A piece costs as much as one costly command may cost a worker's turn, and the next piece is put off
+//! like such a command (`turn.rs`). A client that asks for a long listing therefore waits itself, and the
+//! others wait for one piece. Entries that change between pieces are listed as they are when their piece
+//! is produced.
+//!
+//! A listing in one packet, whose length comes first, is measured in pieces before it is sent. Lines that
+//! no longer fit are then left out, and empty lines fill the missing bytes.
 
 use crate::process::dump;
 use crate::stats;
@@ -14,16 +17,16 @@ use guira_proto::fixed;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// What is still to be listed, and how.
+/// The rest of a listing, and its format.
 pub(crate) struct Listing {
     what: Listed,
-    /// A packet for each line, in answer to this one; `None`: in text.
+    /// The request that is answered with one packet per line; `None`: the listing is text.
     packets: Option<Echo>,
-    /// All in one of these, and where that stands.
+    /// The progress of a listing that is sent in one packet.
     one: Option<One>,
 }
 
-/// Where one packet stands: the bytes of its value so far, then those that are left.
+/// The progress of a one-packet listing: the bytes measured so far, or the bytes of the value that are left.
 enum One {
     Measured(usize),
     Said(usize),
@@ -36,50 +39,50 @@ enum Listed {
         items_left: u32,
         bytes_left: usize,
     },
-    /// The prefixes behind this one.
+    /// The prefixes after this one.
     Prefixes {
         after: Option<Arc<[u8]>>,
     },
-    /// The sockets from this one on.
+    /// The sockets from this descriptor on.
     Sockets {
         from: RawFd,
     },
 }
 
 impl Listing {
-    /// Of up to `limit` items (0: any number) of a class that is counted from 1, no more than memcached's 2 MiB of them.
+    /// Lists up to `limit` items (0: any number) of a class, counted from 1. As in memcached, at most 2 MiB are listed.
     pub(crate) fn items(turn: &Turn<'_>, class: usize, limit: u32) -> Listing {
-        // There is no class 0, and none of this number.
+        // Class 0 and the class of this number don't exist.
         let walk = turn.handle.walk(class.checked_sub(1).unwrap_or(usize::MAX));
         let items_left = if limit == 0 { u32::MAX } else { limit };
         let what = Listed::Items { walk, items_left, bytes_left: CACHEDUMP_BYTES_MAX };
         Listing { what, packets: None, one: None }
     }
 
-    /// Of all prefixes.
+    /// Lists all prefixes.
     pub(crate) fn prefixes() -> Listing {
         Listing { what: Listed::Prefixes { after: None }, packets: None, one: None }
     }
 
-    /// Of all sockets.
+    /// Lists all sockets.
     pub(crate) fn sockets() -> Listing {
         Listing { what: Listed::Sockets { from: 0 }, packets: None, one: None }
     }
 
-    /// Of all prefixes, in one packet in answer to this one.
+    /// Lists all prefixes in one packet, in reply to the request of `echo`.
     pub(crate) fn prefixes_in_one(echo: Echo) -> Listing {
         Listing { packets: Some(echo), one: Some(One::Measured(0)), ..Listing::prefixes() }
     }
 
-    /// In packets, in answer to this one.
+    /// Turns the listing into packets, in reply to the request of `echo`.
     pub(crate) fn in_packets(self, echo: Echo) -> Listing {
         Listing { packets: Some(echo), ..self }
     }
 
-    /// Appends the next piece, and the end if it is the last; whether there may be more. `asking` is the connection that
-    /// wants to know.
+    /// Appends the next piece, and the end if it is the last. Returns whether there may be more. `asking`
+    /// is the descriptor of the connection that asked.
     pub(crate) fn append(&mut self, turn: &Turn<'_>, asking: RawFd, out: &mut Vec<u8>) -> bool {
-        // Packets are about twice as long as their lines.
+        // Packets are about twice as long as the lines they hold.
         let parts = if turn.process.unsent.is_scarce(0) { SCARCE_PARTS } else { 1 };
         let Some(echo) = self.packets else {
             let has_more = self.what.append(turn, asking, parts, out);
@@ -108,8 +111,8 @@ impl Listing {
 }
 
 impl One {
-    /// Appends what goes into the packet of the next piece of text, behind which there is more or not; whether the packet
-    /// isn't whole. Empty lines fill what is left of it.
+    /// Appends the bytes of the next piece of text that belong in the packet; `has_more`: more text
+    /// follows. Empty lines fill the rest of the packet. Returns whether the packet is still incomplete.
     fn append(&mut self, text: &[u8], has_more: bool, echo: Echo, out: &mut Vec<u8>) -> bool {
         match *self {
             One::Measured(bytes) if has_more => *self = One::Measured(bytes + text.len()),
@@ -137,7 +140,7 @@ impl One {
 }
 
 impl Listed {
-    /// Appends the next piece, one of so many `parts` of what a piece usually has; whether there may be more.
+    /// Appends the next piece, of a usual piece's size divided by `parts`. Returns whether there may be more.
     fn append(&mut self, turn: &Turn<'_>, asking: RawFd, parts: usize, out: &mut Vec<u8>) -> bool {
         let end = out.len() + PIECE_BYTES / parts;
         match self {
@@ -190,10 +193,10 @@ pub(super) fn append_packets(text: &[u8], echo: Echo, out: &mut Vec<u8>) {
 
 /// Bytes of a piece: about 250 lines, some ten microseconds.
 const PIECE_BYTES: usize = 16 << 10;
-/// Sockets of a piece, with about as many bytes.
+/// Sockets of a piece, whose lines take about as many bytes.
 const SOCKETS: usize = 70;
-/// While memory for replies is scarce a piece is so much smaller.
+/// The divisor of a piece's size while memory for replies is scarce.
 const SCARCE_PARTS: usize = 4;
-/// Steps of a walk in a piece: not every item is shown.
+/// Steps of a walk per piece. A step may show nothing, because not every item is shown.
 const STEPS: usize = 16;
 const CACHEDUMP_BYTES_MAX: usize = (2 << 20) - 400;

@@ -1,4 +1,5 @@
-//! The meta get, `mg`, and `me`: a hit with what its flags ask for, a miss that creates an item, the right to refresh one.
+//! The meta commands `mg` and `me`: a hit with the fields its flags ask for, a miss that may create an
+//! item, and the right to refresh an item.
 
 use super::executor::asks_unique;
 use super::record::{Form, Outcome, Verb};
@@ -7,17 +8,17 @@ use guira_cache::{Claim, Counter, ItemRef, Key, Miss, NoRoom, StoreTerms, Touche
 use guira_proto::reply::{MetaDebug, MetaReply, MetaStatus};
 use guira_proto::{KEY_BYTES_MAX, Meta, fixed};
 
-/// An item as a meta get found it, and what the get made of it.
+/// An item as a meta get found it, and what the get did to it.
 struct Found<'t> {
     item: ItemRef<'t>,
     cas: u64,
-    /// The expiry before the get, and after it.
+    /// The expiry before and after the get.
     exptime: [u32; 2],
     is_won_already: bool,
     has_won: bool,
 }
 
-/// Whether `T` stands before `R`.
+/// Whether the flag `T` comes before `R`.
 fn touches_first(meta: &Meta<'_>) -> bool {
     let mut letters = meta.flags().map(|flag| flag.letter());
     letters.find(|letter| matches!(letter, b'T' | b'R')) == Some(b'T')
@@ -43,7 +44,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Looks the item up, creates it if `N` says so, and tries for the right to refresh it.
+    /// Looks the item up, creates it if the flag `N` asks for that, and tries to win the right to refresh it.
     fn find(&self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Result<Found<'t>, Miss>, NoRoom> {
         let (handle, now) = (self.handle(), self.now());
         loop {
@@ -62,7 +63,7 @@ impl<'t> Executor<'t> {
                     }
                     Some(Vivified::Overtaken) => continue,
                     Some(vivified @ (Vivified::Won(cas) | Vivified::Taken(cas))) => {
-                        // Born past its time, or gone again already: a miss after all.
+                        // The item was created already expired, or is gone again: a miss after all.
                         let Ok(item) = handle.peek(key, now) else { return Ok(Err(miss)) };
                         let exptime = [item.exptime(); 2];
                         let has_won = matches!(vivified, Vivified::Won(_));
@@ -85,7 +86,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Creates an empty item whose creator has won, if `N` asks for it.
+    /// Creates an empty item, if the flag `N` asks for that. Its creator has won the right to fill it.
     fn vivify(&self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Option<Vivified>, NoRoom> {
         let Some(ttl) = meta.vivify() else { return Ok(None) };
         let how = StoreTerms {
@@ -97,15 +98,15 @@ impl<'t> Executor<'t> {
         self.handle().vivify(key, &how, self.now()).map(Some)
     }
 
-    /// Whether somebody won the right to refresh the item before, and whether this get does. `None`: the item was moved
-    /// meanwhile.
+    /// Returns whether another client has already won the right to refresh the item, and whether this get
+    /// wins it. `None`: the item was moved meanwhile.
     fn try_to_win(&self, meta: &Meta<'_>, item: &ItemRef<'_>) -> Option<(bool, bool)> {
         if item.is_won()? {
             return Some((true, false));
         }
         let expiry = |ttl: i32| self.turn.process.time.expiry(ttl.into(), self.now());
         let is_due = meta.recache().is_some_and(|ttl| {
-            // Flags are obeyed in their order.
+            // Flags take effect in the order in which they were sent.
             let touched = meta.ttl().filter(|_| touches_first(meta));
             let exptime = touched.map_or(item.exptime(), expiry);
             exptime != 0 && exptime < expiry(ttl)
