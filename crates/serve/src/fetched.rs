@@ -1,11 +1,12 @@
-//! What a request that waits for storage has read, and what it is yet to read.
+//! The answers of a request that waits for storage: the records it has read, and the reads it still needs.
 //!
-//! A request whose key may be in storage isn't executed: it notes what is to be read ([`Answers::want`]) and its
-//! connection is parked. Once all that was noted is read, the request is executed again, and finds the answers here. Requests
-//! behind it in the input may have noted theirs already, so that one wait serves a pipeline.
+//! A request whose key may be in storage isn't executed: it records the reads it needs
+//! ([`Answers::want`]), and its connection is parked. Once all these reads have ended, the request is
+//! executed again and finds the answers here. The requests behind it in the input may have recorded their
+//! reads as well, so that one wait serves a pipeline.
 //!
 //! # Invariants
-//! 1. An answer is a copy of bytes of a file, no more. Whoever uses one asks the tier whether it is current.
+//! 1. An answer is only a copy of bytes of a file. Its user must ask the tier whether it is current.
 //! 2. A connection's answers take at most [`BYTES_MAX`] and one record.
 
 use crate::process::storage::Storage;
@@ -21,18 +22,18 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Default)]
 pub(crate) struct Answers {
     reads: Vec<OneRead>,
-    /// Bytes that are held, or will be.
+    /// Bytes that the answers hold, or will hold when their reads have ended.
     bytes: usize,
-    /// Reads that have not ended.
+    /// How many reads have not ended.
     pub(crate) under_way: usize,
-    /// By what the worker knows that an ended read belongs to these answers.
+    /// The number by which the worker assigns an ended read to these answers.
     pub(crate) ticket: u64,
-    /// While their connection waits.
+    /// Set while the connection waits.
     pub(crate) parked: Option<ParkedMark>,
     held: Option<HeldBytes>,
 }
 
-/// Bytes that a worker's answers hold, or will when their reads have ended.
+/// The sum of bytes that a worker's answers hold, or will hold when their reads have ended.
 #[derive(Clone, Default)]
 pub(crate) struct HeldSum(Rc<Cell<usize>>);
 
@@ -42,7 +43,7 @@ impl HeldSum {
     }
 }
 
-/// The part of some answers in the sum, until they are dropped.
+/// One connection's part of the sum, until it is dropped.
 struct HeldBytes {
     sum: HeldSum,
     bytes: usize,
@@ -66,7 +67,7 @@ impl Drop for HeldBytes {
     }
 }
 
-/// Counts a connection that waits, until it is dropped.
+/// Counts a waiting connection until it is dropped.
 pub(crate) struct ParkedMark(Arc<Storage>);
 
 impl ParkedMark {
@@ -82,13 +83,13 @@ impl Drop for ParkedMark {
     }
 }
 
-/// One read, asked for or ended.
+/// One read, wanted, under way or ended.
 struct OneRead {
     hash: u64,
     entry: FlashEntry,
     generation: u32,
     bytes: usize,
-    /// Whether they count in the worker's sum.
+    /// Whether its bytes count in the worker's sum.
     is_held: bool,
     state: ReadState,
 }
@@ -101,7 +102,7 @@ enum ReadState {
     Other,
 }
 
-/// Bytes that were read.
+/// The bytes of an answer.
 enum Bytes {
     Copied(Vec<u8>),
     Read(Buffer),
@@ -109,31 +110,31 @@ enum Bytes {
 
 /// What is known of an entry.
 pub(crate) enum Known {
-    /// Nothing: nobody has asked.
+    /// The entry wasn't asked for.
     Nothing,
-    /// It is being read.
+    /// The entry is being read, or will be.
     Waits,
-    /// It was read, as the answer of this number.
+    /// The entry was read, as the answer of this number.
     Read(usize),
-    /// It can't be read.
+    /// The entry can't be read.
     Failed,
-    /// It is another key's.
+    /// The entry belongs to another key.
     Other,
 }
 
-/// An item that was read.
+/// An item that was read from storage.
 #[derive(Clone, Copy)]
 pub(crate) struct FoundBelow {
     /// The answer's number.
     pub(crate) at: usize,
     pub(crate) entry: FlashEntry,
-    /// Expiry and marks.
+    /// Expiry and marks of the item.
     pub(crate) life: u32,
-    /// The key's unique, where it was asked for.
+    /// The key's unique, if it was asked for.
     pub(crate) cas: u64,
 }
 
-/// A read that is to begin.
+/// A read that has to begin.
 pub(crate) struct Wanted {
     /// The answer's number.
     pub(crate) at: usize,
@@ -143,7 +144,7 @@ pub(crate) struct Wanted {
 }
 
 impl Answers {
-    /// What is known of a key's entry.
+    /// What is known of the entry of the key with this hash.
     pub(crate) fn of(&self, hash: u64, entry: FlashEntry) -> Known {
         let is_it = |read: &OneRead| read.hash == hash && read.entry == entry;
         let Some(at) = self.reads.iter().position(is_it) else { return Known::Nothing };
@@ -155,12 +156,12 @@ impl Answers {
         }
     }
 
-    /// Whether one more may be noted.
+    /// Whether one more read may be recorded.
     pub(crate) fn has_room(&self) -> bool {
         self.reads.len() < READS_MAX && self.bytes < BYTES_MAX
     }
 
-    /// Notes a read, or takes what needs none.
+    /// Records a read that is needed; an entry that is still in memory is copied at once.
     pub(crate) fn want(&mut self, hash: u64, entry: FlashEntry, plan: ReadPlan) {
         let (bytes, state) = match plan.source {
             ReadSource::Memory(bytes) => {
@@ -175,7 +176,7 @@ impl Answers {
         self.reads.push(OneRead { hash, entry, generation, bytes, is_held: false, state });
     }
 
-    /// The next read that is to begin, which counts as under way from here on.
+    /// Returns the next read that has to begin. It counts as under way from now on.
     pub(crate) fn next_wanted(&mut self, sum: &HeldSum) -> Option<Wanted> {
         let is_wanted = |read: &OneRead| matches!(read.state, ReadState::Wanted { .. });
         let at = self.reads.iter().position(is_wanted)?;
@@ -197,12 +198,12 @@ impl Answers {
         }
     }
 
-    /// Whether a read is yet to begin.
+    /// Whether a read hasn't begun yet.
     pub(crate) fn wants(&self) -> bool {
         self.reads.iter().any(|read| matches!(read.state, ReadState::Wanted { .. }))
     }
 
-    /// A read has ended.
+    /// Takes the result of a read that has ended.
     pub(crate) fn ended(&mut self, at: usize, read: io::Result<Buffer>) {
         self.under_way = self.under_way.saturating_sub(1);
         let Some(of) = self.reads.get_mut(at) else { return };
@@ -216,7 +217,7 @@ impl Answers {
         }
     }
 
-    /// A read's bytes are no longer there.
+    /// Subtracts a read's bytes from the sums, because they are no longer held.
     fn release(&mut self, at: usize) {
         let Some(read) = self.reads.get_mut(at) else { return };
         let bytes = std::mem::take(&mut read.bytes);
@@ -228,7 +229,7 @@ impl Answers {
         }
     }
 
-    /// The bytes of an answer, from its record's first on, and the generation of the page when the read was planned.
+    /// The bytes of an answer from its record's first byte on, and the page's generation when the read was planned.
     pub(crate) fn bytes(&self, at: usize) -> Option<(&[u8], u32)> {
         let read = self.reads.get(at)?;
         let ReadState::Read { bytes, skip } = &read.state else { return None };
@@ -239,7 +240,7 @@ impl Answers {
         Some((bytes.get(*skip..)?, read.generation))
     }
 
-    /// An answer turned out to be another key's record: its bytes go.
+    /// Marks an answer as another key's record and releases its bytes.
     pub(crate) fn is_other(&mut self, at: usize) {
         self.release(at);
         if let Some(read) = self.reads.get_mut(at) {
@@ -247,7 +248,7 @@ impl Answers {
         }
     }
 
-    /// Forgets an answer. No read is under way.
+    /// Forgets an answer. No read may be under way.
     pub(crate) fn forget(&mut self, at: usize) {
         debug_assert_eq!(self.under_way, 0, "answers have their numbers while reads are under way");
         if at < self.reads.len() {
@@ -257,7 +258,7 @@ impl Answers {
     }
 }
 
-/// Reads that a connection has at most.
+/// The limit of reads per connection.
 const READS_MAX: usize = 64;
-/// Bytes of them, not counting the last.
+/// The limit of their bytes, not counting the last read.
 pub(crate) const BYTES_MAX: usize = 4 << 20;

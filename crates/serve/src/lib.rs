@@ -6,17 +6,17 @@
 //! worker 0 ┐ epoll ─▶ recv ─▶ parse a batch ─▶ prefetch ─▶ execute ─▶ send ─▶ quiesce
 //! worker 1 ├  one turn; no lock, no allocation for a get                             transport/worker.rs,
 //! worker n ┘                                                       transport/connection.rs, batch.rs, execute/, output.rs
-//! sweeper    cleans up after flush_all, forgets old accesses                         server/sweep.rs
-//! crawler    lists items, removes the dead, when told to                             server/crawl.rs
+//! sweeper    removes items after flush_all, forgets old accesses                       server/sweep.rs
+//! crawler    lists items, removes expired and flushed ones, on command               server/crawl.rs
 //! http       /metrics, /livez, /readyz: --http                                       metrics.rs
 //! ```
-//! What the threads share is `Process` (process.rs); what was decided before the start is [`ServerSettings`].
+//! The threads share `Process` (process.rs); [`ServerSettings`] holds what was decided before the start.
 //!
-//! The protocol is `guira-proto`'s, the items are `guira-cache`'s; here are sockets, time and the order of things. Start
-//! reading at `Worker::turn`.
+//! `guira-proto` implements the protocol and `guira-cache` the items; this crate has the sockets, the
+//! clock and the event loop. Start reading at `Worker::turn`.
 //!
-//! Bad at: one connection that sends one small request at a time and waits for the answer. There
-//! the two system calls per request are nearly all of its cost, as with any server over sockets.
+//! Bad at: a connection that sends one small request at a time and waits for each reply. The two system
+//! calls per request are then nearly all of its cost, as with any server over sockets.
 #![forbid(unsafe_code)]
 
 mod server;

@@ -1,12 +1,13 @@
 //! `/metrics`: the statistics in Prometheus's text format 0.0.4.
 //!
-//! Names, labels and types are `memcached_exporter`'s wherever it has one, so that its dashboards and
-//! alerts work without it; Guira's own begin with `guira_`. The rows of `stats` carry them; here are
-//! the few that no line of `stats` has, how a scrape is put together, and what a probe is told.
+//! Names, labels and types are those of `memcached_exporter` where it has the metric, so that its
+//! dashboards and alerts work without the exporter. Guira's own names begin with `guira_`. Most metrics
+//! are declared in the rows of `stats`; this module has the few without such a row, and builds the reply
+//! to a scrape or a probe.
 //!
 //! # Costs
 //! A scrape reads what `stats`, `stats items`, `stats slabs` and `stats settings` read, on the thread of
-//! the HTTP port: no worker does anything for it.
+//! the HTTP port: the workers do nothing for it.
 
 use crate::process::Process;
 use crate::process::measure::Measures;
@@ -50,7 +51,7 @@ impl Probed for Process {
     }
 }
 
-/// Each family of a scrape, its type, and what it means, for the documentation.
+/// Returns each metric family of a scrape with its type and meaning, for the documentation.
 pub fn metric_meanings() -> BTreeMap<&'static str, (&'static str, &'static str)> {
     let settings = SETTINGS.iter().map(|(rows, _)| *rows);
     let tables = [STATS, OWN, EVENTS, SLABS_ALL, ALONE, ITEMS, SLABS, SLABS_ALONE].into_iter();
@@ -65,7 +66,7 @@ pub fn metric_meanings() -> BTreeMap<&'static str, (&'static str, &'static str)>
     families
 }
 
-/// Adds the rows of a table that have a metric; `slab` is the class that they are about.
+/// Adds the rows of a table that have a metric; `slab` is the slab class that they describe.
 fn table(all: &mut Exposition, rows: &[Row], view: &View<'_>, slab: Option<&str>) {
     for row in rows.iter().filter(|row| view.shows(row)) {
         let Some(metric) = &row.metric else { continue };
@@ -77,14 +78,14 @@ fn table(all: &mut Exposition, rows: &[Row], view: &View<'_>, slab: Option<&str>
     }
 }
 
-/// A family's help: a row's meaning, unless several rows share the family.
+/// Returns a family's help: the row's meaning, unless several rows share the family.
 fn help(name: &str, meaning: &'static str) -> &'static str {
     SHARED.iter().find(|(family, _)| *family == name).map_or(meaning, |(_, help)| help)
 }
 
 fn histograms(process: &Process, all: &mut Exposition) {
     Measures::latencies(&process.measures, |command, status, took_ns| {
-        // A kind of request that nobody sends has no series, except the gets that dashboards begin with.
+        // A kind of request that was never sent has no series, except gets, on which dashboards depend.
         if took_ns.count > 0 || command == "get" {
             histogram(all, LATENCY, &[("command", command), ("status", status)], 1e9, &took_ns);
         }
@@ -126,7 +127,7 @@ const VALUES: (&str, &str) =
 const EVICTED: (&str, &str) =
     ("guira_eviction_age_seconds", "how long evicted items had not been used");
 
-/// Metrics without a line in `stats`.
+/// Metrics that have no line in `stats`.
 const ALONE: &[Row] = rows! {
     up, "1: the server answers", |_| number(1u8) => gauge memcached_up;
     version, "the memcached spoken, and Guira's own version", |_| number(1u8) => gauge memcached_version(version = VERSION);
@@ -139,12 +140,12 @@ const ALONE: &[Row] = rows! {
     start, "Unix time of the start", |v| number(v.process.time.unix(v.process.cache.began_at_s())) => gauge process_start_time_seconds;
 };
 
-/// The same for a slab class.
+/// Metrics of a slab class that have no line in `stats`.
 const SLABS_ALONE: &[Row] = rows! {
     sets, "storage requests but cas", |v| number(class_sets(v)) => counter memcached_slab_commands_total(command = "set", status = "hit");
 };
 
-/// `cmd_set` counts every cas too.
+/// Counts the storage requests other than cas; `cmd_set` counts every cas too.
 fn sets(v: &View<'_>) -> u64 {
     let all = |counter| v.totals.all(counter);
     let cas = all(ClassCounter::CasHits) + all(ClassCounter::CasBadval);

@@ -1,4 +1,4 @@
-//! The settings of `-o`: what they come to ([`Extended`]), how one is declared ([`Suboption`]), and what refuses them.
+//! The settings of `-o`: their values ([`Extended`]), how one is declared ([`Suboption`]), and the error for a bad one.
 
 mod row;
 mod extended;

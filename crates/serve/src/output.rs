@@ -1,16 +1,16 @@
-//! Replies on their way out: small ones copied together, large values sent from where they lie.
+//! The replies to be sent: small values are copied into one buffer, large ones are sent from the item's memory.
 //!
 //! ```text
 //! bytes     | VALUE k 0 32 … END | VALUE big 0 65536\r\n |           | \r\nEND\r\n |
 //! borrowed                                               ^ at: the item's own 65,536 bytes
 //! ```
-//! One output serves all connections of a worker in turn; it borrows items for at most a turn. What
-//! the socket doesn't take is copied into the connection, so a reply that outlives its turn owns
-//! its bytes; but where memory for these is scarce a large value is looked up again (held.rs).
+//! All connections of a worker use one output in turn; it borrows items for at most a turn. The bytes
+//! that the socket doesn't take are copied into the connection, so a reply that outlives its turn owns
+//! its bytes. While memory for such copies is scarce, a large value is looked up again instead (held.rs).
 //!
 //! # Costs
-//! One `send` a batch (`sendmsg` with a slice for each borrowed value and the bytes between them).
-//! Copying 8 KiB costs about what the extra slice does; larger values are borrowed.
+//! One `send` per batch (`sendmsg` with a slice for each borrowed value and for the bytes between them).
+//! Copying 8 KiB costs about as much as the extra slice; larger values are borrowed.
 
 mod held;
 
@@ -21,25 +21,25 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 
-/// Replies of one connection, not yet sent.
+/// The replies of one connection that aren't sent yet.
 pub(crate) struct Output<'h> {
-    /// Where proto's reply functions append.
+    /// The buffer to which proto's reply functions append.
     pub(crate) bytes: Vec<u8>,
-    /// Values to send before `bytes[at]`, by rising `at`.
+    /// Values to send before `bytes[at]`, sorted by `at`.
     borrowed: Vec<(usize, &'h [u8])>,
     borrowed_bytes: usize,
-    /// The last item of which it borrows the value.
+    /// The last item whose value the output borrows.
     lent: Option<Lent<'h>>,
 }
 
 impl<'h> Output<'h> {
-    /// An empty output that appends to `bytes`, of which the room is reused.
+    /// Returns an empty output that appends to `bytes`, whose capacity is reused.
     pub(crate) fn new(mut bytes: Vec<u8>) -> Output<'h> {
         bytes.clear();
         Output { bytes, borrowed: Vec::new(), borrowed_bytes: 0, lent: None }
     }
 
-    /// Queues a piece of a value: a copy if it is small, else the piece itself.
+    /// Queues a piece of a value: a copy if it is small, otherwise a borrow.
     #[inline]
     pub(crate) fn value(&mut self, piece: &'h [u8]) {
         if piece.len() < BORROW_FROM_BYTES {
@@ -50,12 +50,12 @@ impl<'h> Output<'h> {
         }
     }
 
-    /// Where the queue ends now, for [`Output::rewind`].
+    /// The current end of the queue, for [`Output::rewind`].
     pub(crate) fn mark(&self) -> Mark {
         Mark { bytes: self.bytes.len(), borrowed: self.borrowed.len() }
     }
 
-    /// Takes back what was queued since.
+    /// Removes what was queued since `to` was taken.
     pub(crate) fn rewind(&mut self, to: Mark) {
         self.bytes.truncate(to.bytes);
         let taken_back = self.borrowed.drain(to.borrowed..);
@@ -63,13 +63,13 @@ impl<'h> Output<'h> {
         self.lent = None;
     }
 
-    /// Bytes queued, copied and borrowed.
+    /// Bytes in the queue, copied and borrowed.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + self.borrowed_bytes
     }
 
-    /// Sends what is queued. The bytes that the socket took.
+    /// Sends the queue. Returns how many bytes the socket took.
     ///
     /// # Errors
     /// The connection is broken.
@@ -96,7 +96,7 @@ impl<'h> Output<'h> {
         Ok(sent)
     }
 
-    /// All queued bytes in order.
+    /// Returns the queued bytes in order.
     pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let ends = self.borrowed.iter().map(|&(at, _)| at).chain([self.bytes.len()]);
         let starts = [0].into_iter().chain(self.borrowed.iter().map(|&(at, _)| at));
@@ -108,7 +108,7 @@ impl<'h> Output<'h> {
             .filter(|slice| !slice.is_empty())
     }
 
-    /// Appends a piece of the queue to `to`.
+    /// Appends a range of the queue to `to`.
     fn copy(&self, piece: Range<usize>, to: &mut Vec<u8>) {
         to.reserve_exact(piece.len());
         let mut at = 0;
@@ -128,7 +128,7 @@ impl<'h> Output<'h> {
         self.lent = None;
     }
 
-    /// All queued bytes in one piece, borrowed ones copied.
+    /// Returns all queued bytes in one buffer, with borrowed values copied.
     pub(crate) fn flatten(self) -> Vec<u8> {
         if self.borrowed.is_empty() {
             return self.bytes;
@@ -138,7 +138,7 @@ impl<'h> Output<'h> {
         all
     }
 
-    /// Gives the room back for the next connection, not more of it than a turn usually needs.
+    /// Returns the buffer for the next connection, shrunk to what a turn usually needs.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.bytes.clear();
         self.bytes.shrink_to(ROOM_KEPT_BYTES);
@@ -146,19 +146,19 @@ impl<'h> Output<'h> {
     }
 }
 
-/// An end of the queue, while nothing of it has been sent.
+/// An end of the queue. Valid while nothing of the queue has been sent.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mark {
     bytes: usize,
     borrowed: usize,
 }
 
-/// Bytes that a client has yet to take.
+/// Bytes that a client hasn't taken yet.
 #[derive(Default)]
 pub(crate) struct Unsent {
     bytes: Vec<u8>,
     sent: usize,
-    /// What follows, while it is in the cache.
+    /// What follows the bytes, while its value stays in the cache.
     held: Option<Box<Held>>,
 }
 
@@ -167,30 +167,30 @@ impl Unsent {
         self.bytes.is_empty() && self.held.is_none()
     }
 
-    /// Takes `bytes` to send; it held none.
+    /// Takes `bytes` to send. Nothing may be waiting.
     pub(crate) fn fill(&mut self, bytes: Vec<u8>) {
         debug_assert!(self.is_empty(), "what waits goes first");
         *self = Unsent { bytes, sent: 0, held: None };
     }
 
-    /// Keeps `bytes` behind what there is.
+    /// Appends `bytes` to those that wait.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         debug_assert!(self.held.is_none(), "nothing overtakes what is held");
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the waiting replies take.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.held.as_ref().map_or(0, |held| held.memory_bytes())
     }
 
-    /// What is to be sent once all bytes are, if they are.
+    /// Takes what is held, if all bytes before it are sent.
     pub(crate) fn take_held(&mut self) -> Option<Box<Held>> {
         if self.bytes.is_empty() { self.held.take() } else { None }
     }
 
-    /// Sends on. The bytes sent; their room is given back once all are.
+    /// Continues to send. Returns how many bytes were sent; the buffer is freed once all are.
     ///
     /// # Errors
     /// The connection is broken.
@@ -207,20 +207,20 @@ impl Unsent {
     }
 }
 
-/// An item of which an output borrows the value, or the rest of it.
+/// An item whose value, or the rest of it, an output borrows.
 struct Lent<'h> {
     item: ItemRef<'h>,
-    /// Bytes of the value that went in former turns.
+    /// Bytes of the value that were sent in former turns.
     gone: usize,
-    /// Where in the queue the rest is.
+    /// The range of the queue that holds the rest.
     place: Range<usize>,
 }
 
-/// The rest of a value, to be looked up again, and what follows it.
+/// The rest of a value, which will be looked up again, and what follows it.
 pub(crate) struct Held {
     key: Box<[u8]>,
     digest: u64,
-    /// Bytes of the value that have gone, or go before.
+    /// Bytes of the value that have been sent, or will be before this.
     gone: usize,
     tail: Vec<u8>,
 }
@@ -231,7 +231,7 @@ impl Held {
     }
 }
 
-/// The bytes that the socket took; 0 when it is full.
+/// Sends the slices. Returns how many bytes the socket took; 0 if it is full.
 pub(crate) fn send_once(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     loop {
@@ -248,11 +248,11 @@ pub(crate) fn send_once(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::R
     }
 }
 
-/// Pieces from this size on are borrowed.
+/// Pieces of at least this size are borrowed.
 pub(crate) const BORROW_FROM_BYTES: usize = 8 << 10;
-/// What the system takes in one call (`IOV_MAX` is 1,024).
+/// Slices that the system takes in one call (`IOV_MAX` is 1,024).
 const SLICES_MAX: usize = 512;
-/// Room that stays with the worker between turns.
+/// The capacity of the buffer that a worker keeps between turns.
 const ROOM_KEPT_BYTES: usize = 256 << 10;
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    /// Sends `output` over a socket pair; what arrives, in order.
+    /// Sends `output` over a socket pair and returns the bytes that arrive, in order.
     fn arrived(output: &Output<'_>) -> Vec<u8> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();

@@ -1,7 +1,8 @@
-//! Giving up root, limits of the process, locked memory.
+//! The process's privileges: giving up root, raising limits, locking memory.
 //!
-//! Users are found as the system finds them (NSS): in `/etc/passwd`, LDAP, or wherever `/etc/nsswitch.conf` says. A number
-//! that no user has is taken as it is. The server keeps the user's supplementary groups, and none of root's.
+//! Users are looked up as the system does (NSS): in `/etc/passwd`, LDAP, or wherever `/etc/nsswitch.conf`
+//! says. A number that isn't a user's is taken as a user id. The server takes the user's supplementary
+//! groups and none of root's.
 
 use crate::options::{EXIT_NO_USER, EXIT_USAGE};
 use crate::settings::{DESCRIPTORS_RESERVED, EXIT_SYSTEM, Refusal, ServerSettings};
@@ -10,18 +11,18 @@ use nix::unistd::{Gid, Uid, User, initgroups, setresgid, setresuid};
 use rustix::process::{Resource, Rlimit};
 use std::ffi::CString;
 
-/// Raises the limits that `settings` ask for and becomes the user it names. Whether memory is to be
-/// locked and can be: like memcached, the server warns and goes on when it can't. What there is to say is left in
-/// `notes`: there is no log before.
+/// Raises the limits as `settings` demand and switches to the user they name. Returns whether memory is
+/// to be locked and can be: like memcached, the server warns and goes on when it can't. Messages are
+/// added to `notes`, because there is no log yet.
 ///
 /// # Errors
-/// The system refuses, or root is to be kept without being told so and nobody else is there.
+/// The system refuses, or the server was started by root without `-u` and no user to switch to exists.
 pub(crate) fn apply(settings: &ServerSettings, notes: &mut Vec<String>) -> Result<bool, Refusal> {
     if settings.core_dumps {
         raise(Resource::Core, None).map_err(|_| system("failed to ensure corefile creation"))?;
     }
     let most = u64::from(settings.connections_max);
-    // The hard limit has room for the reserve too, if the system lets it; [`keep_reserve`] raises the soft one later.
+    // The hard limit has to include the reserve too, if the system permits; [`keep_reserve`] raises the soft limit later.
     let _ = raise(Resource::Nofile, Some(most + DESCRIPTORS_RESERVED));
     raise(Resource::Nofile, Some(most)).map_err(|_| {
         let may_be = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
@@ -31,7 +32,7 @@ pub(crate) fn apply(settings: &ServerSettings, notes: &mut Vec<String>) -> Resul
         ))
     })?;
     if settings.lock_memory {
-        // Root may; for others the limit that they have must do.
+        // Root may raise the limit; other users have to do with the limit they have.
         let unlimited = Rlimit { current: None, maximum: None };
         let _ = rustix::process::setrlimit(Resource::Memlock, unlimited);
     }
@@ -39,17 +40,17 @@ pub(crate) fn apply(settings: &ServerSettings, notes: &mut Vec<String>) -> Resul
     Ok(settings.lock_memory && lock_memory(notes))
 }
 
-/// Lets the process have more descriptors than `-c` allows clients, for the HTTP port and files. To be called once all that
-/// `-c` must have room for is open.
+/// Lets the process open more descriptors than the `-c` clients need, for the HTTP port and files. To be
+/// called once everything that `-c` must leave room for is open.
 pub(crate) fn keep_reserve(settings: &ServerSettings) {
     let with_reserve = u64::from(settings.connections_max) + DESCRIPTORS_RESERVED;
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Nofile);
     let current = Some(maximum.map_or(with_reserve, |hard| hard.min(with_reserve)));
-    // A process may always raise its soft limit to its hard one.
+    // A process may always raise its soft limit to the hard one.
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current, maximum });
 }
 
-/// Sets the soft limit to `to`, or to the hard limit; raises the hard one when `to` needs it.
+/// Sets the soft limit to `to`, or to the hard limit if `None`; raises the hard limit if `to` needs it.
 fn raise(resource: Resource, to: Option<u64>) -> rustix::io::Result<()> {
     let limit = rustix::process::getrlimit(resource);
     let soft = to.or(limit.maximum);
@@ -98,7 +99,7 @@ fn become_user(settings: &ServerSettings, notes: &mut Vec<String>) -> Result<(),
     setresuid(user.uid, user.uid, user.uid).map_err(|error| failed("user", error))
 }
 
-/// Whom to become.
+/// The user to switch to.
 #[derive(Debug, PartialEq, Eq)]
 struct Identity {
     name: String,
@@ -106,14 +107,14 @@ struct Identity {
     gid: Gid,
 }
 
-/// The user of this name, or else of this number, which stands for itself when it is nobody's.
+/// Finds the user with this name, or else with this number. A number that isn't a user's stands for itself.
 ///
 /// # Errors
-/// A service that knows users, LDAP for instance, doesn't answer.
+/// A service that knows users, such as LDAP, doesn't answer.
 fn find_user(name: &str) -> Result<Option<Identity>, Refusal> {
     let found = |found: nix::Result<Option<User>>| match found {
         Ok(user) => Ok(user.map(|User { name, uid, gid, .. }| Identity { name, uid, gid })),
-        // No file of users is there, in a container for instance.
+        // There is no file of users, for example in a container.
         Err(Errno::ENOENT | Errno::ESRCH) => Ok(None),
         Err(error) => Err(system(&format!("can't look up the user {name} (-u): {error}"))),
     };
@@ -129,7 +130,7 @@ fn find_user(name: &str) -> Result<Option<Identity>, Refusal> {
     }
 }
 
-/// Locks what is touched from now on; the item memory is touched and locked as it is mapped.
+/// Locks the pages that are touched from now on; the items' memory is touched and locked as it is mapped.
 fn lock_memory(notes: &mut Vec<String>) -> bool {
     use rustix::mm::{MlockAllFlags, mlockall};
     let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;

@@ -1,6 +1,6 @@
 //! Live state: what every thread of the server reads and changes while it serves.
 //!
-//! [`ServerSettings`] are what was decided before the start; nothing changes them.
+//! [`ServerSettings`] hold what was decided before the start; they never change.
 
 pub(crate) mod crawler;
 pub(crate) mod watch;
@@ -47,7 +47,7 @@ use std::sync::{Arc, OnceLock};
 use storage::Storage;
 use watch::Watch;
 
-/// What the threads share; made once, before they start.
+/// The state that the threads share; created once, before they start.
 pub(crate) struct Process {
     pub(crate) settings: ServerSettings,
     pub(crate) cache: Cache,
@@ -65,35 +65,35 @@ pub(crate) struct Process {
     pub(crate) allowance: Allowance,
     pub(crate) memory: Memory,
     pub(crate) crawler: Crawler,
-    /// Kept and shown.
+    /// The settings of the `lru` commands, only stored and shown.
     pub(crate) queues: Mutex<Queues>,
     pub(crate) watch: Watch,
     pub(crate) mailboxes: Vec<Mailbox>,
-    /// What each worker measures.
+    /// What each worker measures, by worker.
     pub(crate) measures: Vec<Measures>,
-    /// What sources of datagrams may be sent.
+    /// The budget of replies to sources of datagrams.
     pub(crate) budget: Budget,
-    /// What requests that aren't whole may hold.
+    /// The budget of incomplete requests.
     pub(crate) unfinished: ByteBudget,
-    /// Of it, what each address holds.
+    /// The part of `unfinished` that each address holds.
     pub(crate) shares: Mutex<Shares>,
-    /// What replies may hold that clients have yet to take.
+    /// The budget of replies that clients haven't taken yet.
     pub(crate) unsent: ByteBudget,
-    /// What requests may hold that wait for their turns.
+    /// The budget of requests that wait for their turns.
     pub(crate) backlog: ByteBudget,
-    /// Set before `stop` rings, for threads that look rather than wait.
+    /// Set before `stop` rings, for threads that poll instead of waiting.
     pub(crate) is_stopping: AtomicBool,
-    /// Rings once when the server stops gracefully: no new connections, finish, go.
+    /// Rings once when the server stops gracefully: it accepts no new connections, finishes its work and exits.
     pub(crate) stop: Bell,
-    /// Who stops the server, if no user's signal does.
+    /// What stops the server, unless a user's signal does.
     pub(crate) stopped_by: OnceLock<&'static str>,
-    /// Set when no more connections will be dealt.
+    /// Set when no more connections will be given to the workers.
     pub(crate) is_listener_gone: AtomicBool,
-    /// The connection to a successor that is ready, and all sockets for it.
+    /// The connection to a successor that is ready, and all sockets to hand over.
     pub(crate) heir: Mutex<Option<(UnixStream, Vec<OwnedFd>)>>,
 }
 
-/// What was opened before there are sockets.
+/// What is opened before there are sockets.
 pub(crate) struct Opened {
     pub(crate) tls: Option<Tls>,
     pub(crate) log: Log,
@@ -102,7 +102,7 @@ pub(crate) struct Opened {
 }
 
 impl Process {
-    /// The state of a server that is about to start. The cache takes in what its memory file holds.
+    /// Creates the state of a server that is about to start. The cache takes over the items of its memory file.
     ///
     /// # Errors
     /// The system refuses memory, the memory file or descriptors.
@@ -151,7 +151,7 @@ impl Process {
     }
 }
 
-/// Why a start would empty the memory file that another server has. `None`: it would keep the items.
+/// Returns why a start would empty the memory file that another server uses; `None` if it would keep the items.
 ///
 /// # Errors
 /// The server can't start.
@@ -165,7 +165,7 @@ fn config(
     memory: &Memory,
     lock_memory: bool,
 ) -> Result<CacheConfig, Refusal> {
-    // The server may change its directory later.
+    // The path is made absolute, because the server may change its directory later.
     let file = settings.memory_file.as_ref().map(std::path::absolute).transpose();
     let file = file.map_err(|error| Refusal::system("the memory file", &error))?;
     let extended = &settings.extended;
@@ -178,7 +178,7 @@ fn config(
         slabs: settings.slabs,
         growth_factor: settings.growth_factor,
         chunk_bytes_min: settings.chunk_bytes_min,
-        // The workers, the sweeper, the crawler, and who looks for idle items.
+        // The workers, the sweeper, the crawler, and the thread that looks for idle items.
         handles_max: settings.threads + 3,
         lock_memory,
         transient_s: settings.transient_s(),

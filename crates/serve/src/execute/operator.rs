@@ -1,9 +1,8 @@
-//! What operators send: `stats`, `flush_all`, `shutdown`, `debugtime`, and the levers of parts that
+//! Commands for operators: `stats`, `flush_all`, `shutdown`, `debugtime`, and the settings of parts that
 //! Guira doesn't have.
 //!
-//! memcached's segmented LRU has commands of its own. Where the
-//! part is missing the answer is the one that memcached gives when it is switched off, so that
-//! scripts take the path they already have for that.
+//! memcached's segmented LRU, for example, has commands of its own. A command for a missing part gets the
+//! reply that memcached gives when that part is switched off, because scripts handle that reply already.
 
 use super::Listing;
 use super::listing::append_packets;
@@ -23,7 +22,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `flush_all`: now, or at a second to come.
+/// Executes `flush_all`: at once, or at a given second in the future.
 pub(crate) fn flush_all(executor: &mut Executor<'_>, exptime: i32, quiet: bool) -> Flow {
     let line = match flush(executor, exptime.into()) {
         Flushed::Done => fixed::OK,
@@ -34,16 +33,16 @@ pub(crate) fn flush_all(executor: &mut Executor<'_>, exptime: i32, quiet: bool) 
     Flow::Done
 }
 
-/// What a flush came to.
+/// The result of a flush.
 pub(crate) enum Flushed {
     Done,
-    /// The sweep behind another one is still under way.
+    /// The sweep for a former flush is still running.
     Later,
-    /// `-F`.
+    /// Flushes are disabled by `-F`.
     NotAllowed,
 }
 
-/// Flushes in either protocol.
+/// Flushes the cache, for a request of any protocol.
 pub(crate) fn flush(executor: &mut Executor<'_>, exptime: i64) -> Flushed {
     let handle = executor.handle();
     let process = executor.turn.process;
@@ -52,9 +51,9 @@ pub(crate) fn flush(executor: &mut Executor<'_>, exptime: i64) -> Flushed {
         return Flushed::NotAllowed;
     }
     match process.time.expiry(exptime, executor.now()) {
-        // Two flushes close together: the second waits for the sweep behind the first.
+        // The second of two flushes close together waits for the first one's sweep.
         0 | EXPIRED if !handle.flush(&mut executor.flush_asked) => return Flushed::Later,
-        // A flush planned before is void: this one is what the client wants now.
+        // A former flush planned for the future is cancelled, because this one replaces it.
         0 | EXPIRED => handle.flush_at(0),
         at => handle.flush_at(at),
     }
@@ -62,7 +61,7 @@ pub(crate) fn flush(executor: &mut Executor<'_>, exptime: i64) -> Flushed {
     Flushed::Done
 }
 
-/// `stats` and what follows it.
+/// Executes `stats` with its arguments.
 pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) -> Flow {
     let process = executor.turn.process;
     let now = executor.now();
@@ -94,8 +93,8 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) -> Flow {
     Flow::Done
 }
 
-/// Answers with the first piece of a listing, and leaves the others to the connection. Where requests aren't answered in
-/// pieces the listing ends after so many as are no danger.
+/// Replies with the first piece of a listing, and leaves the others to the connection. Where requests
+/// aren't answered in pieces, the listing ends after a safe number of them.
 fn list(executor: &mut Executor<'_>, mut listing: Listing) -> Flow {
     let pieces = if executor.can_be_fed { 1 } else { PIECES_AT_ONCE };
     for _ in 0..pieces {
@@ -139,7 +138,7 @@ fn cachedump(executor: &mut Executor<'_>, mut words: Words<'_>) -> Flow {
     }
 }
 
-/// Which class a cachedump is to list, and how many items of it; or why it can't.
+/// Returns the class that a cachedump is to list and the limit of items; otherwise the line that refuses it.
 fn items_asked(process: &Process, words: &mut Words<'_>) -> Result<(usize, u32), &'static [u8]> {
     let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u32>().ok();
     if !process.settings.dump_enabled {
@@ -157,7 +156,7 @@ fn items_asked(process: &Process, words: &mut Words<'_>) -> Result<(usize, u32),
     Ok((class as usize, limit))
 }
 
-/// An administrative command; proto checked its own words.
+/// Executes an administrative command, whose own words proto has checked.
 pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> Flow {
     let settings = &executor.turn.process.settings;
     let line = match command {
@@ -214,7 +213,7 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
     Flow::Done
 }
 
-/// `lru`: kept and shown, and nothing else.
+/// Executes the `lru` commands: their settings are stored and shown, and have no other effect.
 fn set_queues(process: &Process, command: &Admin) -> &'static [u8] {
     let is_tune = matches!(command, Admin::LruTune { .. });
     if !(is_tune || process.settings.extended.lru_maintainer) {
@@ -236,7 +235,7 @@ fn set_queues(process: &Process, command: &Admin) -> &'static [u8] {
     fixed::OK
 }
 
-/// Certificates and key for the connections to come.
+/// Reads the certificates and the key again, for future connections.
 fn refresh_certs(executor: &mut Executor<'_>) -> Flow {
     let now = executor.now();
     match executor.turn.process.tls.as_ref().map(|tls| tls.refresh(now)) {
@@ -250,7 +249,7 @@ fn refresh_certs(executor: &mut Executor<'_>) -> Flow {
     Flow::Done
 }
 
-/// A command for the crawler: the answer, or `None` if the crawler gives it.
+/// Executes a command for the crawler. Returns the reply, or `None` if the crawler replies.
 fn crawler(executor: &mut Executor<'_>, command: &Admin) -> Option<&'static [u8]> {
     let crawler = &executor.turn.process.crawler;
     let (target, format) = match command {
@@ -286,7 +285,7 @@ fn crawler(executor: &mut Executor<'_>, command: &Admin) -> Option<&'static [u8]
     dump(executor, target, format)
 }
 
-/// Lets the crawler list items to the connection.
+/// Starts a walk of the crawler that lists items to the connection.
 fn dump(executor: &mut Executor<'_>, target: CrawlTarget, format: Format) -> Option<&'static [u8]> {
     let process = executor.turn.process;
     let (not_allowed, pipelined) = match format {
@@ -311,7 +310,7 @@ fn dump(executor: &mut Executor<'_>, target: CrawlTarget, format: Format) -> Opt
     None
 }
 
-/// Makes the connection a watcher, for good.
+/// Makes the connection a watcher, which it stays until it is closed.
 fn watch(executor: &mut Executor<'_>, kinds: WatchKinds) -> Option<&'static [u8]> {
     let process = executor.turn.process;
     if !executor.can_be_fed {
@@ -329,13 +328,13 @@ fn watch(executor: &mut Executor<'_>, kinds: WatchKinds) -> Option<&'static [u8]
     None
 }
 
-/// Asks for a page of a class for another; 0 is the pool, -1 the class with the most.
+/// Requests that a class's page be moved to another class; 0 is the pool, -1 the class with the most pages.
 fn reassign(executor: &Executor<'_>, source: i32, target: i32) -> &'static [u8] {
     let class = |id: i32| usize::try_from(id - 1).ok();
     let moved = match (source, target) {
         (..=-2, _) | (_, ..=-1) => Err(Unmoved::BadClass),
         (0, 0) => Err(Unmoved::Same),
-        // A class takes what it needs from the pool by itself.
+        // A class takes the pages it needs from the pool without being told.
         (0, _) => Err(Unmoved::NoSpare),
         _ => executor.turn.process.cache.reassign(class(source), class(target)),
     };
@@ -348,7 +347,7 @@ fn reassign(executor: &Executor<'_>, source: i32, target: i32) -> &'static [u8] 
     }
 }
 
-/// Changes how pages move by themselves.
+/// Changes how pages are moved automatically.
 fn automove(executor: &Executor<'_>, what: &AutomoveCommand) -> &'static [u8] {
     let cache = &executor.turn.process.cache;
     let mut how = cache.automove();
@@ -356,7 +355,7 @@ fn automove(executor: &Executor<'_>, what: &AutomoveCommand) -> &'static [u8] {
         AutomoveCommand::Level(level) => how.level = level,
         AutomoveCommand::Ratio(ratio) => how.ratio = ratio,
         AutomoveCommand::Window(seconds) => how.window_s = seconds,
-        // memcached uses it only with storage beside memory.
+        // memcached uses this ratio only with external storage.
         AutomoveCommand::FreeRatio(_) => {}
     }
     if executor.turn.process.settings.extended.slab_reassign {
@@ -365,11 +364,11 @@ fn automove(executor: &Executor<'_>, what: &AutomoveCommand) -> &'static [u8] {
     fixed::OK
 }
 
-/// The way of a signal, so that there is one way out.
+/// Shuts the server down by a signal to itself, so that there is a single way to stop.
 fn shut_down(executor: &Executor<'_>, mode: ShutdownMode) -> Flow {
     let signal = if mode == ShutdownMode::Graceful { Signal::USR1 } else { Signal::INT };
     tracing::info!("a client sent shutdown");
-    // Another client, or a successor, may have been first.
+    // Another client, or a successor, may have set it already.
     let _ = executor.turn.process.stopped_by.set("a client's shutdown");
     // A process may always signal itself.
     let _ = kill_process(getpid(), signal);
@@ -415,7 +414,7 @@ impl Executor<'_> {
         Flow::Done
     }
 
-    /// The same for an answer that comes in one piece.
+    /// Like [`Executor::stat_packets`], for a reply in one piece.
     fn short_stat_packets(&mut self, request: &Packet<'_>, mut words: Words<'_>) {
         let before = std::mem::take(&mut self.output.bytes);
         let can_be_fed = std::mem::take(&mut self.can_be_fed);
@@ -436,7 +435,7 @@ impl Executor<'_> {
     }
 }
 
-/// Class numbers that memcached takes; Guira may have more classes.
+/// Class numbers up to this one are accepted, as in memcached; Guira may have more classes.
 const SLAB_CLASSES_MAX: usize = 64;
-/// Pieces of a listing that are answered at once: a MiB.
+/// Pieces of a listing that are sent at once where it can't be continued: one MiB.
 const PIECES_AT_ONCE: usize = 64;

@@ -1,24 +1,25 @@
-//! What a request tells of itself, by its verb and its result: one table.
+//! The record of a request: one table that maps its verb and its outcome to what is counted and reported.
 //!
-//! Counters, counters by class, prefixes (`stats detail`), the status that watchers see and the latency sample's hit or
-//! miss all follow from [`told`]. No command counts anything by itself.
+//! Counters, counters per class, prefixes (`stats detail`), the status in watchers' lines and the latency
+//! sample's hit or miss all follow from [`told`]. No command counts anything by itself.
 //!
 //! # Costs
-//! Where verb and result are constants the row is one too, and a get pays for its two counters. Where the verb is decided
-//! while it runs the row is looked up, which takes a hundred instructions: so callers branch first.
+//! If verb and outcome are constants, so is the row, and a get pays for its two counters only. If the
+//! verb is decided at run time, the row is looked up, which takes a hundred instructions: callers
+//! therefore branch before they call.
 
 use super::{Executor, Flow};
 use crate::process::detail::Event;
 use crate::process::measure::{Kind, Observed};
 use guira_cache::{ClassCounter, Counter, ItemRef, Key, Miss};
 
-/// What was asked, as far as counters go.
+/// The verb of a request, as far as counters distinguish it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
-    /// `touch`, which has no prefix.
+    /// `touch`, which isn't counted by prefix.
     Touch,
-    /// `gat`, and binary's touch.
+    /// `gat`, and the binary protocol's touch.
     GetAndTouch,
     Delete,
     Increment,
@@ -28,25 +29,25 @@ pub(super) enum Verb {
     Cas,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
     Miss,
-    /// The unique is another one.
+    /// The unique differs.
     Exists,
     NotStored,
-    /// A lease-set stored a value that is stale.
+    /// A lease-set stored a value that is stale already.
     Stale,
     TooLarge,
-    /// An append that makes an item too large.
+    /// An append or prepend would make the item too large.
     TooLong,
     NoMemory,
     /// The value wasn't followed by a line end.
     BadEnd,
 }
 
-/// The form that it came in. The meta commands are not in `stats detail`, as in memcached.
+/// The form in which a request was sent. As in memcached, `stats detail` doesn't count meta commands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -59,11 +60,11 @@ struct Told {
     counters: &'static [Counter],
     of_class: &'static [ClassCounter],
     prefix: Option<Event>,
-    /// memcached's word for it, in watchers' lines of storage commands.
+    /// memcached's word for the outcome, in watchers' lines about storage commands.
     status: &'static str,
 }
 
-/// The table. What was not stored has no class: the smallest stands for it.
+/// The table. An item that wasn't stored has no class: its outcome counts for the smallest class.
 #[inline(always)]
 const fn told(verb: Verb, outcome: Outcome) -> Told {
     use ClassCounter as Class;
@@ -113,7 +114,7 @@ const fn told(verb: Verb, outcome: Outcome) -> Told {
 }
 
 impl Executor<'_> {
-    /// Tells of a request that it came to this; the status for watchers.
+    /// Records a request's outcome. Returns the status for watchers.
     #[inline(always)]
     pub(super) fn record(
         &mut self,
@@ -143,7 +144,7 @@ impl Executor<'_> {
         told.status
     }
 
-    /// Tells of a key that was looked up.
+    /// Records a lookup of a key.
     #[inline(always)]
     pub(super) fn record_found(
         &mut self,
@@ -159,7 +160,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Tells of a key that a get or a touch didn't find.
+    /// Records a key that a get or a touch didn't find.
     #[inline(always)]
     pub(super) fn record_miss(&mut self, key: &Key<'_>, what: (Form, Verb), miss: Miss) {
         match miss {
@@ -170,7 +171,7 @@ impl Executor<'_> {
         self.record(key, what, Outcome::Miss, 0);
     }
 
-    /// Runs a request; the first one of a measured turn is remembered with its outcome.
+    /// Runs a request. In a measured turn, remembers the first request with its outcome.
     #[inline]
     pub(crate) fn observe(
         &mut self,
@@ -188,7 +189,7 @@ impl Executor<'_> {
         flow
     }
 
-    /// The replies are out: records the request that was observed, if one was.
+    /// Records the latency of the observed request, if there is one. Called when the replies have been sent.
     #[inline]
     pub(crate) fn record_observed(&mut self) {
         if let (Some(sample), Some(observed)) = (self.turn.sample, self.observed.take()) {
@@ -196,7 +197,7 @@ impl Executor<'_> {
         }
     }
 
-    /// A value is being stored.
+    /// Records the size of a value that is being stored.
     #[inline]
     pub(super) fn record_value(&self, bytes: u32) {
         if let Some(sample) = self.turn.sample {

@@ -1,8 +1,9 @@
-//! The storage commands in all forms, on one path: `open` takes memory, the value fills it, `close` publishes the item and
-//! answers. A small value does all three at once; a large one is received in the memory where it stays.
+//! The storage commands in all forms, on one path: `open` allocates memory, the value fills it, and
+//! `close` publishes the item and replies. A small value passes all three steps at once; a large one is
+//! received into the memory of its item.
 //!
-//! A `set` that can't be stored removes the item that was there: better a miss than a value that the
-//! client believes to have replaced.
+//! A `set` that can't be stored removes the existing item: a miss is better than a value that the client
+//! believes it has replaced.
 
 use super::record::{self, Form, Outcome};
 use super::{Executor, Flow, StoreForm};
@@ -11,34 +12,35 @@ use guira_proto::binary::{self, Status, reply as packet};
 use guira_proto::reply::{MetaReply, MetaStatus};
 use guira_proto::{KEY_BYTES_MAX, Meta, Verb, fixed};
 
-/// How the storage of a large item began.
+/// The result of beginning to store a large item.
 pub(crate) enum Opened {
-    /// Its memory takes the value as it arrives; `end_bytes` come behind the value.
+    /// The item's memory receives the value as it arrives; `end_bytes` follow the value.
     Arriving { new: Unpublished, end_bytes: usize },
-    /// It can't be stored, and the client was told; its body is to be discarded.
+    /// The item can't be stored, and the client was told so. Its body has to be discarded.
     Refused {
         /// Bytes of the body.
         swallow: u64,
     },
-    /// Too little of the value has come to take memory for it.
+    /// Too little of the value has arrived to allocate memory for it.
     Waiting,
     /// There is no memory yet.
     Later,
 }
 
-/// What a storage command knows of the item that is there.
+/// What a storage command has to know of the existing item.
 enum OldItem {
-    /// It is in memory, or there is none; or the command doesn't depend on it. That is a plain set, and append, which as in
-    /// memcached finds no stored item, unless it may create one.
+    /// The item is in memory or doesn't exist, or the command doesn't depend on it. The latter holds for
+    /// a plain set, and for an append that can't create an item: as in memcached, it doesn't find an item
+    /// in storage.
     Known,
-    /// Storage has to be read first.
+    /// Records have to be read from storage first.
     Waits,
-    /// It is stored below memory, and an add is to leave it there.
+    /// The item is in storage, and an add leaves it there.
     Stored,
 }
 
 impl Executor<'_> {
-    /// A storage command with its whole body; `key`, if it came as it is.
+    /// Executes a storage command with its whole body. `key` is given if it was sent as it is.
     #[inline]
     pub(crate) fn store(
         &mut self,
@@ -85,7 +87,7 @@ impl Executor<'_> {
         if closed.is_ok() { Flow::Done } else { Flow::Later }
     }
 
-    /// Begins a large item, of whose value so many bytes have come.
+    /// Begins a large item, of whose value `arrived_bytes` have arrived.
     pub(crate) fn open(&mut self, command: StoreForm<'_>, arrived_bytes: usize) -> Opened {
         let mut room = [0; KEY_BYTES_MAX];
         let key = command.key(self.handle(), &mut room);
@@ -106,8 +108,8 @@ impl Executor<'_> {
         Opened::Refused { swallow: command.body_bytes() }
     }
 
-    /// Stores a large item that has all of its value; `end` is what came behind it. The item comes
-    /// back if there is no memory yet for what is to be done with it.
+    /// Stores a large item whose value is complete; `end` holds the bytes after the value. Returns the
+    /// item if there is no memory yet for the operation, or if storage has to be read first.
     pub(crate) fn close(
         &mut self,
         command: StoreForm<'_>,
@@ -137,7 +139,7 @@ impl Executor<'_> {
         self.close_by(command, &key, publish, |handle, new| handle.discard(new))
     }
 
-    /// What is known of the item that is there.
+    /// Finds out what the command has to know of the existing item.
     #[inline]
     fn old_item(&mut self, command: StoreForm<'_>, key: &Key<'_>) -> OldItem {
         if self.storage().is_none() { OldItem::Known } else { self.old_item_below(command, key) }
@@ -161,7 +163,8 @@ impl Executor<'_> {
         if !depends || self.surfaces(key) { OldItem::Known } else { OldItem::Waits }
     }
 
-    /// Publishes by `publish`, answers, and tells of it. `Err`: there is no memory yet; what came back.
+    /// Publishes the item by calling `publish`, replies, and records the outcome. `Err`: there is no
+    /// memory yet; holds what `publish` returned.
     #[inline(always)]
     fn close_by<N>(
         &mut self,
@@ -172,7 +175,7 @@ impl Executor<'_> {
     ) -> Result<(), N> {
         let how = self.how(command);
         let before = self.before_store(key);
-        // A plain `set` says what the key's value is now: an `add` after a later delete is no copy from before.
+        // A plain `set` defines the key's value: an `add` after a later delete doesn't carry a copy from before.
         if command.verb() == Verb::Set && command.lease_token().is_none() {
             self.handle().end_hold_off(key);
         }
@@ -186,7 +189,7 @@ impl Executor<'_> {
                 discard(self.handle(), new);
                 let is_joined = matches!(command.verb(), Verb::Append | Verb::Prepend);
                 let outcome = match no_room {
-                    // It stores nothing, and memcached says just that.
+                    // An append that is too long stores nothing, and memcached replies just that.
                     NoRoom::TooLarge if is_joined => Outcome::TooLong,
                     NoRoom::TooLarge => Outcome::TooLarge,
                     _ => Outcome::NoMemory,
@@ -197,14 +200,14 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Answers a command for which memory ran out before it was whole.
+    /// Refuses a command because memory ran out before its value was complete.
     pub(crate) fn refuse_for_memory(&mut self, command: StoreForm<'_>) {
         let mut room = [0; KEY_BYTES_MAX];
         let key = command.key(self.handle(), &mut room);
         self.refuse(command, &key, Outcome::NoMemory);
     }
 
-    /// What the cache is to do.
+    /// The terms on which the cache stores the command's item.
     pub(super) fn how(&self, command: StoreForm<'_>) -> StoreTerms {
         let expiry = |t: i32| self.turn.process.time.expiry(t.into(), self.now());
         match command {
@@ -254,7 +257,7 @@ impl Executor<'_> {
         }
     }
 
-    /// With `-C` every unique is 0: a cas stores if there is an item, whatever it compares.
+    /// With `-C` every unique is 0: a cas stores if the item exists, whatever it compares.
     fn without_cas(&self, how: StoreTerms) -> StoreTerms {
         if self.turn.process.settings.cas_enabled || how.compare.is_none() {
             return how;
@@ -263,7 +266,7 @@ impl Executor<'_> {
         StoreTerms { mode, compare: None, explicit_cas: None, ..how }
     }
 
-    /// Whether the item is within `-I`, by memcached's account of it: operators set the limit by that.
+    /// Whether the item is within `-I`. Its size is computed as in memcached, since operators set the limit by that size.
     fn fits(&self, command: StoreForm<'_>, key: &Key<'_>) -> bool {
         let cas = if self.turn.process.settings.cas_enabled { 8 } else { 0 };
         let flags = if command.client_flags() == 0 { 0 } else { 4 };
@@ -274,9 +277,9 @@ impl Executor<'_> {
     fn answer(&mut self, command: StoreForm<'_>, key: &Key<'_>, stored: Stored) {
         let verb = command.verb();
         let stored = match (stored, verb) {
-            // memcached's append tells no more than that it stored nothing, compared or not.
+            // memcached's append replies only that it stored nothing, whether it compared uniques or not.
             (Stored::NotFound, Verb::Append | Verb::Prepend) => Stored::NotStored,
-            // With cas switched off a cas is a replace. In binary it is what its opcode says.
+            // With cas switched off, a cas is a replace. In binary the opcode decides.
             (Stored::NotStored, Verb::Cas) if command.form() != Form::Binary => Stored::NotFound,
             (stored, _) => stored,
         };
@@ -323,8 +326,9 @@ impl Executor<'_> {
         }
     }
 
-    /// Answers that nothing was stored, for another reason than the request's own condition, and tells of it. The meta
-    /// commands' quiet flag hides no error and neither does a quiet opcode, the text commands' `noreply` hides all.
+    /// Replies that nothing was stored for a reason other than the request's own condition, and records
+    /// that. Neither the meta commands' quiet flag nor a quiet opcode hides this error; the text
+    /// commands' `noreply` hides all replies.
     #[cold]
     fn refuse(&mut self, command: StoreForm<'_>, key: &Key<'_>, outcome: Outcome) {
         self.record_store(command, key, outcome, 0);
@@ -356,7 +360,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Answers a storage request. What an add or a replace didn't store is told by what it found.
+    /// Replies to a binary storage request. If an add or a replace stored nothing, its status names what it found.
     fn answer_packet(
         &mut self,
         request: &binary::Packet<'_>,
@@ -399,13 +403,14 @@ impl Executor<'_> {
     }
 }
 
-/// Whether so many bytes of a value pay for the chunk that takes them in. A chunk is taken when an eighth of it has come:
-/// nobody gets memory for a promise, and what a receive brings is usually enough to receive the rest in place.
+/// Whether the bytes that have arrived justify allocating the chunk for them. A chunk is allocated when
+/// an eighth of it has arrived: an announced length alone gets no memory, and one receive usually brings
+/// enough to receive the rest in place.
 pub(crate) fn earns_chunk(arrived_bytes: usize, chunk_bytes: usize) -> bool {
     arrived_bytes >= chunk_bytes / CHUNK_SHARE
 }
 
-/// Of so many bytes of a chunk one must have come.
+/// The reciprocal of the part of a chunk that must have arrived.
 const CHUNK_SHARE: usize = 8;
 
 /// The cache's mode for a verb, and whether it compares uniques.

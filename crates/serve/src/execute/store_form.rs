@@ -14,7 +14,7 @@ pub(crate) enum StoreForm<'b> {
 }
 
 impl<'b> StoreForm<'b> {
-    /// The verb as far as conditions and counters go: a binary request with a unique is a cas.
+    /// The verb that conditions and counters go by: a binary request with a unique is a cas.
     pub(super) fn verb(self) -> Verb {
         match self {
             StoreForm::Text(store) => store.verb,
@@ -51,7 +51,7 @@ impl<'b> StoreForm<'b> {
         }
     }
 
-    /// What comes behind the value.
+    /// The bytes that follow the value.
     pub(super) fn end(self) -> &'static [u8] {
         match self {
             StoreForm::Text(_) | StoreForm::Meta(_) => b"\r\n",
@@ -59,12 +59,12 @@ impl<'b> StoreForm<'b> {
         }
     }
 
-    /// Bytes behind the command: the value, and what ends it.
+    /// Bytes after the command: the value and its end.
     pub(crate) fn body_bytes(self) -> u64 {
         u64::from(self.value_bytes()) + self.end().len() as u64
     }
 
-    /// Its key, hashed.
+    /// The hashed key, decoded into `room` if it was sent in base64.
     pub(super) fn key<'k>(self, handle: &Handle<'_>, room: &'k mut [u8; KEY_BYTES_MAX]) -> Key<'k>
     where
         'b: 'k,

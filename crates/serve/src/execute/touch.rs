@@ -1,4 +1,4 @@
-//! New expiries without a value, text and binary.
+//! Touches, text and binary: a new expiry, without the value.
 
 use super::record::{Form, Outcome, Verb};
 use super::{Executor, Flow};
@@ -32,7 +32,7 @@ impl Executor<'_> {
         Flow::Done
     }
 
-    /// A binary touch: the answer has the item's flags, and it counts as a get does.
+    /// Executes a binary touch. The reply has the item's flags, and it is counted as a get that touches.
     pub(crate) fn touch_packet(
         &mut self,
         request: &Packet<'_>,

@@ -1,4 +1,4 @@
-//! What requests tell watchers. All of it is looked at only while somebody watches.
+//! Events for watchers. They are computed only while there are watchers.
 
 use super::Executor;
 use super::StoreForm;
@@ -6,11 +6,11 @@ use crate::process::watch::{Event, Look, Stored as Told};
 use guira_cache::{ItemRef, Key, Miss};
 use guira_proto::{Command, KEY_BYTES_MAX, Verb, WatchKinds, binary};
 
-/// What a storage command needs to be told of, taken before it.
+/// The item before a storage command, taken before the command so that its event can be reported.
 pub(super) struct Before(Option<Look>);
 
 impl Executor<'_> {
-    /// Tells of the look-up that a request other than a get or a storage command begins with.
+    /// Reports the lookup that a request begins with, except for gets and storage commands, which report their own.
     #[inline]
     pub(crate) fn watch_request(&self, request: &Command<'_>, key: Option<&Key<'_>>) {
         if !self.turn.watched.meets(WatchKinds::FETCHERS) {
@@ -31,7 +31,7 @@ impl Executor<'_> {
         }
     }
 
-    /// As [`Executor::watch_request`], for a binary request.
+    /// Like [`Executor::watch_request`], for a binary request.
     #[inline]
     pub(crate) fn watch_packet(&self, request: &binary::Packet<'_>, key: Option<&Key<'_>>) {
         if let (true, Some(key)) = (self.turn.watched.meets(WatchKinds::FETCHERS), key)
@@ -41,7 +41,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Tells of a get.
+    /// Reports a get.
     #[inline]
     pub(super) fn watch_get(&self, key: &Key<'_>, found: Result<&ItemRef<'_>, Miss>) {
         if self.turn.watched.meets(WatchKinds::FETCHERS) {
@@ -49,20 +49,20 @@ impl Executor<'_> {
         }
     }
 
-    /// As [`Executor::watch_get`], of a key that is below memory.
+    /// Like [`Executor::watch_get`], for a key that is below memory.
     pub(super) fn watch_look(&self, key: &Key<'_>, look: Look) {
         if self.turn.watched.meets(WatchKinds::FETCHERS) {
             self.tell_look(key, look);
         }
     }
 
-    /// What is there before a storage command.
+    /// Looks at the item before a storage command, if lookups are watched.
     #[inline]
     pub(super) fn before_store(&self, key: &Key<'_>) -> Before {
         Before(self.turn.watched.meets(WatchKinds::FETCHERS).then(|| self.look(key)))
     }
 
-    /// Tells of the look-up that a storage command began with.
+    /// Reports the lookup that a storage command began with.
     #[inline]
     pub(super) fn watch_before(&self, key: &Key<'_>, before: &Before) {
         if let Some(look) = before.0 {
@@ -70,7 +70,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Tells of a storage command's outcome; `status` is memcached's word for it, if it has one.
+    /// Reports a storage command's outcome; `status` is memcached's word for it, or empty if it has none.
     #[inline]
     pub(super) fn watch_store(
         &self,
@@ -84,13 +84,13 @@ impl Executor<'_> {
         }
     }
 
-    /// The item that a delete is about to take out, if deletions are watched.
+    /// Looks at the item that a delete is about to remove, if deletions are watched.
     #[inline]
     pub(super) fn doomed(&self, key: &Key<'_>) -> Option<Look> {
         self.turn.watched.meets(WatchKinds::DELETIONS).then(|| self.look(key))
     }
 
-    /// Tells of a delete that took an item out; `command` is `delete` or `md`.
+    /// Reports a delete that removed an item; `command` is `delete` or `md`.
     #[inline]
     pub(super) fn watch_delete(&self, key: &Key<'_>, doomed: Option<Look>, command: &'static str) {
         if let Some(Look::Found { class, size }) = doomed {

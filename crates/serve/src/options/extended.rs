@@ -1,7 +1,7 @@
 //! The sub-options of `-o`: a comma-joined list, given once or several times.
 //!
-//! Here is what they come to; what may be typed and what it means is declared in `settings/suboption/`, one row per
-//! setting.
+//! This module has the resulting values. What may be typed and what it means is declared in
+//! `settings/suboption/`, one row per setting.
 
 use super::queues::Queues;
 use super::refusal::Refusal;
@@ -9,78 +9,78 @@ use super::storage::StorageOptions;
 use super::tls::TlsSettings;
 use guira_cache::LeaseTerms;
 
-/// Values of the sub-options, memcached's defaults where none was given.
+/// Values of the sub-options; memcached's defaults where none was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extended {
-    /// Not memcached's 1.4: strict LRU, and its slab classes.
+    /// Whether memcached's current defaults hold. If not, those of 1.4 do: strict LRU, and its slab classes.
     pub is_modern: bool,
-    /// Refuse connections over the limit with a line instead of letting them wait.
+    /// Whether connections over the limit are refused with a line instead of having to wait.
     pub maxconns_fast: bool,
-    /// Seconds after which an idle TCP connection is closed; 0 never.
+    /// Seconds after which an idle TCP connection is closed; 0: never.
     pub idle_timeout_s: u32,
-    /// Count items by size.
+    /// Whether items are counted by size.
     pub track_sizes: bool,
-    /// Allow `debugtime`.
+    /// Whether `debugtime` is allowed.
     pub debug_commands: bool,
-    /// Execute over UDP what changes something, too.
+    /// Whether requests over UDP may change something.
     pub udp_writes: bool,
-    /// Reply bytes a second over UDP to a source that holds no TCP connection; 0 no limit.
+    /// Reply bytes per second over UDP to a source without a TCP connection; 0: no limit.
     pub udp_budget_bytes: u32,
-    /// The same to a source that holds one; 0 no limit.
+    /// Reply bytes per second over UDP to a source with a TCP connection; 0: no limit.
     pub udp_known_budget_bytes: u32,
-    /// Items that live for no more seconds than this are reclaimed when they expire; 0: none is.
+    /// Items that live no longer than this many seconds are reclaimed when they expire; 0: none is.
     pub transient_s: Option<u32>,
-    /// Keys that deletes may hold off at a time.
+    /// How many keys deletes may hold off at the same time.
     pub holdoff_keys: usize,
-    /// How leases are given.
+    /// The terms of leases.
     pub leases: LeaseTerms,
-    /// Whether the memory for stale values was given, rather than following from `-m`.
+    /// Whether the memory for stale values was given; otherwise it follows from `-m`.
     pub(crate) stale_size_is_given: bool,
-    /// Shown only: log2 of memcached's first hash table.
+    /// log2 of memcached's first hash table; only shown.
     pub hashpower: u32,
-    /// Whether pages of one slab class may become another one's.
+    /// Whether pages of one slab class may move to another one.
     pub slab_reassign: bool,
-    /// Whether they do by themselves: 0 no, 1 one a second, 2 faster.
+    /// How pages move automatically. 0: not at all, 1: one per second, 2: faster.
     pub slab_automove: u32,
-    /// How young its victims must be for a class to get a page.
+    /// How young a class's victims must be, relative to those of others, for the class to get a page.
     pub slab_automove_ratio: f64,
     /// Seconds over which ages are averaged.
     pub slab_automove_window: u32,
-    /// Shown only.
+    /// Only shown.
     pub slab_automove_freeratio: f64,
     /// The largest chunk of memcached's classes, in bytes.
     pub slab_chunk_bytes_max: usize,
-    /// Shown only.
+    /// Only shown.
     pub tail_repair_time_s: u32,
-    /// Shown only: Guira hashes with a keyed rapidhash.
+    /// Only shown: Guira hashes with a keyed rapidhash.
     pub hash_algorithm: &'static str,
     /// Whether the crawler's commands work from the start.
     pub lru_crawler: bool,
-    /// Microseconds that the crawler rests after 1,000 items.
+    /// Microseconds that the crawler sleeps after 1,000 items.
     pub lru_crawler_sleep_us: u32,
-    /// Items of a class that a reaping walk looks at; 0 for all.
+    /// Items of a class that a reaping walk visits; 0: all.
     pub lru_crawler_tocrawl: u32,
-    /// Shown only.
+    /// Only shown.
     pub lru_maintainer: bool,
-    /// Shown only.
+    /// Only shown.
     pub(crate) queues: Queues,
-    /// Bytes of lines that wait for a watcher at most.
+    /// The most bytes of lines that may wait for a watcher.
     pub watcher_logbuf_bytes: usize,
-    /// Shown only, in bytes.
+    /// In bytes; only shown.
     pub worker_logbuf_bytes: usize,
-    /// What clients may make all threads keep, by memcached's account; 0 no limit.
+    /// Memory that clients may make all threads use, as memcached counts it; 0: no limit.
     pub read_buf_mem_limit_bytes: u64,
-    /// What requests that aren't whole may hold in all; 0: a tenth of the memory for items.
+    /// Memory that all incomplete requests may hold; 0: a tenth of the memory for items.
     pub unfinished_limit_bytes: usize,
-    /// What replies may hold in all that clients have yet to take; 0: a tenth of the memory for items.
+    /// Memory that all replies not yet taken by clients may hold; 0: a tenth of the memory for items.
     pub unsent_limit_bytes: usize,
-    /// Shown only.
+    /// Only shown.
     pub drop_privileges: bool,
     /// The `ext_*` sub-options.
     pub storage: StorageOptions,
-    /// The `ssl_*` sub-options, which `-Z` works with.
+    /// The `ssl_*` sub-options, which `-Z` uses.
     pub tls: TlsSettings,
-    /// One of them that was given, if any was.
+    /// The name of an `ssl_*` sub-option that was given, if any was.
     pub(crate) tls_given: Option<&'static str>,
     pub(crate) chunk_max_is_given: bool,
 }
@@ -129,7 +129,7 @@ impl Default for Extended {
 }
 
 impl Extended {
-    /// memcached's defaults of version 1.4.
+    /// Changes the defaults to those of memcached 1.4.
     pub(crate) fn unmake_modern(&mut self) {
         if !self.chunk_max_is_given {
             self.slab_chunk_bytes_max = PAGE_BYTES;
@@ -142,7 +142,7 @@ impl Extended {
         self.hash_algorithm = "jenkins";
         self.lru_crawler = false;
         self.lru_maintainer = false;
-        // There nothing takes an expired item out before somebody asks for it.
+        // memcached 1.4 removes an expired item only when a client asks for it.
         self.transient_s = self.transient_s.or(Some(0));
     }
 
@@ -158,15 +158,15 @@ impl Extended {
         Ok(())
     }
 
-    /// Gives stale values their share of `-m`, unless it was given.
+    /// Sets the memory for stale values to its share of `-m`, unless it was given.
     pub(crate) fn settle_stale_size(&mut self, memory_bytes: usize) {
         if !self.stale_size_is_given {
             self.leases.stale_bytes_max = memory_bytes / STALE_SHARE;
         }
     }
 
-    /// Checks a given `slab_chunk_max` against `-I`, or fits the default to it. Where memcached
-    /// refuses its own default (`-I 256k` alone), we don't: our chunks follow from the page.
+    /// Checks a given `slab_chunk_max` against `-I`, or fits the default to `-I`. memcached refuses its
+    /// own default for `-I 256k` alone; Guira doesn't, because its chunks follow from the page.
     pub(crate) fn settle_chunk_max(&mut self, item_bytes_max: usize) -> Result<(), Refusal> {
         let chunk = self.slab_chunk_bytes_max;
         if !self.chunk_max_is_given {
@@ -193,7 +193,7 @@ impl Extended {
     }
 }
 
-/// Of so many bytes for items, one more is for stale values.
+/// The divisor of the memory for items that gives the memory for stale values.
 const STALE_SHARE: usize = 64;
-/// memcached's slab page; ours is another size, but the flags speak of this one.
+/// The size of memcached's slab page. Guira's differs, but the flags refer to this one.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;

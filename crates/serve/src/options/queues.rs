@@ -1,24 +1,24 @@
-//! What memcached's `lru` commands set: its hot, warm, cold and temporary queues.
+//! The settings of memcached's `lru` commands: its hot, warm, cold and temporary queues.
 //!
-//! Guira's policies have no such queues (`--eviction` chooses one), so the settings are kept and shown, and change
-//! nothing else but which lines `stats` has: scripts that set them find what they set.
+//! Guira's policies (`--eviction` chooses one) have no such queues. The settings are stored and shown, so
+//! that scripts find what they have set; they only change which lines `stats` has.
 
-/// The settings.
+/// The settings of the queues.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Queues {
     /// The hot queue's share of a class.
     pub(crate) hot_percent: u32,
-    /// The warm queue's.
+    /// The warm queue's share of a class.
     pub(crate) warm_percent: u32,
-    /// The greatest age in the hot queue, over that in the cold one.
+    /// The greatest age in the hot queue, relative to the cold queue's.
     pub(crate) hot_factor: f64,
-    /// The same of the warm queue.
+    /// The greatest age in the warm queue, relative to the cold queue's.
     pub(crate) warm_factor: f64,
     /// `lru mode segmented`, rather than `flat`.
     pub(crate) is_segmented: bool,
-    /// Whether items of short life have a queue of their own.
+    /// Whether short-lived items have a queue of their own.
     pub(crate) has_temporary: bool,
-    /// Up to how many seconds a life is short.
+    /// The longest life of a short-lived item, in seconds.
     pub(crate) temporary_ttl_s: u32,
 }
 

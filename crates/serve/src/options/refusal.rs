@@ -1,12 +1,12 @@
-//! Why a server doesn't start: a sentence, and the exit code of the process.
+//! The error of a server that doesn't start: a sentence, and the exit code of the process.
 //!
-//! The sentences and codes are memcached's where memcached has one (scripts match them): 64 for combinations that make no
-//! sense, 1 for bad values, 71 for what the system refuses.
+//! The sentences and codes are memcached's where it has them, because scripts match them: 64 for flags
+//! that don't go together, 1 for bad values, 71 for errors of the system.
 
 use guira_log::Format;
 use std::{fmt, io};
 
-/// A refusal of the command line: the sentence and the exit code.
+/// A refusal to start: the sentence and the exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// What is wrong and what to do about it.
@@ -15,16 +15,16 @@ pub struct Refusal {
     pub code: u8,
 }
 
-/// A flag combination or value out of range after parsing (`EX_USAGE`).
+/// Flags that don't go together, or a value out of range (`EX_USAGE`).
 pub(crate) const EXIT_USAGE: u8 = 64;
-/// A flag's value that can't be.
+/// An invalid value of a flag.
 pub(crate) const EXIT_VALUE: u8 = 1;
-/// There is no such user (`EX_NOUSER`).
+/// The user doesn't exist (`EX_NOUSER`).
 pub(crate) const EXIT_NO_USER: u8 = 67;
-/// The operating system refused (`EX_OSERR`).
+/// The operating system refused a request (`EX_OSERR`).
 pub(crate) const EXIT_SYSTEM: u8 = 71;
 
-/// Each exit code of a server, and when, for the documentation.
+/// Each exit code of a server with its meaning, for the documentation.
 pub const EXIT_CODES: [(u8, &str); 5] = [
     (
         0,
@@ -48,27 +48,27 @@ impl Refusal {
         Refusal { message: message.into(), code }
     }
 
-    /// A value that can't be.
+    /// A refusal of an invalid value.
     pub(crate) fn value(message: impl Into<String>) -> Refusal {
         Refusal::new(EXIT_VALUE, message)
     }
 
-    /// Flags that don't go together, or a value out of range.
+    /// A refusal of flags that don't go together, or of a value out of range.
     pub(crate) fn usage(message: impl Into<String>) -> Refusal {
         Refusal::new(EXIT_USAGE, message)
     }
 
-    /// A setting of `-o` without its value.
+    /// A refusal of a setting of `-o` that lacks its value.
     pub(crate) fn missing(name: &str) -> Refusal {
         Refusal::value(format!("Missing {name} argument"))
     }
 
-    /// The system refuses `what` the server needs.
+    /// A refusal because the system doesn't provide `what`, which the server needs.
     pub(crate) fn system(what: &str, error: &io::Error) -> Refusal {
         Refusal::new(EXIT_SYSTEM, format!("failed to set up {what}: {error}"))
     }
 
-    /// Says so on standard error, as the log's lines look.
+    /// Writes the message to standard error, in the format of the log's lines.
     pub fn say(&self, format: Format) {
         guira_log::refuse(format, &self.message);
     }

@@ -1,62 +1,63 @@
-//! The declaration of one setting of `-o`: its name, what it takes, what holds without it, and where it is shown.
+//! The declaration of one setting of `-o`: its name, the values it takes, its default, and where it is shown.
 //!
-//! What `-o` accepts, `--help`, the man page, docs/reference/options.md and the lines of `stats settings` follow from it.
+//! The parser of `-o`, `--help`, the man page, docs/reference/options.md and the lines of `stats
+//! settings` follow from it.
 
 use super::extended::Extended;
 use super::refusal::Refusal;
 use super::size::{self, GB, KB, MB};
 use std::ops::RangeInclusive;
 
-/// A setting's declaration.
+/// The declaration of a setting.
 pub(crate) struct Suboption {
     pub(crate) name: &'static str,
     pub(crate) takes: Takes,
     pub(crate) unset: Unset,
-    /// What it does; of an inert one, why it does nothing.
+    /// What the setting does. If it has no effect, the reason why.
     pub(crate) help: &'static str,
     pub(crate) shown: Shown,
 }
 
-/// What may be behind the name, and where it goes.
+/// The values that may follow the name, and the function that stores them.
 pub(crate) enum Takes {
-    /// Nothing; `no_NAME` switches it off.
+    /// No value; `no_NAME` switches it off.
     Switch(fn(&mut Extended, bool)),
-    /// Nothing.
+    /// No value.
     Nothing(fn(&mut Extended)),
     /// A whole number: its name in the help, and its limits.
     Number(&'static str, RangeInclusive<u32>, fn(&mut Extended, u32)),
-    /// A size: the unit of a number alone, and the limits in bytes.
+    /// A size: the unit of a number without a suffix, and the limits in bytes.
     Size(usize, RangeInclusive<usize>, fn(&mut Extended, usize)),
-    /// A number with a fraction, and which are good.
+    /// A number with a fraction: which numbers are valid, and those in words.
     Fraction(fn(f64) -> bool, &'static str, fn(&mut Extended, f64)),
     /// One of these words.
     Choice(&'static [&'static str], fn(&mut Extended, &'static str)),
-    /// Something else: its name in the help, and the function that judges it.
+    /// Another value: its name in the help, and the function that checks it.
     Text(&'static str, fn(&mut Extended, Option<&str>) -> Result<(), Refusal>),
 }
 
-/// What holds where it is not given.
+/// The default of a setting.
 pub(crate) enum Unset {
-    /// As it would be typed; of a switch, `on` or `off`.
+    /// The default as it would be typed; for a switch, `on` or `off`.
     Is(&'static str),
-    /// Nothing, or what the text says.
+    /// No fixed default; the text describes it, or is empty.
     Follows(&'static str),
 }
 
-/// Its line in `stats settings`.
+/// The setting's line in `stats settings`.
 pub(crate) enum Shown {
     No,
-    /// The line's name, and its value as the server was started.
+    /// The line's name, and its value as of the start of the server.
     As(&'static str, fn(&Extended) -> String),
-    /// Commands change it, so it has a row in `stats/settings.rs`, whose meaning begins with `-o NAME`.
+    /// Commands can change the setting, so it has a row in `stats/settings.rs`, whose meaning begins with `-o NAME`.
     Live,
 }
 
 impl Suboption {
-    /// Applies `NAME` or `NAME=given`, if `name` is this one's.
+    /// Applies `NAME` or `NAME=given`, if `name` is this setting's. Returns whether it is.
     ///
     /// # Errors
-    /// A value that can't be, with memcached's exit code for it.
+    /// The value is invalid; the refusal has memcached's exit code for it.
     pub(crate) fn apply(
         &self,
         name: &str,
@@ -99,7 +100,7 @@ impl Suboption {
         Ok(true)
     }
 
-    /// As the help spells it: `(no_)NAME`, `NAME=WHAT`.
+    /// The setting as the help shows it: `(no_)NAME`, `NAME=WHAT`.
     pub(crate) fn typed(&self) -> String {
         let name = self.name;
         match &self.takes {
@@ -114,7 +115,7 @@ impl Suboption {
         }
     }
 
-    /// What its value must be.
+    /// A description of the valid values.
     fn limits(&self) -> String {
         match &self.takes {
             Takes::Switch(_) | Takes::Nothing(_) | Takes::Text(..) => String::new(),
@@ -136,7 +137,7 @@ impl Suboption {
         }
     }
 
-    /// The default as the help has it in brackets, if there is anything to say.
+    /// The default as the help shows it in brackets; may be empty.
     pub(crate) fn default(&self) -> &'static str {
         match self.unset {
             Unset::Is(text) | Unset::Follows(text) => text,
@@ -144,14 +145,14 @@ impl Suboption {
     }
 }
 
-/// A size in the largest unit that it is a whole number of.
+/// Formats a size in the largest unit of which it is a whole multiple.
 fn shown_size(bytes: usize) -> String {
     let units = [(GB, "g"), (MB, "m"), (KB, "k")];
     let whole = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 
-/// A switch as `stats settings` shows it.
+/// Formats a switch as `stats settings` shows it.
 pub(crate) fn yes(is_on: bool) -> String {
     if is_on { "yes" } else { "no" }.to_owned()
 }

@@ -1,11 +1,11 @@
-//! Sizes as typed, of what lies in memory.
+//! Sizes of objects in memory, as typed.
 
 use guira_front::size::{Error, parse_in};
 
-/// In bytes; a number alone is so many times `unit`.
+/// Parses a size into bytes. A number without a suffix is multiplied by `unit`.
 ///
 /// # Errors
-/// What is no number, is below 0, or does not fit memory.
+/// The text isn't a number, is negative, or exceeds the address space.
 pub(crate) fn parse(text: &str, unit: usize) -> Result<usize, Error> {
     usize::try_from(parse_in(text, unit as u64)?).map_err(|_| Error::PosOverflow)
 }

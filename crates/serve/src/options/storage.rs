@@ -1,4 +1,4 @@
-//! What the `ext_*` settings come to: the storage below memory.
+//! The values of the `ext_*` settings: the storage below memory.
 
 use super::refusal::Refusal;
 use super::size::MB;
@@ -8,39 +8,39 @@ use std::path::PathBuf;
 /// Values of the `ext_*` settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StorageOptions {
-    /// Files of the storage; none: there is no storage.
+    /// Files of the storage; if empty, there is no storage.
     pub(crate) files: Vec<FileSpec>,
-    /// `None`: as large as the files have room for eight of, at most [`PAGE_BYTES_MAX`].
+    /// Bytes of a page. `None`: the smallest file holds eight pages, but a page has at most [`PAGE_BYTES_MAX`].
     pub(crate) page_bytes: Option<u64>,
     /// Bytes of a write buffer.
     pub wbuf_bytes: usize,
-    /// Threads that read, where the kernel has no ring.
+    /// Threads that read, if the kernel has no `io_uring`.
     pub threads: u32,
-    /// Read by `io_uring` where the kernel has it.
+    /// Whether to read by `io_uring` if the kernel has it.
     pub has_rings: bool,
-    /// Store items that no get has found in memory, too.
+    /// Whether items that no get has found in memory are written too.
     pub admits_all: bool,
-    /// Smaller items are evicted, not written.
+    /// Smaller items are evicted instead of written.
     pub item_bytes_min: u32,
     /// Seconds after which an idle item is written; `u32::MAX`: only when memory is short.
     pub item_age_s: u32,
-    /// Items that have less time to live are written apart.
+    /// Items with less time to live are written to separate pages.
     pub low_ttl_s: u32,
-    /// Of so many items that could go back to memory one does; 0: none.
+    /// One of this many items that could go back to memory does; 0: none.
     pub recache_rate: u32,
-    /// Compact while fewer pages are free; 0: a hundredth of all.
+    /// Pages are compacted while fewer are free; 0: a hundredth of all.
     pub compact_under: u32,
-    /// Drop cold items while fewer pages are free; 0: a quarter of all.
+    /// Cold items are dropped while fewer pages are free; 0: a quarter of all.
     pub drop_under: u32,
-    /// Longest rest of the threads behind, in microseconds.
+    /// The longest sleep of the background threads, in microseconds.
     pub max_sleep_us: u32,
-    /// Compact pages of which less is alive.
+    /// Pages whose live fraction is less than this are compacted.
     pub max_frag: f64,
-    /// Drop items that nobody has read from storage.
+    /// Whether items that were never read from storage are dropped.
     pub drop_unread: bool,
-    /// Items that the table has room for before it grows; 0: a file's KiB, an eighth of them.
+    /// How many items the table can hold before it grows; 0: one per eight KiB of the files.
     pub items: u32,
-    /// Reads under way for a worker at most.
+    /// The most reads under way per worker.
     pub inflight: u32,
 }
 
@@ -69,7 +69,7 @@ impl Default for StorageOptions {
 }
 
 impl StorageOptions {
-    /// Bytes of a page.
+    /// The bytes of a page.
     pub(crate) fn page_bytes(&self) -> u64 {
         let wbuf = self.wbuf_bytes as u64;
         self.page_bytes.unwrap_or_else(|| {
@@ -79,7 +79,7 @@ impl StorageOptions {
         })
     }
 
-    /// Adds a file as typed: `FILE:SIZE[:BUCKET]`.
+    /// Adds a file, as typed: `FILE:SIZE[:BUCKET]`.
     pub(crate) fn add_file(&mut self, typed: &str) -> Result<(), Refusal> {
         let wrong = |why: &str| {
             Err(Refusal::value(format!(
@@ -110,7 +110,7 @@ impl StorageOptions {
         }
     }
 
-    /// Checks what depends on other flags.
+    /// Checks the settings that depend on other flags.
     pub(crate) fn check(&self, item_bytes_max: usize, has_udp: bool) -> Result<(), Refusal> {
         if self.files.is_empty() {
             return Ok(());
@@ -148,7 +148,7 @@ impl StorageOptions {
     }
 }
 
-/// A size with the unit that it must have.
+/// Parses a size, which must have a unit.
 fn size_of_file(text: &str) -> Option<u64> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let shift = match unit.to_ascii_lowercase().as_str() {
@@ -164,9 +164,9 @@ fn size_of_file(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Pages are no larger than this unless it is asked for.
+/// The largest page, unless a larger one is asked for.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
-/// Pages that a file has at least, unless their size was given.
+/// The least number of pages in a file, unless the size of a page was given.
 const PAGES_OF_A_FILE: u64 = 8;
 
 #[cfg(test)]

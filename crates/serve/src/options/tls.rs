@@ -1,21 +1,21 @@
-//! What the `ssl_*` settings of `-o` come to; their rows are in `settings/suboption/tls.rs`.
+//! The values of the `ssl_*` settings of `-o`; `settings/suboption/tls.rs` has their rows.
 
 use super::refusal::Refusal;
 use rustls::CipherSuite;
 use std::path::PathBuf;
 
-/// What `-Z` works with.
+/// The settings of `-Z`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsSettings {
-    /// The server's certificate and those between it and a root, in PEM.
+    /// The server's certificate and the intermediate ones, in PEM.
     pub chain_cert: Option<PathBuf>,
-    /// Its key; without it, it is looked for in `chain_cert`.
+    /// The private key; if not given, it is read from `chain_cert`.
     pub key: Option<PathBuf>,
-    /// How the key is written.
+    /// The format of the key.
     pub key_format: KeyFormat,
-    /// What is asked of clients.
+    /// What clients have to present.
     pub verify: Verify,
-    /// Roots of clients' certificates, in PEM.
+    /// The roots that clients' certificates are verified against, in PEM.
     pub ca_cert: Option<PathBuf>,
     /// The list of TLS 1.2's cipher suites, as typed.
     pub ciphers: Option<String>,
@@ -29,25 +29,25 @@ pub struct TlsSettings {
     pub only_tls13: bool,
 }
 
-/// How a key is written, by memcached's number.
+/// The format of a key, by memcached's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFormat {
     /// PKCS #1, PKCS #8 or SEC 1 in PEM.
     Pem = 1,
-    /// The same in DER.
+    /// The formats of [`KeyFormat::Pem`] in DER.
     Der = 2,
 }
 
-/// What is asked of clients, by memcached's number.
+/// What clients have to present, by memcached's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
     /// Nothing.
     None = 0,
-    /// A certificate, which must be good if there is one.
+    /// A certificate is requested; if the client sends one, it must be valid.
     Request = 1,
-    /// A good certificate.
+    /// A valid certificate is required.
     Require = 2,
-    /// The same; there is no second time without renegotiation.
+    /// Like [`Verify::Require`]: without renegotiation there is no second check.
     Once = 3,
 }
 
@@ -69,7 +69,7 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
-    /// The least version, as `stats settings` shows it.
+    /// The minimum version, as `stats settings` shows it.
     pub(crate) fn min_version(&self) -> &'static str {
         if self.only_tls13 { "tlsv1.3" } else { "tlsv1.2" }
     }
@@ -87,7 +87,7 @@ pub(crate) fn is_only_tls13(number: &str) -> Result<bool, Refusal> {
     }
 }
 
-/// The suites of an OpenSSL cipher list. TLS 1.3's are always on, as with OpenSSL.
+/// Parses an OpenSSL cipher list into suites. As with OpenSSL, the suites of TLS 1.3 are always on.
 pub(crate) fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
     let mut chosen = Vec::new();
     let of_name = |name: &str| SUITES.iter().find(|(n, _)| *n == name).map(|&(_, suite)| suite);
@@ -117,7 +117,7 @@ pub(crate) fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
     Ok(chosen)
 }
 
-/// rustls's suites for TLS 1.2 under OpenSSL's names, its own order.
+/// rustls's suites for TLS 1.2 under OpenSSL's names, in rustls's order.
 const SUITES: [(&str, CipherSuite); 6] = [
     ("ECDHE-ECDSA-AES256-GCM-SHA384", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
     ("ECDHE-ECDSA-AES128-GCM-SHA256", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
@@ -126,7 +126,7 @@ const SUITES: [(&str, CipherSuite); 6] = [
     ("ECDHE-RSA-AES128-GCM-SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
     ("ECDHE-RSA-CHACHA20-POLY1305", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
-/// What lists exclude by habit, and rustls never has.
+/// Ciphers that lists exclude by habit, and that rustls doesn't have.
 const NEVER_THERE: [&str; 17] = [
     "aNULL", "eNULL", "NULL", "EXPORT", "EXP", "LOW", "MEDIUM", "MD5", "RC4", "DES", "3DES", "PSK",
     "SRP", "DSS", "kRSA", "CAMELLIA", "SEED",

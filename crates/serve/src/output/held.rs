@@ -1,15 +1,16 @@
-//! Replies that the socket doesn't take: copied, or, while memory for them is scarce, large values held in the cache.
+//! Replies that the socket doesn't take: copied or, while memory for them is scarce, held as references to large values.
 //!
 //! ```text
 //! queue    | VALUE small 0 2 … VALUE big 0 900000 | big's value      | \r\nEND\r\n |
 //!                  sent up to here ^   copied     | key, bytes gone  | copied      |
 //! ```
-//! What is held is looked up again as the client takes it. By then the item may have made place, or be another one. Only
-//! the value that the client was promised will do, known again by a keyed hash; without it the connection is closed.
-//! Were items held for clients instead, those who don't read could keep a cache from evicting.
+//! A held value is looked up again as the client takes it. By then the item may be evicted or replaced.
+//! Only the value that the client was promised is sent, and a keyed hash identifies it; if it is gone,
+//! the connection is closed. If items were pinned for clients instead, clients that don't read could keep
+//! a cache from evicting.
 //!
 //! # Costs
-//! A hash of the value for each time that its client takes a part of it: less than sending it.
+//! A hash of the value each time the client takes a part of it: less than sending it.
 
 use super::{BORROW_FROM_BYTES, Held, Lent, Output, Unsent};
 use crate::process::budget::UNSENT_FREE_BYTES;
@@ -17,7 +18,7 @@ use crate::turn::Turn;
 use guira_cache::ItemRef;
 
 impl<'h> Output<'h> {
-    /// Queues the value of an item, pieces of it borrowed where they are large.
+    /// Queues the value of an item, borrowing the large pieces of it.
     pub(crate) fn lend(&mut self, item: &ItemRef<'h>) {
         self.lend_from(item, 0);
     }
@@ -33,7 +34,7 @@ impl<'h> Output<'h> {
         self.lent = Some(Lent { item: *item, gone, place: start..self.len() });
     }
 
-    /// Queues what was held; `false` if the value isn't there any more.
+    /// Queues a held reply again. Returns `false` if the value no longer exists.
     pub(crate) fn resume(&mut self, held: &Held, turn: &Turn<'h>) -> bool {
         let handle = turn.handle;
         let key = handle.key(&held.key);
@@ -54,7 +55,8 @@ impl<'h> Output<'h> {
         self.copy(sent..end, &mut unsent.bytes);
     }
 
-    /// Has everything after the first `at` bytes held, if that begins in a large value and memory for copies is scarce.
+    /// Holds everything after the first `at` bytes, if that begins in a large value and memory for copies
+    /// is scarce. Returns whether it did.
     pub(crate) fn hold_from(&self, at: usize, unsent: &mut Unsent, turn: &Turn<'_>) -> bool {
         let Some(Lent { item, gone, place }) = &self.lent else { return false };
         let left = self.len() - at;

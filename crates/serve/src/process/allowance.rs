@@ -1,21 +1,24 @@
-//! How much of a worker's turn and memory one connection may take: `-R`, and `-o read_buf_mem_limit`.
+//! How much of a worker's turn and memory a connection may take: `-R`, and `-o read_buf_mem_limit`.
 //!
-//! memcached keeps buffers of 16 KiB: one for each connection of which a request is not whole yet, and one for some
-//! thirty replies that wait to be sent. `read_buf_mem_limit` is a limit on these, shared out to the threads. Guira
-//! keeps far less for either, but whoever sets the limit means memcached's account, so that is what is kept:
-//! - a multiget of more keys than replies are allowed is answered `SERVER_ERROR out of memory writing get response`,
-//! - a connection that sends more requests at once than that is closed,
-//! - so is one that keeps a piece of a request while as many as there are buffers do.
+//! memcached allocates buffers of 16 KiB: one for each connection with an incomplete request, and one for
+//! each 32 or so replies that wait to be sent. `read_buf_mem_limit` limits these, shared out among the
+//! threads. Guira needs far less memory for either, but operators set the limit by memcached's account,
+//! so Guira enforces that account:
+//! - a multiget of more keys than replies are allowed is answered `SERVER_ERROR out of memory writing get
+//!   response`,
+//! - a connection that sends more requests at once than replies are allowed is closed,
+//! - a connection that keeps part of a request is closed if as many others as there are buffers do so
+//!   too.
 
 use crate::settings::ServerSettings;
 
-/// What a connection may do in one turn, and how many may keep pieces.
+/// What a connection may do in one turn, and how many connections may keep part of a request.
 pub(crate) struct Allowance {
     /// Requests of a connection in one turn.
     pub(crate) requests: usize,
-    /// Keys of multigets of a connection in one turn.
+    /// Keys of a connection's multigets in one turn.
     pub(crate) keys: usize,
-    /// Connections of a worker that may keep a piece of a request.
+    /// Connections of a worker that may keep part of a request.
     pub(crate) pieces: usize,
     /// Replies in one turn for which a worker has memory.
     replies: usize,
@@ -30,7 +33,7 @@ impl Allowance {
             Ok(buffers) => buffers.max(1),
             Err(_) => usize::MAX,
         };
-        // One of the buffers is what the requests are in.
+        // One of the buffers holds the requests.
         let replies = buffers.saturating_sub(1).max(1).saturating_mul(REPLIES_A_BUFFER);
         Allowance {
             requests: replies.min(settings.requests_per_turn as usize),
@@ -51,8 +54,8 @@ impl Allowance {
     }
 }
 
-/// Keys of multigets that a connection gets in one turn: about 200 µs of work.
+/// Keys of multigets that a connection may get in one turn: about 200 µs of work.
 const KEYS_PER_TURN: usize = 1024;
-/// memcached's buffer, and how many of its replies are in one.
+/// The size of memcached's buffer.
 const BUFFER_BYTES: u64 = 16 << 10;
 const REPLIES_A_BUFFER: usize = 32;

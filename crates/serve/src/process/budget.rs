@@ -1,73 +1,79 @@
-//! Budgets of bytes that connections hold, over all workers, and which connection gives way when one is used up.
+//! Budgets of bytes that connections hold, over all workers, and the choice of the connection that gives
+//! way when one is used up.
 //!
 //! | budget | what is charged | when it is used up |
 //! |---|---|---|
-//! | unfinished, `-o unfinished_limit` | requests that aren't whole: a piece of a line or of a value, the chunks of an item in the making | a connection is told that there is no memory, and the rest of its request is read away |
-//! | unsent, `-o unsent_limit` | replies that clients have yet to take | a connection is closed |
-//! | backlog | requests that were received and wait for their turns | nobody gives way: each connection receives [`SPARING_BYTES`] at a time, and the rest waits in the system |
+//! | unfinished, `-o unfinished_limit` | incomplete requests: part of a line or of a value, the chunks of an item being received | a connection is told that there is no memory, and the rest of its request is discarded |
+//! | unsent, `-o unsent_limit` | replies that clients haven't taken yet | a connection is closed |
+//! | backlog | requests that were received and wait for their turns | no connection gives way: each receives [`SPARING_BYTES`] at a time, and the rest waits in the system |
 //!
-//! A connection is charged for what it holds above what is free, whenever that changes. All that is free is bounded by
-//! the number of connections (`-c`). A request that comes whole in one receive is never charged as unfinished, and short
-//! requests work however they are cut into packets, whatever others hold.
+//! A connection is charged for what it holds above its free allowance, whenever that changes. The sum of
+//! all free allowances is bounded by the number of connections (`-c`). A request that arrives in one
+//! receive is never charged as unfinished, and short requests work however they are cut into packets,
+//! whatever other connections hold.
 //!
-//! Of unfinished requests the one gives way whose last [`STEP_BYTES`](guira_front::shares::STEP_BYTES) came first, of those that hold half of a fair share or
-//! more ([`guira_front::shares`]), and other than the one that needs the room: others' large values find their way past as many
-//! clients as fill the budget, whether these hang or send a byte now and then, and whatever they hold each. If the worker that
-//! finds it used up has none such, the others look among theirs. Meanwhile the budget may be exceeded by an eighth; beyond, the
-//! worker's last gives way. A slow client gives way only while others need the memory.
+//! Of the connections with unfinished requests, one other than the one that needs the memory gives way.
+//! The candidates hold at least half of a fair share ([`guira_front::shares`]); of these, the one whose
+//! last [`STEP_BYTES`](guira_front::shares::STEP_BYTES) arrived first is chosen. Large values of other
+//! clients thus get in however many clients fill the budget, whether these hang or send a byte now and
+//! then, and whatever each holds. If the worker that finds the budget used up has no candidate, the other
+//! workers search theirs. Meanwhile the budget may be exceeded by an eighth; beyond that, the worker's
+//! last connection gives way. A slow client gives way only while others need the memory.
 //!
-//! Of unsent replies the worker's newest gives way, or the first one if it has left them unread for [`STALLED_S`].
+//! Of the connections with unsent replies, the worker's newest gives way, or the first one if it has left
+//! them unread for [`STALLED_S`].
 //!
-//! While half of the unsent budget is used up, what is free included, connections keep less: they queue
-//! [`QUEUED_SCARCE_MAX`] and one reply before they send, listings come in smaller pieces (`execute/listing.rs`), and of a
-//! large value the rest stays in the cache (`output/held.rs`). So a thousand clients that don't read take no more than so
-//! little each, and a client that reads gets its
-//! replies at any time. The other half is for what can't be kept small: long `stats`, pieces of listings, stale values
-//! of leases, and what workers were about to send.
+//! While half of the unsent budget is used up, free allowances included, connections keep less: they
+//! queue [`QUEUED_SCARCE_MAX`] and one reply before they send, listings come in smaller pieces
+//! (`execute/listing.rs`), and the rest of a large value stays in the cache (`output/held.rs`). A
+//! thousand clients that don't read therefore take only this little each, and a client that reads gets
+//! its replies at any time. The other half is for what can't be kept small: long `stats`, pieces of
+//! listings, stale values of leases, and what workers were about to send.
 //!
 //! # Costs
-//! A connection that holds no more than is free over a turn: a comparison for each budget. One that holds more: an atomic
-//! addition, and an entry of its worker's queue.
+//! A connection that holds no more than its free allowance over a turn: one comparison per budget. A
+//! connection that holds more: an atomic addition, and an entry in its worker's queue.
 //!
-//! Bad at: finding the first of all workers; it is the first of a worker.
+//! Bad at: choosing the first connection over all workers; it chooses the first of one worker.
 
 use crate::settings::ServerSettings;
 use guira_front::shares::comes_on;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The budget, for all workers.
+/// A budget of bytes, shared by all workers.
 pub(crate) struct ByteBudget {
     bytes_max: usize,
     bytes: AtomicUsize,
-    /// What connections hold free of charge, of unsent replies.
+    /// Bytes of unsent replies that connections hold free of charge.
     free: AtomicUsize,
     refused: AtomicU64,
 }
 
 impl ByteBudget {
-    /// For requests that aren't whole.
+    /// The budget of incomplete requests.
     pub(crate) fn of_unfinished(settings: &ServerSettings) -> ByteBudget {
         let wanted = match settings.extended.unfinished_limit_bytes {
             0 => settings.memory_bytes / MEMORY_SHARE,
             given => given,
         };
-        // The largest item must find its way in.
+        // The largest item must fit.
         ByteBudget::new(wanted.max(2 * settings.item_bytes_max))
     }
 
-    /// For replies that clients have yet to take.
+    /// The budget of replies that clients haven't taken yet.
     pub(crate) fn of_unsent(settings: &ServerSettings) -> ByteBudget {
         let wanted = match settings.extended.unsent_limit_bytes {
             0 => settings.memory_bytes / MEMORY_SHARE,
             given => given,
         };
-        // Half of it holds some of the largest values, and what each worker may be about to send.
+        // Half of the budget must hold some of the largest values, and what each worker may be about to send.
         let least = (4 * settings.item_bytes_max).max(settings.threads * WORKER_BYTES);
         ByteBudget::new(wanted.max(least))
     }
 
-    /// For requests that wait for their turns: dozens of connections of each worker receive as much as they can.
+    /// The budget of requests that wait for their turns: dozens of connections per worker can receive as
+    /// much as possible.
     pub(crate) fn of_backlog(settings: &ServerSettings) -> ByteBudget {
         ByteBudget::new(settings.threads * WORKER_BYTES)
     }
@@ -81,12 +87,12 @@ impl ByteBudget {
         self.bytes_max
     }
 
-    /// Bytes charged now.
+    /// Bytes that are charged now.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    /// How often somebody had to give way since the start, or since [`ByteBudget::reset`].
+    /// How often a connection had to give way since the start, or since [`ByteBudget::reset`].
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
@@ -99,18 +105,18 @@ impl ByteBudget {
         self.refused.fetch_add(1, Relaxed);
     }
 
-    /// Charges `bytes` instead of what was `charged`.
+    /// Charges `bytes` instead of `charged`, and updates `charged`.
     pub(crate) fn recount(&self, charged: &mut usize, bytes: usize) {
         recount(&self.bytes, charged, bytes);
     }
 
-    /// Notes that `bytes` are held free of charge, instead of what was `held` so: for nobody to give way, but so that all
-    /// keep less while many hold some.
+    /// Records that `bytes` are held free of charge, instead of `held`. No connection gives way for
+    /// these, but all keep less while many hold some.
     pub(crate) fn recount_free(&self, held: &mut usize, bytes: usize) {
         recount(&self.free, held, bytes);
     }
 
-    /// Whether more is held than may be for a moment.
+    /// Whether more is held than may be even for a moment.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.bytes() > self.bytes_max + self.bytes_max / 8
     }
@@ -120,14 +126,14 @@ impl ByteBudget {
         self.bytes() > self.bytes_max
     }
 
-    /// Whether half of it is used up, once `more` bytes are charged; what is held free of charge counts too.
+    /// Whether half of the budget would be used up by `more` bytes; what is held free of charge counts too.
     #[inline]
     pub(crate) fn is_scarce(&self, more: usize) -> bool {
         self.bytes() + self.free.load(Relaxed) + more > self.bytes_max / 2
     }
 }
 
-/// Adds `now` instead of `before`: the difference, modulo 2^64.
+/// Replaces `before` by `now` in the sum, by adding the difference modulo 2^64.
 fn recount(sum: &AtomicUsize, before: &mut usize, now: usize) {
     sum.fetch_add(now.wrapping_sub(*before), Relaxed);
     *before = now;
@@ -137,13 +143,13 @@ fn recount(sum: &AtomicUsize, before: &mut usize, now: usize) {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Charge {
     pub(crate) bytes: usize,
-    /// Its place in the queue, while that is more than 0 bytes.
+    /// Its place in the queue, while it is charged.
     turn: u64,
-    /// What it was charged when it took that place.
+    /// What the connection was charged when it took its place in the queue.
     marked: usize,
 }
 
-/// The connections of one worker that are charged, in the order in which they began to be, or last came on.
+/// The charged connections of one worker, in the order in which their charge began, or in which they last made progress.
 #[derive(Default)]
 pub(crate) struct Queue {
     last: u64,
@@ -151,7 +157,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Charges the connection at `place` for `bytes`, instead of what it was charged.
+    /// Charges the connection at `place` with `bytes` instead of its former charge.
     pub(crate) fn charge(
         &mut self,
         (charge, place): (&mut Charge, usize),
@@ -168,7 +174,8 @@ impl Queue {
         budget.recount(&mut charge.bytes, bytes);
     }
 
-    /// The same for a request that comes in pieces: the connection goes behind the others as it [comes on](comes_on).
+    /// Like [`Queue::charge`], for a request that arrives in pieces: the connection moves to the end of
+    /// the queue as its request [comes on](comes_on).
     pub(crate) fn charge_steps(
         &mut self,
         (charge, place): (&mut Charge, usize),
@@ -188,12 +195,12 @@ impl Queue {
         self.places.insert(charge.turn, place);
     }
 
-    /// All of them in their order.
+    /// All charged connections in their order.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = usize> {
         self.places.values().copied()
     }
 
-    /// Who is first, and who last.
+    /// The first and the last connection.
     pub(crate) fn ends(&self) -> Option<(usize, usize)> {
         let (_, &first) = self.places.first_key_value()?;
         let (_, &last) = self.places.last_key_value()?;
@@ -201,20 +208,20 @@ impl Queue {
     }
 }
 
-/// Of those that leave replies unread the first gives way instead of the last after so many seconds.
+/// Seconds after which the first of the connections with unread replies gives way, instead of the last.
 pub(crate) const STALLED_S: u32 = 10;
-/// What each connection may hold for a request that isn't whole, free of charge: room for every line but long gets.
+/// What each connection may hold of an incomplete request free of charge: enough for every line except long gets.
 pub(crate) const UNFINISHED_FREE_BYTES: usize = 2 << 10;
-/// What each connection may keep of replies, free of charge: what it queues while memory is scarce, and a TLS record.
+/// What each connection may hold of replies free of charge: what it queues while memory is scarce, and a TLS record.
 pub(crate) const UNSENT_FREE_BYTES: usize = 36 << 10;
-/// Replies are sent from this size on while memory for them is scarce.
+/// The queue is sent from this size on while memory for replies is scarce.
 pub(crate) const QUEUED_SCARCE_MAX: usize = 8 << 10;
-/// What each connection may hold of requests that wait, free of charge, and receives at a time while the backlog's
-/// budget is used up.
+/// What each connection may hold of waiting requests free of charge, and how much it receives at a time
+/// while the backlog's budget is used up.
 pub(crate) const SPARING_BYTES: usize = 4 << 10;
-/// Of so many bytes for items, one more is in the budget.
+/// The divisor of the memory for items that gives a budget's default.
 const MEMORY_SHARE: usize = 10;
-/// A budget has this for each worker: what one connection keeps at most, and as much for others.
+/// The bytes per worker in a budget: what one connection keeps at most, and as much for others.
 const WORKER_BYTES: usize = 2 << 20;
 
 #[cfg(test)]
@@ -254,7 +261,7 @@ mod tests {
         (0..3).for_each(|place| drop(order(place, 9_000)));
         assert_eq!(order(0, 9_000 + STEP_BYTES - 1), [0, 1, 2]);
         assert_eq!(order(0, 9_000 + STEP_BYTES), [1, 2, 0]);
-        // A step is one from the last on.
+        // A step is measured from the last one.
         assert_eq!(order(1, 9_000 + STEP_BYTES), [2, 0, 1]);
         assert_eq!(order(0, 9_001 + STEP_BYTES), [2, 0, 1]);
         // Its next request, and one after a pause.

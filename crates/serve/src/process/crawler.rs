@@ -1,6 +1,6 @@
-//! The crawler, as commands see it: what it is to walk, and how fast. One walk at a time, as in memcached.
+//! The crawler as commands see it: what it has to walk, and how fast. As in memcached, one walk runs at a time.
 //!
-//! The walk itself is the crawler's thread (`server/crawl.rs`).
+//! The crawler's thread does the walk itself (`server/crawl.rs`).
 
 use super::dump::Format;
 use super::feed::Feed;
@@ -10,11 +10,11 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// What all threads see of the crawler.
+/// The crawler's state that all threads share.
 pub(crate) struct Crawler {
     is_enabled: AtomicBool,
     sleep_us: AtomicU32,
-    /// Items that a reaping walk looks at in each class; 0 for all.
+    /// Items that a reaping walk visits in each class; 0: all.
     to_crawl: AtomicU32,
     starts: AtomicU64,
     orders: Mutex<Orders>,
@@ -27,21 +27,21 @@ struct Orders {
     is_running: bool,
 }
 
-/// A walk to be done.
+/// A walk to do.
 pub(crate) struct Order {
     pub(crate) target: CrawlTarget,
     pub(crate) work: Work,
 }
 
-/// What a walk is for.
+/// The purpose of a walk.
 pub(crate) enum Work {
-    /// To take out items that are past their time or flushed.
+    /// Remove items that are expired or flushed.
     Reap,
-    /// To list the others.
+    /// List the items that are not.
     Dump(Format, Arc<Feed>),
 }
 
-/// A walk is under way already.
+/// A walk is already under way.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Busy;
 
@@ -57,10 +57,10 @@ impl Crawler {
         }
     }
 
-    /// Has a walk done.
+    /// Orders a walk.
     ///
     /// # Errors
-    /// Another one is under way.
+    /// Another walk is under way.
     pub(crate) fn start(&self, order: Order) -> Result<(), Busy> {
         let mut orders = self.orders.lock();
         if orders.is_running {
@@ -73,7 +73,7 @@ impl Crawler {
         Ok(())
     }
 
-    /// Waits for a walk to do.
+    /// Waits for an order and returns it.
     pub(crate) fn next(&self) -> Order {
         let mut orders = self.orders.lock();
         loop {
@@ -84,7 +84,7 @@ impl Crawler {
         }
     }
 
-    /// The walk under way is over: another one may start.
+    /// Notes that the walk has ended, so that another one may start.
     pub(crate) fn is_done(&self) {
         self.orders.lock().is_running = false;
     }
@@ -94,7 +94,7 @@ impl Crawler {
         self.is_enabled.load(Relaxed)
     }
 
-    /// Lets them work or not; whether that is a change. A walk under way goes on.
+    /// Enables or disables the commands. Returns whether that is a change. A walk under way continues.
     pub(crate) fn enable(&self, on: bool) -> bool {
         self.is_enabled.swap(on, Relaxed) != on
     }
@@ -120,7 +120,7 @@ impl Crawler {
         self.orders.lock().is_running
     }
 
-    /// Walks begun since the start or the last reset.
+    /// Walks started since the start of the server or the last reset.
     pub(crate) fn starts(&self) -> u64 {
         self.starts.load(Relaxed)
     }

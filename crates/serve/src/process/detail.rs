@@ -1,15 +1,17 @@
 //! `stats detail`: gets, hits, sets and deletes by key prefix, while it is switched on.
 //!
-//! A prefix is what stands before the first delimiter (`-D`, a colon by default); keys without one
-//! are not counted. At most [`PREFIXES_MAX`] prefixes are kept, so hostile keys can't fill memory.
+//! A prefix is the part of a key before the first delimiter (`-D`, a colon by default); keys without a
+//! delimiter are not counted. At most [`PREFIXES_MAX`] prefixes are kept, so hostile keys can't fill the
+//! memory.
 //!
 //! # Invariants
-//! 1. An event of a known prefix takes the lock for reading, so threads count side by side. Only a new prefix takes it for
-//!    writing, and there are at most [`PREFIXES_MAX`] of those until the counts are cleared.
+//! 1. An event of a known prefix takes the lock for reading, so threads count concurrently. Only a new
+//!    prefix takes it for writing, at most [`PREFIXES_MAX`] times until the counts are cleared.
 //!
 //! # Costs
-//! One relaxed load per key while it is off. While it is on: a search in a tree and a counter that threads share. A dump
-//! takes the lock for [`ROWS`] prefixes at a time, so it shows each prefix as it was when its turn came.
+//! One relaxed load per key while it is off. While it is on, a search in a tree and a counter that
+//! threads share. A dump takes the lock for [`ROWS`] prefixes at a time, so it shows each prefix as it
+//! was when its rows were copied.
 
 use crate::process::dump::fits_a_line;
 use guira_proto::append_uri;
@@ -25,11 +27,12 @@ type Prefixes = BTreeMap<Arc<[u8]>, Tally>;
 pub(crate) struct Detail {
     is_on: AtomicBool,
     delimiter: u8,
-    /// The standard library's lock, because it sleeps at once: one that yields first holds up the thread that has it.
+    /// The standard library's lock sleeps at once. A lock that yields first would delay the thread that holds it.
     prefixes: RwLock<Prefixes>,
 }
 
-/// A prefix's counts, which threads raise side by side. Each event raises one of them, so no dump shows half an event.
+/// A prefix's counts, which threads increment concurrently. An event increments only one of them, so no
+/// dump shows half an event.
 #[derive(Default)]
 struct Tally {
     hits: AtomicU64,
@@ -117,7 +120,7 @@ impl Detail {
         }
     }
 
-    // A thread that panicked with the lock left whole counts.
+    // A thread that panicked with the lock held left the counts intact.
     fn read(&self) -> RwLockReadGuard<'_, Prefixes> {
         self.prefixes.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,13 +134,13 @@ impl Detail {
     }
 
     pub(crate) fn clear(&self) {
-        // Freed without the lock.
+        // The old counts are freed after the lock is released.
         let old = std::mem::take(&mut *self.write());
         drop(old);
     }
 
-    /// Appends a line for each prefix behind `after` (`None`: for all), in their order, until there are `bytes_max`. The
-    /// last one then, if there are more.
+    /// Appends a line for each prefix after `after` (`None`: for all prefixes), in their order, until
+    /// `out` has `bytes_max`. Returns the last prefix appended if there are more.
     pub(crate) fn dump(
         &self,
         after: Option<&[u8]>,
@@ -160,8 +163,9 @@ impl Detail {
         }
     }
 
-    /// Copies up to [`ROWS`] prefixes behind `after`, and whether there are more. Only this much happens under the lock, for which
-    /// a new prefix waits: no line is written, no memory allocated.
+    /// Copies up to [`ROWS`] prefixes after `after`, and returns whether there are more. Only the copy
+    /// happens under the lock, for which a new prefix waits: no line is formatted and no memory
+    /// allocated.
     fn rows(&self, after: Option<&[u8]>) -> (Vec<Row>, bool) {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rows = Vec::with_capacity(ROWS);
@@ -176,18 +180,18 @@ impl Detail {
 
 fn append_line(out: &mut Vec<u8>, prefix: &[u8], counts: Counts) {
     out.extend_from_slice(b"PREFIX ");
-    // Over the binary protocol keys are any bytes: line ends could pass for other prefixes.
+    // Over the binary protocol keys can hold any bytes: line ends could imitate lines of other prefixes.
     if fits_a_line(prefix) {
         out.extend_from_slice(prefix);
     } else {
         append_uri(out, prefix);
     }
     let Counts { gets, hits, sets, deletes } = counts;
-    // A Vec takes all that is written.
+    // Writing to a Vec can't fail.
     let _ = write!(out, " get {gets} hit {hits} set {sets} del {deletes}\r\n");
 }
 
-/// memcached's bound.
+/// memcached's limit.
 const PREFIXES_MAX: usize = 65_536;
 /// Prefixes that a dump copies under one lock, in about two microseconds.
 const ROWS: usize = 128;
@@ -196,7 +200,7 @@ const ROWS: usize = 128;
 mod tests {
     use super::*;
 
-    /// All pieces of a dump, where each ends at `bytes_max` bytes.
+    /// Returns all pieces of a dump, each of which ends at `bytes_max` bytes.
     fn pieces(detail: &Detail, bytes_max: usize) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut after: Option<Arc<[u8]>> = None;
@@ -259,7 +263,7 @@ mod tests {
             let counted = threads.spawn(|| detail.count(b"a:2", Event::Hit));
             let (done, waits) = std::sync::mpsc::channel();
             threads.spawn(move || done.send(counted.join()));
-            // With a lock for one thread alone this waits for `held`, and the test fails instead of hanging.
+            // With an exclusive lock this would wait for `held`; the timeout makes the test fail instead of hang.
             let is_done = waits.recv_timeout(std::time::Duration::from_secs(10));
             drop(held);
             assert!(is_done.is_ok(), "a known prefix waited for another thread that counts");

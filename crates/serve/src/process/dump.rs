@@ -1,7 +1,7 @@
 //! Lines about items: `lru_crawler metadump` and `mgdump`, `stats cachedump`.
 //!
-//! The formats are memcached's, down to metadump's space before its bare newline. Sizes and classes are Guira's own,
-//! those that `me` and `stats slabs` tell.
+//! The formats are memcached's, including metadump's space before its bare newline. Sizes and classes are
+//! Guira's own, as shown by `me` and `stats slabs`.
 
 use crate::time::ServerTime;
 use guira_cache::ItemRef;
@@ -13,7 +13,7 @@ use std::io::Write;
 pub(crate) enum Format {
     /// A line of `name=value` words.
     Meta,
-    /// The request that gets it: `mg` and the key.
+    /// The request that gets the item: `mg` and the key.
     Mg,
 }
 
@@ -33,7 +33,7 @@ impl Format {
         }
     }
 
-    /// What comes behind the last line.
+    /// The bytes after the last line.
     pub(crate) fn end(self) -> &'static [u8] {
         match self {
             Format::Meta => b"END\r\n",
@@ -52,14 +52,14 @@ fn metadump(out: &mut Vec<u8>, item: &ItemRef<'_>, unique: u64, now: u32, clock:
     let la = clock.unix(now.saturating_sub(item.idle_s(now)));
     let fetch = if item.was_fetched() { "yes" } else { "no" };
     let (class, size, flags) = (item.class() + 1, item.bytes(), item.client_flags());
-    // Writing to memory doesn't fail.
+    // Writing to memory can't fail.
     let _ = writeln!(
         out,
         " exp={exp} la={la} cas={unique} fetch={fetch} cls={class} size={size} flags={flags} "
     );
 }
 
-/// A key that no line can hold is listed in base64, however it came: over the binary protocol keys are any bytes.
+/// A key that doesn't fit in a line is listed in base64, whichever protocol it came by: binary keys can hold any bytes.
 fn mgdump(out: &mut Vec<u8>, item: &ItemRef<'_>) {
     out.extend_from_slice(b"mg ");
     if item.is_key_binary() || !fits_a_line(item.key()) {
@@ -71,21 +71,22 @@ fn mgdump(out: &mut Vec<u8>, item: &ItemRef<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends an item's line of `stats cachedump`, unless its key was given in base64, as in memcached, or is one from the
-/// binary protocol that a line can't hold: it could pass for another item, or for the end. Whether it did.
+/// Appends an item's line of `stats cachedump` and returns true. As in memcached, an item whose key was
+/// sent in base64 is left out. So is a binary key that doesn't fit in a line: it could imitate another
+/// item, or the end.
 pub(crate) fn cachedump(out: &mut Vec<u8>, item: &ItemRef<'_>, clock: &ServerTime) -> bool {
     let is_shown = !item.is_key_binary() && fits_a_line(item.key());
     if is_shown {
         let expiry = if item.exptime() == 0 { 0 } else { clock.unix(item.exptime()) };
         out.extend_from_slice(b"ITEM ");
         out.extend_from_slice(item.key());
-        // Writing to memory doesn't fail.
+        // Writing to memory can't fail.
         let _ = write!(out, " [{} b; {expiry} s]\r\n", item.value_bytes());
     }
     is_shown
 }
 
-/// Whether a line shows these bytes as one word.
+/// Whether these bytes can be shown as one word of a line.
 pub(crate) fn fits_a_line(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }

@@ -1,22 +1,23 @@
-//! Bytes that another thread makes for a connection: a crawler's dump, what a watcher sees.
+//! Feeds: bytes that another thread produces for a connection, such as a crawler's dump or a watcher's events.
 //!
 //! ```text
 //! crawler, any worker ──put, offer──▶ bytes (bounded) ──take──▶ the connection's worker ──▶ socket
-//!                                        └ rings the worker's mailbox, once for all that waits
+//!                                        └ rings the worker's mailbox, once for all bytes that wait
 //! ```
-//! The worker stays the only one that touches the socket, so nothing blocks but a crawler whose client doesn't read,
-//! and nothing is held for a client beyond the feed's room and what its worker took last.
+//! Only the connection's worker touches its socket. So nothing blocks except a crawler whose client
+//! doesn't read, and nothing is held for a client beyond the feed's room and what its worker took last.
 //!
 //! # Invariants
-//! 1. A feed that holds bytes and whose connection waits has rung: `is_called` from the ring to the next take.
-//! 2. Once `phase` is `Gone` nothing is added.
+//! 1. A feed that holds bytes and whose connection waits has rung: `is_called` is set from the ring to
+//!    the next take.
+//! 2. Once `phase` is `Gone`, nothing is added.
 
 use crate::process::Mailbox;
 use parking_lot::{Condvar, Mutex};
 use std::io::Write;
 use std::time::Duration;
 
-/// The way from a producer to one connection.
+/// A bounded buffer from a producer to one connection.
 pub(crate) struct Feed {
     room_bytes: usize,
     inside: Mutex<Inside>,
@@ -26,59 +27,59 @@ pub(crate) struct Feed {
 #[derive(Default)]
 struct Inside {
     bytes: Vec<u8>,
-    /// Lines dropped since the last one that found room.
+    /// Lines dropped since the last line that found room.
     skipped: u64,
     home: Option<Home>,
     is_called: bool,
     phase: Phase,
 }
 
-/// Where the connection lives.
+/// The connection's worker and its place there.
 #[derive(Clone, Copy)]
 struct Home {
     worker: usize,
     place: usize,
 }
 
-/// How far a feed is.
+/// The state of a feed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// There may be more.
+    /// More bytes may come.
     #[default]
     Open,
-    /// What it holds is the last.
+    /// The bytes it holds are the last.
     Ended,
-    /// The connection is to be closed, or is.
+    /// The connection has to be closed, or is closed.
     Gone,
 }
 
-/// What became of bytes to be put.
+/// The result of [`Feed::put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Put {
     Taken,
-    /// They are where they were.
+    /// There was no room: the bytes are unchanged.
     Full,
-    /// Nobody listens any more.
+    /// The connection is gone.
     Gone,
 }
 
-/// What became of a line offered.
+/// The result of [`Feed::offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
     Taken,
     Skipped,
-    /// Nobody listens any more.
+    /// The connection is gone.
     Gone,
 }
 
 impl Feed {
-    /// A feed that holds `room_bytes`, or a single piece that is longer.
+    /// Creates a feed that holds `room_bytes`, or a single longer piece.
     pub(crate) fn new(room_bytes: usize) -> Feed {
         Feed { room_bytes, inside: Mutex::default(), drained: Condvar::new() }
     }
 
-    /// Adds a line, or leaves it out if there is no room: then the next one that finds room is preceded by
-    /// `skipped=` and how many were left out. Never waits.
+    /// Adds a line, or drops it if there is no room. The next line that finds room is preceded by
+    /// `skipped=` and the number of dropped lines. Never waits.
     pub(crate) fn offer(&self, line: &[u8], mailboxes: &[Mailbox]) -> Offered {
         let mut inside = self.inside.lock();
         if inside.phase == Phase::Gone {
@@ -90,7 +91,7 @@ impl Feed {
         }
         let skipped = std::mem::take(&mut inside.skipped);
         if skipped > 0 {
-            // Writing to memory doesn't fail.
+            // Writing to memory can't fail.
             let _ = writeln!(inside.bytes, "skipped={skipped}");
         }
         inside.bytes.extend_from_slice(line);
@@ -98,7 +99,7 @@ impl Feed {
         Offered::Taken
     }
 
-    /// Adds all of `bytes` once there is room, and empties it, unless the client takes nothing for so long.
+    /// Adds all of `bytes` once there is room, and empties `bytes`. Gives up if the client takes nothing for `patience`.
     pub(crate) fn put(
         &self,
         bytes: &mut Vec<u8>,
@@ -122,7 +123,7 @@ impl Feed {
         Put::Taken
     }
 
-    /// The client has lost its right to more: its connection is to be closed.
+    /// Ends the feed at once: the client gets nothing more, and its connection has to be closed.
     pub(crate) fn give_up(&self, mailboxes: &[Mailbox]) {
         let mut inside = self.inside.lock();
         inside.phase = Phase::Gone;
@@ -130,7 +131,7 @@ impl Feed {
         inside.call(mailboxes);
     }
 
-    /// Nothing more will come.
+    /// Notes that nothing more will come.
     pub(crate) fn end(&self, mailboxes: &[Mailbox]) {
         let mut inside = self.inside.lock();
         if inside.phase == Phase::Open {
@@ -139,12 +140,12 @@ impl Feed {
         }
     }
 
-    /// The connection has a place in a worker, whom the feed rings from now on.
+    /// Sets the connection's worker and place, which the feed rings from now on.
     pub(crate) fn settle(&self, worker: usize, place: usize) {
         self.inside.lock().home = Some(Home { worker, place });
     }
 
-    /// What waits for the connection, and how far the feed is.
+    /// Takes the waiting bytes, and returns them with the feed's state.
     pub(crate) fn take(&self) -> (Vec<u8>, Phase) {
         let mut inside = self.inside.lock();
         inside.is_called = false;
@@ -152,7 +153,7 @@ impl Feed {
         (std::mem::take(&mut inside.bytes), inside.phase)
     }
 
-    /// The connection ends: whoever feeds it is to stop.
+    /// Notes that the connection ends, so that its producer stops.
     pub(crate) fn abandon(&self) {
         let mut inside = self.inside.lock();
         *inside = Inside { phase: Phase::Gone, ..Inside::default() };
@@ -174,7 +175,7 @@ impl Inside {
     }
 }
 
-/// Bytes of the line that tells how many were skipped.
+/// The most bytes of the line that reports skipped lines.
 const SKIPPED_LINE_MAX: usize = 32;
 
 #[cfg(test)]

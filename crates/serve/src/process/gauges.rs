@@ -1,12 +1,13 @@
-//! Figures of the server as a whole that no worker owns.
+//! Figures of the whole server that no worker owns.
 //!
-//! An event of Guira's own is declared in one place, [`own_events`]: its line of `stats guira` and its metric follow. What
-//! happens for each request is counted by worker instead, without a lock: [`guira_cache::Counter`].
+//! An event of Guira's own is declared in one place, [`own_events`]: its line of `stats guira` and its
+//! metric follow from that. Events of each request are counted per worker instead, without a lock:
+//! [`guira_cache::Counter`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Guira's own events: the name in the code, the line of `stats guira`, what it means, and the metric. A new one is a row
-/// here, and [`Gauges::count`] where it happens.
+/// Guira's own events: the name in the code, the line of `stats guira`, the meaning, and the metric. A
+/// new event needs a row here, and a call of [`Gauges::count`] where it happens.
 macro_rules! own_events {
     ($make:ident) => {
         $make! {
@@ -20,24 +21,24 @@ macro_rules! own_events {
 }
 pub(crate) use own_events;
 
-/// The figures: those that memcached has, too, and then Guira's own.
+/// Defines the figures: first those that memcached has too, then Guira's own.
 macro_rules! gauges {
     ($($own:ident: $line:ident, $meaning:literal => $metric:ident;)*) => {
         /// One figure.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub(crate) enum Gauge {
-            /// Connections now; the only one that falls.
+            /// Current connections; the only figure that can fall.
             Connections,
             ConnectionsTotal,
-            /// Connections refused for `-c`.
+            /// Connections refused because of `-c`.
             Rejected,
-            /// Pauses of accepting, and their microseconds.
+            /// Pauses of accepting; `PausedUs` sums up their microseconds.
             Pauses,
             PausedUs,
             /// Connections closed for being idle.
             Kicked,
-            /// Replies, and pieces of requests, for which `read_buf_mem_limit` left no memory.
+            /// Replies for which `read_buf_mem_limit` left no memory; `PiecesRefused` counts parts of requests.
             RepliesRefused,
             PiecesRefused,
             $(#[doc = $meaning] $own),*
@@ -49,7 +50,7 @@ macro_rules! gauges {
 
 own_events!(gauges);
 
-/// All of them.
+/// All figures.
 #[derive(Default)]
 pub(crate) struct Gauges {
     counts: [AtomicU64; GAUGES],
@@ -88,7 +89,7 @@ impl Gauges {
         !self.is_paused.load(Relaxed)
     }
 
-    /// Lets the counts start at 0 again; connections and pauses under way are as they are.
+    /// Sets the counts to 0; current connections and a pause under way are kept.
     pub(crate) fn reset(&self) {
         for count in &self.counts[Gauge::Connections as usize + 1..] {
             count.store(0, Relaxed);

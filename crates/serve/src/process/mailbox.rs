@@ -1,4 +1,4 @@
-//! What other threads leave for a worker: new connections, and calls for connections that have something to send.
+//! Mailboxes: new connections for a worker, and calls for connections that have something to send, from other threads.
 
 use super::roster::Seat;
 use crate::settings::ClientCerts;
@@ -8,10 +8,10 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
 
-/// New connections for one worker, and connections of its own that something waits for.
+/// A worker's new connections, and its connections that have been called.
 pub(crate) struct Mailbox {
     arrivals: Mutex<Vec<Arrival>>,
-    /// Places of connections whose feed has something.
+    /// Places of connections whose feed holds something.
     calls: Mutex<Vec<usize>>,
     pub(crate) bell: Bell,
 }
@@ -26,18 +26,18 @@ impl Mailbox {
         self.bell.ring();
     }
 
-    /// Asks for a connection to be served though its socket says nothing.
+    /// Asks the worker to serve a connection even though its socket isn't ready.
     pub(crate) fn call(&self, place: usize) {
         self.calls.lock().push(place);
         self.bell.ring();
     }
 
-    /// The connections that are to be served.
+    /// Takes the places of the connections that were called.
     pub(crate) fn take_calls(&self) -> Vec<usize> {
         std::mem::take(&mut self.calls.lock())
     }
 
-    /// Empties the mailbox; rings before are answered by it.
+    /// Silences the bell and takes the new connections.
     pub(crate) fn take(&self) -> Vec<Arrival> {
         self.bell.silence();
         std::mem::take(&mut self.arrivals.lock())
@@ -48,11 +48,11 @@ impl Mailbox {
 pub(crate) struct Arrival {
     pub(crate) socket: OwnedFd,
     pub(crate) seat: Arc<Seat>,
-    /// What TLS asks of the client; `None`: no TLS.
+    /// What TLS demands of the client; `None`: no TLS.
     pub(crate) tls: Option<ClientCerts>,
 }
 
-/// An event that can wait in an epoll.
+/// An event that an epoll can wait for.
 pub(crate) struct Bell(OwnedFd);
 
 impl Bell {
@@ -60,9 +60,9 @@ impl Bell {
         Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Wakes the thread that waits for it, until it is silenced.
+    /// Wakes the waiting thread, until [`Bell::silence`] is called.
     pub(crate) fn ring(&self) {
-        // Any number rings; it fails only while one waits that is nearly 2^64.
+        // Any number rings. The write fails only if the counter is near 2^64, and then the bell rings already.
         let _ = rustix::io::write(&self.0, &1u64.to_le_bytes());
     }
 
@@ -71,7 +71,7 @@ impl Bell {
         let _ = rustix::io::read(&self.0, &mut count);
     }
 
-    /// Whether it has rung and not been silenced since.
+    /// Whether the bell has rung and wasn't silenced since.
     pub(crate) fn has_rung(&self) -> bool {
         let mut fd = [PollFd::new(&self.0, PollFlags::IN)];
         poll(&mut fd, Some(&Timespec::default())).is_ok_and(|rung| rung > 0)

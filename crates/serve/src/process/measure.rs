@@ -1,32 +1,34 @@
-//! What requests take and how large their values are, from a sample of the turns.
+//! The latency of requests and the size of values, from a sample of the turns.
 //!
-//! In one turn of [`TURNS_A_SAMPLE`] the worker reads the clock when it wakes, and again when a connection's
-//! replies are handed to the kernel. What lies between is recorded once for each connection served in that
-//! turn, under the command and the outcome of the first request of its batch. So it is what a client waits
-//! for beyond the network and the wake-up: receiving, parsing, executing, sending, and its place among the
-//! connections that were ready at the same time. A large value counts from its last piece on.
+//! In one of [`TURNS_A_SAMPLE`] turns the worker reads the clock when it wakes, and again when a
+//! connection's replies have been handed to the kernel. The difference is recorded once for each
+//! connection served in that turn, under the command and the outcome of the first request of its batch.
+//! It is therefore what a client waits for, except the network and the wake-up: receiving, parsing,
+//! executing, sending, and the time spent on the other connections that were ready. A large value counts
+//! from its last piece on.
 //!
-//! The values of everything stored in such a turn are recorded by their size.
+//! The size of each value stored in such a turn is recorded.
 //!
 //! # Costs
+//! A branch per batch and a branch per store; in a sampled turn one reading of the clock, and one more per connection.
 //! A branch a batch and a branch a store; in a sampled turn a clock reading, and one more a connection.
 
 use guira_cache::{Distribution, Histogram};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The histograms of one worker, which alone adds to them.
+/// The histograms of one worker. Only that worker adds to them.
 pub(crate) struct Measures {
     /// Nanoseconds by command, then by outcome.
     latency: [[Histogram; 2]; COMMANDS],
     value_bytes: Histogram,
 }
 
-/// Commands as the histograms tell them apart, text, meta and binary alike.
+/// The kinds of commands that the histograms distinguish; text, meta and binary count alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Kind {
     Get,
-    /// A get of several keys: a miss if any is missing.
+    /// A get of several keys: a miss if any key misses.
     Multiget,
     Set,
     Delete,
@@ -42,7 +44,7 @@ pub(crate) struct Sample<'t> {
     began_ns: u64,
 }
 
-/// The request that stands for its batch.
+/// The request that represents its batch.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed {
     pub(crate) kind: Kind,
@@ -60,12 +62,12 @@ impl Default for Measures {
 }
 
 impl Measures {
-    /// Begins to measure, if the turn of this number is one of the sample.
+    /// Begins to measure, if the turn of this number belongs to the sample.
     pub(crate) fn sample(&self, turn: u32) -> Option<Sample<'_>> {
         turn.is_multiple_of(TURNS_A_SAMPLE).then(|| Sample { measures: self, began_ns: clock_ns() })
     }
 
-    /// Calls `tell` with command, outcome and nanoseconds of each kind of request, over all workers.
+    /// Calls `tell` with command, outcome and latencies of each kind of request, over all workers.
     pub(crate) fn latencies(
         all: &[Measures],
         mut tell: impl FnMut(&'static str, &'static str, Distribution),
@@ -80,21 +82,21 @@ impl Measures {
         }
     }
 
-    /// Sizes of values stored, over all workers.
+    /// The sizes of stored values, over all workers.
     pub(crate) fn values(all: &[Measures]) -> Option<Distribution> {
         Histogram::total(all.iter().map(|one| &one.value_bytes))
     }
 }
 
 impl Sample<'_> {
-    /// The replies to the batch that `observed` stands for are out.
+    /// Records that the replies to the batch represented by `observed` have been sent.
     pub(crate) fn record(&self, observed: Observed) {
         let outcomes = &self.measures.latency[observed.kind as usize];
         let took_ns = clock_ns().saturating_sub(self.began_ns);
         outcomes[usize::from(observed.is_miss)].add(took_ns);
     }
 
-    /// A value is being stored.
+    /// Records the size of a value that is being stored.
     pub(crate) fn record_value(&self, bytes: u32) {
         self.measures.value_bytes.add(bytes.into());
     }
@@ -109,7 +111,7 @@ const TURNS_A_SAMPLE: u32 = 16;
 const COMMANDS: usize = Kind::Other as usize + 1;
 const COMMAND_NAMES: [&str; COMMANDS] =
     ["get", "multiget", "set", "delete", "arithmetic", "touch", "other"];
-/// Steps from 1 µs to 4 s, in powers of two of nanoseconds.
+/// Steps from 1 µs to 4 s, as powers of two in nanoseconds.
 const LATENCY_BITS: (u32, u32) = (10, 32);
 /// Steps from 16 bytes to 1 GiB.
 const VALUE_BITS: (u32, u32) = (4, 30);
