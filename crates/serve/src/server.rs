@@ -1,5 +1,5 @@
-//! Starting, waiting for signals, stopping. [`SIGNALS`] says what each signal does; SIGPIPE is ignored, and a graceful end
-//! waits for requests under way for [`GRACE`] at most.
+//! Start, signals and stop of the server. [`SIGNALS`] describes what each signal does; SIGPIPE is
+//! ignored. A graceful stop waits at most [`GRACE`] for requests under way.
 
 mod daemon;
 mod standby;
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Each signal and what a server does, for the documentation.
+/// Each signal with its effect, for the documentation.
 pub const SIGNALS: [(&str, &str); 4] = [
     ("SIGTERM, SIGINT", "ends at once, exit code 0; with `-e` as SIGUSR1"),
     ("SIGUSR1", "ends gracefully: no new connections, requests under way are answered"),
@@ -47,13 +47,13 @@ pub const SIGNALS: [(&str, &str); 4] = [
     ("SIGUSR2", "ignored (memcached ends)"),
 ];
 
-/// Serves as `settings` say until a signal ends it. `name` is what the process is to be called (the
-/// name it was started by: health checks look for `memcached`).
+/// Serves as `settings` say until a signal ends it. `name` becomes the name of the process: the name by
+/// which it was started, since health checks look for `memcached`.
 ///
-/// The exit code: 0 after a signal, or the code of the child that went into the background.
+/// Returns the exit code: 0 after a signal, or the code of the child that went into the background.
 ///
 /// # Errors
-/// The server can't be started; the message says why, the code is memcached's for it.
+/// The server can't be started. The refusal has the reason, and memcached's exit code for it.
 pub fn run(settings: ServerSettings, name: &str) -> Result<u8, Refusal> {
     if settings.daemon && !daemon::is_child() {
         return daemon::spawn();
@@ -62,21 +62,21 @@ pub fn run(settings: ServerSettings, name: &str) -> Result<u8, Refusal> {
         daemon::detach();
     }
     rename_process(name);
-    // Before it may change.
+    // Taken before the directory may change.
     let home = std::env::current_dir().ok();
     let resumed = match standby::wait()? {
         standby::Outcome::NotOne => None,
         standby::Outcome::Served => return Ok(0),
         standby::Outcome::Gone(sockets) => Some(sockets),
     };
-    // The key may be for root alone.
+    // Opened before root is given up, because only root may be able to read the key.
     let tls = Tls::open(&settings)?;
     let mut notes = Vec::new();
     if resumed.is_some() {
         notes.push("the successor is gone without serving: this server starts again".to_owned());
     }
     let lock_memory = privileges::apply(&settings, &mut notes)?;
-    // Not before: a thread may what the one that starts it may.
+    // The logger's thread is started after root is given up: a thread keeps the privileges of the one that starts it.
     let log = Log::to_stderr(settings.log_format, settings.verbosity);
     log.install();
     notes.iter().for_each(|note| tracing::warn!("{note}"));
@@ -86,7 +86,8 @@ pub fn run(settings: ServerSettings, name: &str) -> Result<u8, Refusal> {
     served
 }
 
-/// Serves with what could be opened; `home` is where a standby would begin, `resumed` are the sockets of one.
+/// Serves with what was opened. `home` is the directory in which a standby would start; `resumed` has the
+/// sockets of a standby that starts again.
 fn serve(
     name: &str,
     settings: ServerSettings,
@@ -97,7 +98,7 @@ fn serve(
     if let Some(warning) = opened.tls.as_ref().and_then(Tls::warn_of_refresh) {
         tracing::warn!("{warning}");
     }
-    // Before the first thread, so that all of them leave the signals to this one's handler.
+    // Before the first thread starts, so that all threads leave the signals to this handler.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGUSR2])
         .map_err(|e| Refusal::system("signals", &e))?;
     let auth = Auth::open(&settings)?;
@@ -145,11 +146,11 @@ fn serve(
     }
     handover::close_door(&process.settings);
     drop(pidfile);
-    // The threads end with the process: nothing of theirs outlives it.
+    // The threads end with the process: nothing of theirs has to be cleaned up.
     Ok(0)
 }
 
-/// Serves until a signal says that it's enough: which one.
+/// Serves until a signal ends the server. Returns that signal.
 fn wait_for_the_end(process: &Process, signals: &mut Signals) -> i32 {
     for signal in signals.forever() {
         match signal {
@@ -161,7 +162,7 @@ fn wait_for_the_end(process: &Process, signals: &mut Signals) -> i32 {
     SIGTERM
 }
 
-/// Ends what a signal told to end, and says what becomes of the items.
+/// Stops the server as `signal` demands, and logs what becomes of the items.
 fn stop(process: &Process, signal: i32, threads_left: &AtomicUsize) {
     let began_ms = monotonic_ms();
     if signal == SIGUSR1 || process.settings.memory_file.is_some() {
@@ -175,14 +176,16 @@ fn stop(process: &Process, signal: i32, threads_left: &AtomicUsize) {
     tracing::info!("stopped by {by}, in {} ms: {items}", monotonic_ms() - began_ms);
 }
 
-/// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
+/// Notifies systemd, if it started this process by a unit with `Type=notify`, or any other supervisor
+/// that set `NOTIFY_SOCKET`.
 fn tell_systemd(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
     }
 }
 
-/// Starts workers, sweeper, crawler and listener. The counter of workers, sweeper and threads of storage still running.
+/// Starts the workers, the sweeper, the crawler, the listener and the optional threads. Returns the
+/// counter of workers, sweeper and storage threads that are still running.
 fn start_threads(process: &Arc<Process>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
     let storing = if process.storage.is_some() { storage::LIVES.len() } else { 0 };
     let left = Arc::new(AtomicUsize::new(process.settings.threads + 1 + storing));
@@ -237,7 +240,7 @@ fn start_threads(process: &Arc<Process>, sockets: Sockets) -> Result<Arc<AtomicU
     Ok(left)
 }
 
-/// A thread whose failure ends the process: half a server is worse than one that is restarted.
+/// Starts a thread whose failure ends the process: a restart is better than half a server.
 fn start(
     log: &Log,
     name: &str,
@@ -257,7 +260,7 @@ fn start(
     started.map(drop).map_err(|error| Refusal::system("a thread", &error))
 }
 
-/// Ends the process if its thread panics: whoever waits for that thread would wait for ever.
+/// Ends the process if its thread panics, because threads that wait for that thread would never wake.
 struct EndsWithThread;
 
 impl Drop for EndsWithThread {
@@ -268,7 +271,7 @@ impl Drop for EndsWithThread {
     }
 }
 
-/// Reads again what can be while it serves, and says what that was; what can't be read stays as it was.
+/// Reads users and certificates again and logs the result; what can't be read stays as it was.
 fn reload(process: &Process) {
     let auth = process.auth.reload().map(|(path, result)| match (path.display(), result) {
         (path, Ok(())) => Ok(format!("the users of {path} were read again")),
@@ -299,10 +302,10 @@ fn stop_gracefully(process: &Process, threads_left: &AtomicUsize) {
     }
 }
 
-/// `ps`, `pgrep` and Debian's health checks see this name.
+/// Sets the name that `ps`, `pgrep` and Debian's health checks see.
 fn rename_process(name: &str) {
     if let Ok(name) = CString::new(name) {
-        // Names beyond 15 bytes are cut; there is no other way to fail.
+        // Longer names are cut to 15 bytes; the call can't fail otherwise.
         let _ = rustix::thread::set_name(&name);
     }
 }
@@ -317,7 +320,8 @@ fn say_what_is_missing(settings: &ServerSettings) {
     }
 }
 
-/// Says which sockets strangers can use: those beyond this machine that demand no login. Or that there are none at all.
+/// Warns of sockets that demand no login and can be reached from other machines, and of a server without
+/// any socket for clients.
 fn say_what_is_open(process: &Process, sockets: &Sockets) {
     if sockets.listening.is_empty() && sockets.datagram.is_empty() {
         tracing::warn!("no client can reach this server: -p 0 turns TCP off, and -U gives no port");
@@ -363,7 +367,7 @@ fn enter_own_sockets(process: &Process, sockets: &Sockets) {
     }
 }
 
-/// The file with the process id, removed when the server ends.
+/// The file with the process id, which is removed when the server ends.
 struct Pidfile(Option<PathBuf>);
 
 impl Pidfile {
@@ -372,7 +376,7 @@ impl Pidfile {
         let failed = |error: io::Error| {
             Refusal::system(&format!("the pid file {} (-P)", path.display()), &error)
         };
-        // The server may change its directory later.
+        // The path is made absolute, because the server may change its directory later.
         let path = std::path::absolute(path).map_err(failed)?;
         let mut draft = path.clone().into_os_string();
         draft.push(".tmp");
@@ -385,7 +389,7 @@ impl Pidfile {
 impl Drop for Pidfile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // The directory may not be ours to write in any more.
+            // The server may no longer be allowed to write to the directory.
             let _ = std::fs::remove_file(path);
         }
     }

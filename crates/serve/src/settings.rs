@@ -1,7 +1,8 @@
-//! What the flags mean: checked values, from which the server is made.
+//! The meaning of the flags: checked values, from which the server is built.
 //!
 //! # Layout
-//! `flags.rs` what was typed → here what it means · `listen.rs` addresses · `suboption.rs` the settings of `-o`.
+//! `flags.rs` has the flags as typed, this module their meaning, `listen.rs` addresses, `suboption.rs`
+//! the settings of `-o`.
 
 mod flags;
 mod listen;
@@ -26,31 +27,31 @@ use std::path::PathBuf;
 /// Everything that is decided before the server starts.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Where to listen.
+    /// The sockets to open.
     pub listen: Listen,
-    /// Where to serve metrics over HTTP.
+    /// The address at which metrics are served over HTTP.
     pub http: Option<ListenAddress>,
     /// memcached's `inter`: the `-l` values joined by commas, if any.
     pub inter: Option<String>,
-    /// The UDP port; 0 none, -1 any.
+    /// The UDP port; 0: none, -1: any free one.
     pub udp_port: i32,
-    /// Bytes of item memory.
+    /// Bytes of memory for items.
     pub memory_bytes: usize,
-    /// Which index finds the items.
+    /// The kind of the index that finds the items.
     pub index: IndexKind,
     /// Whether a full cache evicts.
     pub evictions: bool,
-    /// Which item it evicts.
+    /// The policy by which it chooses the item to evict.
     pub eviction: Eviction,
     /// How memory is cut into chunks.
     pub slabs: Slabs,
-    /// Connections are refused from file descriptor `connections_max - 1` on.
+    /// The limit of connections: refused from file descriptor `connections_max - 1` on.
     pub connections_max: u32,
     /// Worker threads.
     pub threads: usize,
-    /// Requests of a connection before the next one's turn.
+    /// Requests that a connection may have executed before it is the next one's turn.
     pub requests_per_turn: u32,
-    /// Length of the accept queue.
+    /// The length of the accept queue.
     pub backlog: i32,
     /// `auto`, `ascii` or `binary`.
     pub protocol: WireProtocol,
@@ -58,21 +59,21 @@ pub struct ServerSettings {
     pub sasl: bool,
     /// The users of text logins; with one, text connections must log in.
     pub auth_file: Option<PathBuf>,
-    /// Whether TCP is under TLS.
+    /// Whether TCP connections use TLS.
     pub tls_enabled: bool,
-    /// Largest item by memcached's account, in bytes.
+    /// The largest item in bytes, as memcached counts them.
     pub item_bytes_max: usize,
-    /// Growth factor of slab classes, if one was given.
+    /// The growth factor of slab classes, if one was given.
     pub growth_factor: Option<f64>,
     /// memcached's `-n`.
     pub chunk_bytes_min: usize,
-    /// Touch all memory first.
+    /// Whether all memory is touched at startup.
     pub preallocate: bool,
-    /// Lock all memory.
+    /// Whether all memory is locked.
     pub lock_memory: bool,
-    /// Where items outlive the process, as typed.
+    /// The file in which items survive the process, as typed.
     pub memory_file: Option<PathBuf>,
-    /// Whether to take over from the server that has the memory file.
+    /// Whether to take over from the server that uses the memory file.
     pub take_over: bool,
     /// Whether `cas` works.
     pub cas_enabled: bool,
@@ -80,31 +81,31 @@ pub struct ServerSettings {
     pub flush_enabled: bool,
     /// Whether commands that list keys work.
     pub dump_enabled: bool,
-    /// Whether `watch` would work.
+    /// Whether `watch` works.
     pub watch_enabled: bool,
     /// Whether `shutdown` works.
     pub shutdown_enabled: bool,
-    /// Ends a key's prefix for `stats detail`.
+    /// The character that ends a key's prefix for `stats detail`.
     pub prefix_delimiter: u8,
     /// Whether `stats detail` counts from the start.
     pub detail_enabled: bool,
-    /// The user to become when started by root.
+    /// The user to switch to when started by root.
     pub user: Option<String>,
-    /// Run in the background.
+    /// Whether to run in the background.
     pub daemon: bool,
-    /// Where to write the process id.
+    /// The file to write the process id to.
     pub pidfile: Option<PathBuf>,
-    /// Raise the limit on core files.
+    /// Whether to raise the limit on core files.
     pub core_dumps: bool,
-    /// How much to say on standard error, 0–3 and more.
+    /// How much is logged to standard error: 0 to 3, or more.
     pub verbosity: u8,
-    /// What a line of the log looks like.
+    /// The format of the log's lines.
     pub log_format: Format,
     /// The sub-options of `-o`.
     pub extended: Extended,
 }
 
-/// Which sockets the server opens.
+/// The sockets that the server opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// One socket in the file system.
@@ -114,9 +115,9 @@ pub enum Listen {
         /// Its permissions.
         mode: u32,
     },
-    /// TCP addresses, at which UDP listens too if it has a port.
+    /// TCP addresses. If there is a UDP port, UDP listens at them too.
     Tcp(Vec<ListenAddress>),
-    /// Addresses for UDP, if it has a port: `-p 0` turns TCP off.
+    /// Addresses for UDP, if it has a port: TCP is turned off by `-p 0`.
     Udp(Vec<ListenAddress>),
 }
 
@@ -132,7 +133,7 @@ pub enum WireProtocol {
 }
 
 impl WireProtocol {
-    /// As `stats settings` says it.
+    /// The protocol's name in `stats settings`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto-negotiate",
@@ -143,10 +144,10 @@ impl WireProtocol {
 }
 
 impl ServerSettings {
-    /// Judges `flags`.
+    /// Checks `flags`.
     ///
     /// # Errors
-    /// The first thing wrong, with memcached's exit code for it.
+    /// The first error found, with memcached's exit code for it.
     pub fn new(flags: &Flags) -> Result<ServerSettings, Refusal> {
         refuse_absent_parts(flags)?;
         let mut extended = suboption::extended(&flags.extended)?;
@@ -215,15 +216,15 @@ impl ServerSettings {
         })
     }
 
-    /// Items that live no longer than this are reclaimed as they expire. Where memory is cut as in memcached, so are by
-    /// default those of up to a minute: its crawler takes them out there.
+    /// Items that live no longer than this many seconds are reclaimed as they expire. The default is a
+    /// minute if memory is cut as in memcached, where the crawler removes such items, and 0 otherwise.
     pub(crate) fn transient_s(&self) -> u32 {
         let is_crawled = self.slabs != Slabs::Fine && self.extended.is_modern;
         let otherwise = if is_crawled { TRANSIENT_S } else { 0 };
         self.extended.transient_s.unwrap_or(otherwise)
     }
 
-    /// The TCP port as `stats settings` shows it: the first address's, 0 with a unix socket.
+    /// The TCP port as `stats settings` shows it: the first address's; 0 if there is none.
     pub fn tcp_port(&self) -> i32 {
         match &self.listen {
             Listen::Unix { .. } | Listen::Udp(_) => 0,
@@ -232,7 +233,7 @@ impl ServerSettings {
     }
 }
 
-/// Refuses certificates without `-Z`: their owner believes that clients are encrypted.
+/// Refuses TLS settings without `-Z`: operators who set them expect encryption.
 fn refuse_tls_settings_without_tls(flags: &Flags, extended: &Extended) -> Result<(), Refusal> {
     match extended.tls_given {
         Some(name) if !flags.enable_ssl => Err(Refusal::usage(format!(
@@ -242,7 +243,7 @@ fn refuse_tls_settings_without_tls(flags: &Flags, extended: &Extended) -> Result
     }
 }
 
-/// Refuses what a later version will bring, so that nobody believes to be protected by it.
+/// Refuses parts that a later version will bring, so that no operator relies on them.
 fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
     let absent = &flags.absent;
     let part = if absent.napi_ids.is_some_and(|n| n != 0) {
@@ -254,11 +255,11 @@ fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
 }
 
 fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
-    // As in memcached, a UDP port alone is the TCP port too.
+    // As in memcached, the UDP port is also the TCP port if only `-U` is given.
     let typed = flags.port.unwrap_or(if flags.udp_port == 0 { PORT } else { flags.udp_port });
     let flag = if flags.port.is_none() && flags.udp_port != 0 { "-U" } else { "-p" };
     let port = match typed {
-        // "Any free port" is what the system understands by 0.
+        // The system takes 0 for any free port.
         -1 => 0,
         port => u16::try_from(port).map_err(|_| Refusal::usage(invalid_port(flag, port)))?,
     };
@@ -338,7 +339,7 @@ fn prefix_delimiter(text: Option<&str>) -> Result<u8, Refusal> {
     }
 }
 
-/// Where logins are demanded, only protocols that have them are spoken.
+/// Chooses the protocol. If logins are demanded, only a protocol that has them is spoken.
 fn protocol(flags: &Flags) -> Result<WireProtocol, Refusal> {
     let usage = |message: String| Err(Refusal::usage(message));
     let (sasl, file) = (flags.enable_sasl, flags.auth_file.is_some());
@@ -379,7 +380,7 @@ fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Slabs {
     // The head of the largest chained item must have room for the locations of its links.
     let chunk_bytes_min = (4 * item_bytes_max.isqrt()).next_power_of_two();
     let chunk_bytes_max = extended.slab_chunk_bytes_max.max(chunk_bytes_min);
-    // Who asks for memcached 1.4 gets its classes as well.
+    // With memcached 1.4's defaults come its slab classes.
     let default = if extended.is_modern { SlabsName::Fine } else { SlabsName::Memcached };
     match flags.slabs.unwrap_or(default) {
         SlabsName::Fine => Slabs::Fine,
@@ -391,5 +392,5 @@ const TRANSIENT_S: u32 = 60;
 /// memcached's port.
 const PORT: i64 = 11211;
 
-/// Descriptors beside those of `-c`, which no client gets: for the HTTP port and files.
+/// Descriptors in addition to those of `-c`, which clients don't get: for the HTTP port and files.
 pub(crate) const DESCRIPTORS_RESERVED: u64 = 16;

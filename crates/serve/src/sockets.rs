@@ -1,10 +1,10 @@
-//! Opening the sockets that `Settings` name.
+//! Opens the sockets that `Settings` name.
 //!
-//! UDP has a socket a worker at each address, which share the port by `SO_REUSEPORT`. The first is bound
-//! before it shares, so that a port that another program has is refused.
+//! UDP has one socket per worker at each address; they share the port by `SO_REUSEPORT`. The first one is
+//! bound before it shares, so that a port that another program uses is refused.
 //!
-//! `TCP_NODELAY` and `SO_KEEPALIVE` are set once on the listening socket; Linux hands them down to each
-//! accepted connection, which saves two system calls a connection.
+//! `TCP_NODELAY` and `SO_KEEPALIVE` are set once on the listening socket. Linux lets each accepted
+//! connection inherit them, which saves two system calls per connection.
 
 use crate::process::roster::name_of;
 use crate::settings::{
@@ -18,18 +18,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// A socket that waits for connections.
+/// A socket that accepts connections.
 pub(crate) struct Listening {
     pub(crate) socket: OwnedFd,
-    /// As `stats conns` shows it: `tcp:127.0.0.1:11211`, `unix:/path`.
+    /// The name that `stats conns` shows: `tcp:127.0.0.1:11211`, `unix:/path`.
     pub(crate) name: String,
-    /// The TCP port, for the port file.
+    /// The TCP address, for the port file.
     pub(crate) address: Option<SocketAddr>,
-    /// What TLS asks of clients; `None`: no TLS.
+    /// What TLS demands of clients; `None`: no TLS.
     pub(crate) tls: Option<ClientCerts>,
 }
 
-/// The UDP sockets at one address, one a worker.
+/// The UDP sockets at one address, one per worker.
 pub(crate) struct Datagram {
     pub(crate) sockets: Vec<OwnedFd>,
     pub(crate) name: String,
@@ -40,11 +40,11 @@ pub(crate) struct Datagram {
 pub(crate) struct Sockets {
     pub(crate) listening: Vec<Listening>,
     pub(crate) datagram: Vec<Datagram>,
-    /// For HTTP.
+    /// The sockets for HTTP.
     pub(crate) http: Vec<Listening>,
 }
 
-/// Sockets of the server before.
+/// Sockets that the former server has handed over.
 #[derive(Default)]
 pub(crate) struct Inherited(Vec<Socket>);
 
@@ -53,17 +53,17 @@ impl Inherited {
         Self(sockets.into_iter().map(Socket::from).collect())
     }
 
-    /// The one that listens at `place`.
+    /// Takes the socket that listens at `place`.
     pub(crate) fn tcp(&mut self, place: SocketAddr) -> Option<Socket> {
         self.take(|socket| is_at(socket, Type::STREAM, place))
     }
 
-    /// One for datagrams at `place`.
+    /// Takes a datagram socket at `place`.
     pub(crate) fn udp(&mut self, place: SocketAddr) -> Option<Socket> {
         self.take(|socket| is_at(socket, Type::DGRAM, place))
     }
 
-    /// The one that listens at `path`.
+    /// Takes the socket that listens at `path`.
     pub(crate) fn unix(&mut self, path: &Path) -> Option<Socket> {
         self.take(|socket| socket.local_addr().is_ok_and(|a| a.as_pathname() == Some(path)))
     }
@@ -73,7 +73,7 @@ impl Inherited {
         Some(self.0.swap_remove(at))
     }
 
-    /// Where those listen that nobody took.
+    /// The addresses of the listening sockets that weren't taken.
     pub(crate) fn left(&self) -> Vec<String> {
         let listening = self.0.iter().filter(|socket| socket.is_listener().unwrap_or(false));
         listening.filter_map(|socket| Some(shown(&socket.local_addr().ok()?))).collect()
@@ -86,17 +86,17 @@ fn shown(address: &socket2::SockAddr) -> String {
     path.or(socket).unwrap_or_default()
 }
 
-/// Port 0 is any port.
+/// Whether a socket of this kind is bound to `place`, where port 0 stands for any port.
 fn is_at(socket: &Socket, kind: Type, place: SocketAddr) -> bool {
     let address = socket.local_addr().ok().and_then(|address| address.as_socket());
     let is_there = |a: SocketAddr| a == place || place.port() == 0 && a.ip() == place.ip();
     address.is_some_and(is_there) && socket.r#type().is_ok_and(|k| k == kind)
 }
 
-/// Opens what `settings` ask for, but for what is `inherited`.
+/// Opens the sockets that `settings` ask for, except those that are `inherited`.
 ///
 /// # Errors
-/// A name that doesn't resolve, or an entry of the list of which no address can be bound.
+/// A name doesn't resolve, or an entry of the list has no address that can be bound.
 pub(crate) fn open(
     settings: &ServerSettings,
     inherited: &mut Inherited,
@@ -132,7 +132,7 @@ pub(crate) fn open(
     Ok(sockets)
 }
 
-/// As `flag` asks, beside the sockets that are `there` already.
+/// Opens the sockets for `address`, which `flag` gave. `there` are the sockets opened before, for the error message.
 fn open_tcp(
     flag: &str,
     address: &ListenAddress,
@@ -144,7 +144,7 @@ fn open_tcp(
     let mut opened = Vec::new();
     let mut port = address.port;
     for mut place in resolve(flag, &address.host, address.port)? {
-        // "Any free port" is the same port for v4 and v6 if it can be.
+        // For "any free port", v4 and v6 use the same port if possible.
         place.set_port(port);
         match inherited.tcp(place).map_or_else(|| listen_tcp(place, settings.backlog), Ok) {
             Ok(socket) => {
@@ -185,13 +185,13 @@ fn open_udp(
     if settings.udp_port == 0 {
         return Ok(());
     }
-    // -1 is any that is free.
+    // -1 stands for any free port.
     let mut port = u16::try_from(settings.udp_port).unwrap_or(0);
     let mut last = None;
     let before = sockets.datagram.len();
     for mut place in resolve("-l", &address.host, port)? {
         place.set_port(port);
-        // Addresses that differ in their TCP ports share the one UDP port.
+        // Addresses that differ only in their TCP ports share the one UDP port.
         if sockets.datagram.iter().any(|datagram| datagram.address == place) {
             continue;
         }
@@ -243,14 +243,14 @@ fn listen_tcp(place: SocketAddr, backlog: i32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Has the system take little more for a client than the client reads, as at a router's sockets: up to 4 MB each would be on
-/// no budget. The sockets that are accepted inherit it.
+/// Limits the unsent bytes that the system takes for a client, as for the router's sockets: up to 4 MB
+/// per client would be on no budget. Accepted sockets inherit the limit.
 fn keep_little_unsent(socket: &Socket) {
-    // A system that doesn't know it serves clients all the same.
+    // A system that doesn't know the option can serve clients all the same.
     let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
 }
 
-/// `count` sockets at `place`: those that are `inherited`, and new ones.
+/// Returns `count` sockets at `place`: those that are `inherited`, then new ones.
 fn bind_udp(place: SocketAddr, count: usize, inherited: &mut Inherited) -> io::Result<Datagram> {
     let mut address = place;
     let mut sockets: Vec<OwnedFd> = Vec::with_capacity(count);
@@ -284,7 +284,7 @@ fn bound_address(socket: &Socket) -> Option<SocketAddr> {
 }
 
 pub(crate) fn listen_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<OwnedFd> {
-    // A socket file of a server that has gone is in the way; anything else is left alone.
+    // Removes the socket file of a server that has ended; any other file is left alone.
     if std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
         std::fs::remove_file(path)?;
     }
@@ -298,7 +298,7 @@ pub(crate) fn listen_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Ow
     Ok(socket.into())
 }
 
-/// Writes the ports for whoever asked by `MEMCACHED_PORT_FILENAME`, whole or not at all.
+/// Writes the ports to the file that `MEMCACHED_PORT_FILENAME` names, atomically.
 pub(crate) fn write_port_file(sockets: &Sockets) -> io::Result<()> {
     let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME") else { return Ok(()) };
     let tcp = sockets.listening.iter().filter_map(|l| Some(("TCP", l.address?)));
@@ -316,7 +316,7 @@ pub(crate) fn write_port_file(sockets: &Sockets) -> io::Result<()> {
     std::fs::rename(draft, path)
 }
 
-/// Why `place` is taken, if this server took it itself.
+/// Explains why `place` is in use, if this server uses it itself.
 fn refusal_of_own(flag: &str, place: SocketAddr, there: &Sockets) -> Option<Refusal> {
     let is_taken = |own: SocketAddr| {
         let is_all = own.ip().is_unspecified() || place.ip().is_unspecified();
@@ -365,5 +365,5 @@ fn refusal(flag: &str, what: &str, error: &io::Error) -> Refusal {
     Refusal::new(code, format!("{what}: {error}{hint}"))
 }
 
-/// What is written for a client and not yet on its way, before its socket counts as full.
+/// The bytes written for a client and not yet sent at which its socket counts as full.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;

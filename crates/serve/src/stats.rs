@@ -1,10 +1,10 @@
-//! The answers to `stats` and its kinds, in memcached 1.6.45's order and under its conditions.
+//! The replies to `stats` and its kinds, in memcached 1.6.45's order and under its conditions.
 //!
-//! Exporters read these by name and some by place, so every line that memcached has is there, 0
-//! where Guira has no such thing; Guira's own figures are in `stats guira`.
+//! Exporters find these lines by name, and some by position. So every line that memcached has is there,
+//! with 0 if Guira has no such part; Guira's own figures are in `stats guira`.
 //!
-//! A statistic is declared once, as a row of a table ([`row`]): its line, its meaning, its metric and
-//! how it is read. A new one is a new row; `stats`, `/metrics` and the documentation follow.
+//! A statistic is declared once, as a row of a table ([`row`]): its line, its meaning, its metric and how
+//! it is read. A new statistic needs only a row; `stats`, `/metrics` and the documentation follow.
 
 mod classes;
 mod general;
@@ -20,22 +20,22 @@ use crate::process::roster::{Held, Seat};
 use row::{Row, View, line, lines};
 use std::os::fd::RawFd;
 
-/// What the documentation says of a statistic.
+/// A statistic as the documentation describes it.
 pub struct Meaning {
-    /// Its name in `stats` or `stats guira`.
+    /// The name in `stats` or `stats guira`.
     pub name: &'static str,
     /// What it means.
     pub meaning: &'static str,
-    /// Its metric's name with labels and its type, if it has one.
+    /// The metric's name with labels and its type, if the statistic has a metric.
     pub metric: Option<(String, &'static str)>,
 }
 
-/// Every line of `stats`, then of `stats guira`, for the documentation.
+/// Returns every line of `stats`, then of `stats guira`, for the documentation.
 pub fn stat_meanings() -> impl Iterator<Item = Meaning> {
     STATS.iter().chain(OWN).chain(EVENTS).map(meaning)
 }
 
-/// Each kind of `stats` with its lines, for the documentation.
+/// Returns each kind of `stats` with its lines, for the documentation.
 pub fn stat_tables() -> Vec<(&'static str, Vec<Meaning>)> {
     let settings = SETTINGS.iter().flat_map(|(rows, _)| *rows);
     let of = |rows: &'static [Row]| rows.iter().map(meaning).collect();
@@ -57,7 +57,7 @@ fn meaning(row: &Row) -> Meaning {
     }
 }
 
-/// Answers `stats` and the kinds of it that are short; `false`: there is no such kind.
+/// Replies to `stats` and its short kinds. Returns `false` if the kind doesn't exist.
 pub(crate) fn answer(kind: Option<&[u8]>, process: &Process, now: u32, out: &mut Vec<u8>) -> bool {
     match kind {
         None => lines(STATS, &View::new(process, now), "", out),
@@ -75,7 +75,7 @@ pub(crate) fn answer(kind: Option<&[u8]>, process: &Process, now: u32, out: &mut
     true
 }
 
-/// The pages of storage, as memcached shows them; nothing without storage.
+/// Appends the pages of storage as memcached shows them; nothing without storage.
 fn storage(process: &Process, out: &mut Vec<u8>) {
     let pages = process.storage.as_ref().map(|storage| storage.tier.pages()).unwrap_or_default();
     for (number, page) in pages.iter().enumerate() {
@@ -86,7 +86,7 @@ fn storage(process: &Process, out: &mut Vec<u8>) {
     }
 }
 
-/// A socket's lines of `stats conns`; `is_asking`: the connection that wants to know.
+/// Appends a socket's lines of `stats conns`; `is_asking`: the socket is the connection that sent the command.
 pub(crate) fn conn((fd, seat): (RawFd, &Seat), now: u32, is_asking: bool, out: &mut Vec<u8>) {
     let is_listening = seat.listening().is_none();
     line(out, &format!("{fd}:addr"), seat.address());

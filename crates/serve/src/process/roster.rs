@@ -1,7 +1,7 @@
-//! Who is connected: what `stats conns` shows of every socket, whichever thread serves it.
+//! The roster: all sockets, and what `stats conns` shows of each, whichever thread serves it.
 //!
-//! A worker writes relaxed atomics of its own connections, of what they hold only when that changes; the map is locked
-//! when a connection comes or goes and by `stats conns`.
+//! A worker stores relaxed atomics for its own connections; the charged bytes only when they change. The
+//! map is locked when a connection opens or closes, and by `stats conns`.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
-/// All sockets of the server by descriptor.
+/// All sockets of the server, by descriptor.
 #[derive(Default)]
 pub(crate) struct Roster {
     seats: Mutex<Seats>,
@@ -20,7 +20,7 @@ pub(crate) struct Roster {
 #[derive(Default)]
 struct Seats {
     by_fd: BTreeMap<RawFd, Arc<Seat>>,
-    /// Connections over TCP by the other end's address.
+    /// How many TCP connections each remote address has.
     connected: HashMap<IpAddr, usize>,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Seat {
     peer: Peer,
     doing: AtomicU8,
     last_request_s: AtomicU32,
-    /// Bytes that it is charged, by [`Held`].
+    /// Bytes that the connection is charged, by [`Held`].
     held: [AtomicUsize; Held::ALL.len()],
 }
 
-/// The budgets of which connections hold bytes (`process/budget.rs`).
+/// The budgets that count bytes held by connections (`process/budget.rs`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Held {
     Unfinished,
@@ -41,17 +41,17 @@ pub(crate) enum Held {
     Backlog,
 }
 
-/// The other end of a socket, or the socket's own name.
+/// The other end of a socket, or the name of a socket of the server.
 pub(crate) enum Peer {
-    /// A socket of ours.
+    /// A socket of the server itself.
     Own(Arc<str>),
-    /// A client over TCP, and the socket that it came to.
+    /// A client over TCP, and the name of the socket that accepted it.
     Tcp { from: SocketAddr, to: Arc<str> },
-    /// A client over the unix socket.
+    /// A client over the unix socket, and that socket's name.
     Unix { to: Arc<str> },
 }
 
-/// What a connection waits for or does; names are memcached's connection states.
+/// What a connection waits for or does. memcached has a connection state for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Doing {
@@ -60,7 +60,7 @@ pub(crate) enum Doing {
     Reading,
     /// Waits for the body of a storage request.
     ReadingBody,
-    /// Throws the body of a refused request away.
+    /// Discards the body of a refused request.
     Swallowing,
     /// Waits for the client to read.
     Writing,
@@ -97,13 +97,13 @@ impl Roster {
         }
     }
 
-    /// Whether this address holds a connection over TCP: then it is its own.
+    /// Whether this address has a connection over TCP, which proves that the address is the client's own.
     pub(crate) fn is_connected(&self, address: IpAddr) -> bool {
         self.seats.lock().connected.contains_key(&address)
     }
 
-    /// The first `n` sockets from `first` on, by rising descriptor. Whoever shows them does so without the lock, on which
-    /// connections that come and go would wait, and others who list them.
+    /// Returns the first `n` sockets from descriptor `first` on, in ascending order. The caller formats
+    /// them without the lock, because connections that open or close, and other listings, wait for it.
     pub(crate) fn from(&self, first: RawFd, n: usize) -> Vec<(RawFd, Arc<Seat>)> {
         let seats = self.seats.lock();
         seats.by_fd.range(first..).take(n).map(|(&fd, seat)| (fd, Arc::clone(seat))).collect()
@@ -111,7 +111,7 @@ impl Roster {
 }
 
 impl Peer {
-    /// A client's address, over TCP.
+    /// The client's address over TCP.
     fn address(&self) -> Option<IpAddr> {
         match self {
             Peer::Tcp { from, .. } => Some(from.ip()),
@@ -120,7 +120,7 @@ impl Peer {
     }
 }
 
-/// The address of the other end, or of the socket itself if it is ours.
+/// Shows the address of the other end, or of the socket itself if it is the server's.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -135,7 +135,7 @@ impl fmt::Display for Peer {
 impl Held {
     pub(crate) const ALL: [Held; 3] = [Held::Unfinished, Held::Unsent, Held::Backlog];
 
-    /// As the budget's sum over all connections is called in `stats guira`.
+    /// The name under which `stats guira` shows the budget's sum over all connections.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Held::Unfinished => "unfinished_bytes",
@@ -150,7 +150,7 @@ impl Seat {
         self.held[what as usize].store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that it is charged: 0 while it holds no more than is free.
+    /// Bytes that the connection is charged: 0 while it holds no more than its free allowance.
     pub(crate) fn held(&self, what: Held) -> usize {
         self.held[what as usize].load(Ordering::Relaxed)
     }
@@ -167,17 +167,17 @@ impl Seat {
         self.last_request_s.load(Ordering::Relaxed)
     }
 
-    /// Whether an idle timeout applies: memcached exempts unix sockets.
+    /// Whether an idle timeout applies: as in memcached, not to unix sockets.
     pub(crate) fn is_tcp(&self) -> bool {
         matches!(self.peer, Peer::Tcp { .. })
     }
 
-    /// The address of the other end, or of the socket itself if it is ours.
+    /// The address of the other end, or of the socket itself if it is the server's.
     pub(crate) fn address(&self) -> String {
         self.peer.to_string()
     }
 
-    /// The other end's address, over TCP.
+    /// The other end's address over TCP.
     pub(crate) fn remote(&self) -> Option<SocketAddr> {
         match &self.peer {
             Peer::Tcp { from, .. } => Some(*from),
@@ -185,7 +185,7 @@ impl Seat {
         }
     }
 
-    /// The socket of ours that it came to.
+    /// The name of the server's socket that accepted the connection.
     pub(crate) fn listening(&self) -> Option<&str> {
         match &self.peer {
             Peer::Own(_) => None,
@@ -193,7 +193,7 @@ impl Seat {
         }
     }
 
-    /// memcached's name of the state.
+    /// memcached's name for the state.
     pub(crate) fn state(&self) -> &'static str {
         const NAMES: [&str; 6] = [
             "conn_listening",
@@ -207,7 +207,7 @@ impl Seat {
     }
 }
 
-/// memcached's way to write an address.
+/// Formats an address as memcached does.
 pub(crate) fn name_of(transport: &str, address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(a) => format!("{transport}:{}:{}", a.ip(), a.port()),

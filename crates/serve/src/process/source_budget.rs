@@ -1,53 +1,57 @@
-//! How much a source may be sent that nothing proves to be one.
+//! The budget of reply bytes for a source whose address is unproven.
 //!
-//! A datagram's sender is a claim. A few bytes of request that ask for a megabyte in somebody else's
-//! name would make this server their weapon, as it made memcached in 2018. So each source has a budget
-//! of reply bytes a second (`-o udp_budget`); beyond it replies are dropped, and the client, which
-//! must expect losses anyway, takes them for misses. A source that also holds a TCP connection has
-//! shown that it can receive ([`crate::process::roster::Roster::is_connected`]), but not that a datagram in its name is its own:
-//! it has a larger budget (`-o udp_known_budget`), so that nobody can turn this server on its own clients without bound.
+//! Anyone can forge a datagram's sender. With a few bytes of request that ask for a megabyte in a
+//! victim's name, this server would become an amplifier, as memcached did in 2018. So each source has a
+//! budget of reply bytes per second (`-o udp_budget`). Replies beyond it are dropped, and the client,
+//! which must expect losses anyway, takes them for misses.
+//!
+//! A source that also has a TCP connection has proved that it can receive
+//! ([`crate::process::roster::Roster::is_connected`]), but not that a datagram in its name is its own. It
+//! has a larger budget (`-o udp_known_budget`), which still limits how far an attacker can use this
+//! server against its own clients.
 //!
 //! # Layout
-//! A table of fixed size by a keyed hash of the source, a word each: the second, and the bytes spent in
-//! it. Sources that meet in a place share a budget: that can only send less.
+//! A table of fixed size, indexed by a keyed hash of the source. A slot is one word: the second, and the
+//! bytes spent in it. Sources that share a slot share a budget, which can only reduce what is sent.
 //!
 //! # Costs
-//! One atomic exchange a reply; 32 KiB.
+//! One atomic exchange per reply; 32 KiB.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that each source may be sent.
+/// The reply bytes that each source may be sent.
 pub(crate) struct Budget {
-    /// In a second; 0: no limit.
+    /// Bytes per second; 0: no limit.
     bytes_max: u64,
-    /// As `bytes_max`, of a source that holds a TCP connection.
+    /// Bytes per second for a source that has a TCP connection; 0: no limit.
     known_bytes_max: u64,
-    /// The second in the upper half, the bytes spent in it in the lower.
+    /// By slot: the second in the upper half, the bytes spent in it in the lower half.
     spent: Box<[AtomicU64]>,
     hasher: RandomState,
 }
 
 impl Budget {
-    /// A budget of so many bytes a second for each source, and for each that holds a TCP connection; 0: none.
+    /// Creates a budget of `bytes_max` bytes per second for each source, and of `known_bytes_max` for
+    /// each that has a TCP connection; 0: no limit.
     pub(crate) fn new(bytes_max: u32, known_bytes_max: u32) -> Budget {
         let places = if bytes_max == 0 { 1 } else { PLACES };
         Budget {
             bytes_max: bytes_max.into(),
             known_bytes_max: known_bytes_max.into(),
-            // Zeroes that nobody writes while there are no datagrams.
+            // Zeroed memory that isn't touched while there are no datagrams.
             spent: bytemuck::zeroed_slice_box(places),
             hasher: RandomState::new(),
         }
     }
 
-    /// Takes `bytes` from what `source` may be sent in second `now`; `false`: it has not as many left.
+    /// Takes `bytes` from what `source` may be sent in second `now`. Returns `false` if not as many are left.
     pub(crate) fn spend(&self, source: IpAddr, bytes: usize, now: u32) -> bool {
         self.spend_of(self.bytes_max, source, bytes, now)
     }
 
-    /// As [`Budget::spend`], for a source that holds a TCP connection.
+    /// Like [`Budget::spend`], for a source that has a TCP connection.
     pub(crate) fn spend_as_known(&self, source: IpAddr, bytes: usize, now: u32) -> bool {
         self.spend_of(self.known_bytes_max, source, bytes, now)
     }
@@ -70,7 +74,7 @@ impl Budget {
     fn place(&self, source: IpAddr) -> usize {
         let hash = match source {
             IpAddr::V4(address) => self.hasher.hash_one(address.octets()),
-            // Whoever has one address of a network of 64 bits has all of them.
+            // A client that has one address of a 64-bit network has all of them.
             IpAddr::V6(address) => self.hasher.hash_one(&address.octets()[..8]),
         };
         let place = hash % self.spent.len() as u64;
@@ -111,7 +115,7 @@ mod tests {
         let budget = Budget::new(1000, 0);
         assert!(budget.spend(ip("192.0.2.1"), 1000, 5));
         let others = (0..=255).filter(|n| budget.spend(IpAddr::from([198, 51, 100, *n]), 1000, 5));
-        // A few meet in a place.
+        // A few of the sources share a slot.
         assert!(others.count() > 200);
     }
 

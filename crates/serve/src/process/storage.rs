@@ -1,13 +1,15 @@
 //! Storage below memory: a [`Tier`] of flash, as the cache and the commands see it.
 //!
-//! The cache gives items that it has no room for to [`Storage::take`], on the thread that wanted the room: a copy into a
-//! write buffer, no I/O. With all buffers full the item is evicted. Three threads work behind (`server/storage.rs`): one writes
-//! buffers, one looks for idle items, one compacts pages.
+//! The cache gives items that it has no memory for to [`Storage::take`], on the thread that needs the
+//! memory. That copies the item into a write buffer and does no I/O. If all buffers are full, the item is
+//! evicted. Three threads work in the background (`server/storage.rs`): one writes buffers, one looks for
+//! idle items, one compacts pages.
 //!
 //! # Invariants
 //! 1. No method of [`Below`] waits for a device.
-//! 2. What is told to clients of a stored item was read whole, in the generation of its page, and was the key's item at an
-//!    instant after the request came ([`Tier::is_current`]).
+//! 2. A reply about a stored item is made from a record that was read completely, in the generation of
+//!    its page. At an instant after the request arrived, that record was the key's item
+//!    ([`Tier::is_current`]).
 
 use crate::options::StorageOptions;
 use crate::process::written::WrittenNotes;
@@ -23,28 +25,28 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// See the module's head.
+/// The storage below memory; see the module's documentation.
 pub(crate) struct Storage {
     pub(crate) tier: Tier,
     pub(crate) live: LiveStorage,
     pub(crate) counts: StorageCounts,
     pub(crate) written: WrittenNotes,
-    /// The second of the cache's clock, as of when the sweeper looked last.
+    /// The current second of the cache's clock, as the sweeper last set it.
     now_s: AtomicU32,
-    /// An item found no write buffer since somebody asked.
+    /// Set when an item finds no write buffer; cleared by [`Storage::take_no_room`].
     has_no_room: AtomicBool,
-    /// Threads that read, once a worker was refused a ring.
+    /// The threads that read. They are started when a worker can't use `io_uring`.
     pool: Mutex<Option<Arc<ReadThreads>>>,
     pool_threads: usize,
-    /// Whether workers ask for a ring at all.
+    /// Whether workers try to use `io_uring`.
     has_rings: bool,
-    /// Whether items are stored that no get has found in memory.
+    /// Whether items that no get has found are stored too.
     admits_all: bool,
-    /// Reads under way for a worker at most.
+    /// The most reads under way per worker.
     pub(crate) inflight: usize,
 }
 
-/// Settings that `extstore` changes.
+/// Settings that the `extstore` commands can change.
 pub(crate) struct LiveStorage {
     pub(crate) item_bytes_min: AtomicU32,
     pub(crate) item_age_s: AtomicU32,
@@ -57,18 +59,18 @@ pub(crate) struct LiveStorage {
     pub(crate) drop_unread: AtomicBool,
 }
 
-/// What is counted beside the tier's own figures.
+/// Counters in addition to the tier's own figures.
 #[derive(Default)]
 pub(crate) struct StorageCounts {
     /// Keys answered from storage.
     pub(crate) gets: AtomicU64,
-    /// Reads whose client had gone.
+    /// Reads whose client was gone when they ended.
     pub(crate) aborted: AtomicU64,
-    /// Stored items that found no memory to come back to.
+    /// Stored items that couldn't return to memory because there was none.
     pub(crate) no_memory: AtomicU64,
-    /// Stored items that came back to memory because they were read again.
+    /// Stored items that returned to memory because they were read repeatedly.
     pub(crate) recached: AtomicU64,
-    /// Reads that found no whole record, or an older page.
+    /// Reads that found no complete record, or a page of another generation.
     pub(crate) misses: AtomicU64,
     /// Connections that wait for reads now.
     pub(crate) parked: AtomicU64,
@@ -76,11 +78,11 @@ pub(crate) struct StorageCounts {
     pub(crate) reading: AtomicU64,
     /// Items that found no free write buffer.
     pub(crate) no_buffer: AtomicU64,
-    /// Candidates that were looked at for the next read to go back to memory.
+    /// Candidates for a return to memory; one in `recache_rate` of them returns.
     candidates: AtomicU64,
 }
 
-/// All figures, read together.
+/// A snapshot of all figures.
 #[derive(Default)]
 pub(crate) struct StorageFigures {
     pub(crate) gets: u64,
@@ -134,7 +136,7 @@ impl LiveStorage {
         }
     }
 
-    /// Does as an `extstore` command says.
+    /// Applies an `extstore` command.
     pub(crate) fn set(&self, what: &StorageCommand) {
         match *what {
             StorageCommand::Number(setting, n) => {
@@ -159,7 +161,7 @@ impl LiveStorage {
         f64::from_bits(self.max_frag.load(Relaxed))
     }
 
-    /// By what compaction chooses its pages.
+    /// The settings by which compaction chooses its pages.
     pub(crate) fn policy(&self) -> CompactionPolicy {
         CompactionPolicy {
             compact_under: self.compact_under.load(Relaxed),
@@ -171,7 +173,7 @@ impl LiveStorage {
 }
 
 impl Storage {
-    /// The storage that the settings ask for, if they do. What its files held is lost.
+    /// Opens the storage that the settings ask for, if they do. What its files held before is lost.
     ///
     /// # Errors
     /// A file can't be used.
@@ -185,7 +187,7 @@ impl Storage {
         }
         let mut files = options.files.clone();
         for file in &mut files {
-            // The server may change its directory later.
+            // The path is made absolute, because the server may change its directory later.
             file.path = std::path::absolute(&file.path)
                 .map_err(|error| Refusal::system("the file of ext_path", &error))?;
         }
@@ -222,10 +224,10 @@ impl Storage {
         })))
     }
 
-    /// Reads for a worker: by a ring, or by threads that workers share where the kernel refuses that.
+    /// Returns a worker's reader: by `io_uring` or, if the kernel refuses that, by threads that the workers share.
     ///
     /// # Errors
-    /// The system has no descriptor or no thread to give.
+    /// The system has no descriptor or no thread left.
     pub(crate) fn reads(&self) -> io::Result<Reads> {
         let depth = u32::try_from(self.inflight).unwrap_or(u32::MAX);
         let ring = if self.has_rings { Reads::by_ring(depth).ok() } else { None };
@@ -241,7 +243,7 @@ impl Storage {
         Reads::by_pool(&threads)
     }
 
-    /// Tells which second it is.
+    /// Sets the current second.
     pub(crate) fn tell_time(&self, now_s: u32) {
         self.now_s.store(now_s, Relaxed);
     }
@@ -279,19 +281,19 @@ impl Storage {
         }
     }
 
-    /// Whether an item has found no write buffer since the last time.
+    /// Whether an item has found no write buffer since the last call.
     pub(crate) fn take_no_room(&self) -> bool {
         self.has_no_room.swap(false, Relaxed)
     }
 
-    /// Whether an item that was read is to go back to memory; it had been read `hits` times before.
+    /// Whether an item that was read has to return to memory; it had been read `hits` times before.
     pub(crate) fn recaches(&self, hits: u8) -> bool {
         let rate = u64::from(self.live.recache_rate.load(Relaxed));
         rate != 0 && hits > 0 && self.counts.candidates.fetch_add(1, Relaxed).is_multiple_of(rate)
     }
 
-    /// Whether an item is to be stored: it is large enough, by memcached's account of it, and not too large for a write
-    /// buffer, and a get has found it where that is asked for.
+    /// Whether an item has to be stored. It must be large enough as memcached counts its size, fit in a
+    /// write buffer and, if `ext_admit=hit` asks for that, have been found by a get.
     pub(crate) fn wants(&self, item: &ItemRef<'_>) -> bool {
         let (key, value) = (item.key().len(), item.value_bytes());
         ITEM_HEAD_BYTES + key + value >= self.live.item_bytes_min.load(Relaxed) as usize
@@ -385,20 +387,21 @@ impl Below for Storage {
     }
 }
 
-/// An entry as the cache knows it: the same while its record stays where it is.
+/// The identifier by which the cache knows an entry. It stays the same while the entry's record isn't moved.
 pub(crate) fn place_of(entry: FlashEntry) -> u64 {
     entry.place_bits()
 }
 
-/// The expiry second in a life word.
+/// The bits of a life word that hold the second of expiry.
 pub(crate) const LIFE_SECONDS: u32 = (1 << 30) - 1;
-/// memcached's head of an item.
+/// The size of memcached's item header.
 const ITEM_HEAD_BYTES: usize = 48;
-/// Write buffers at most: one for each bucket that is written to, and some on their way.
+/// The limit of write buffers: one for each bucket that is being filled, and some that are being written.
 const BUFFERS_MAX: usize = 8;
 const TAG_BITS: u32 = 16;
-/// The table has room for an item in so many bytes of storage at first.
+/// Bytes of storage per entry for which the table has room at first.
 const BYTES_AN_ENTRY: u64 = 8 << 10;
-/// Compact while fewer than one of so many pages is free, and drop cold items.
+/// Divisors of the number of pages. With fewer pages free, sparse pages are compacted (`COMPACT_SHARE`),
+/// and cold items dropped (`DROP_SHARE`).
 const COMPACT_SHARE: u32 = 100;
 const DROP_SHARE: u32 = 4;

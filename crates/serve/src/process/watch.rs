@@ -1,16 +1,17 @@
-//! Watchers: connections that are told, line by line, what the server does.
+//! Watchers: connections that receive a line for each event of the server that they asked for.
 //!
-//! Whoever does something that a watcher asked for writes the line itself and leaves it in the watcher's [`Feed`],
-//! which has room for `-o watcher_logbuf_size`. A watcher that doesn't read loses lines and is told how many; it never
-//! slows a worker down.
+//! The thread that causes an event formats its line and leaves it in the watcher's [`Feed`], which has
+//! room for `-o watcher_logbuf_size`. A watcher that doesn't read loses lines and is told how many; it
+//! never slows a worker down.
 //!
 //! # Invariants
-//! 1. `kinds` is what the watchers together ask for. It is 0, and all that a request pays is one look at it, while
-//!    nobody watches.
-//! 2. Lines of one thread come in their order; those of several are put back into order by their `gid`.
+//! 1. `kinds` is the union of what the watchers ask for. While there are none it is 0, and a request only
+//!    pays one load of it.
+//! 2. The lines of one thread arrive in their order; those of several threads can be sorted by their
+//!    `gid`.
 //!
 //! # Costs
-//! An event that is watched: a line written, a lock that all watchers share, a copy for each.
+//! A watched event costs the formatting of a line, a lock that all watchers share, and a copy for each watcher.
 
 mod event;
 
@@ -42,12 +43,12 @@ struct Watcher {
     feed: Arc<Feed>,
 }
 
-/// There are [`WATCHERS_MAX`] already.
+/// The error of [`Watch::add`]: there are [`WATCHERS_MAX`] watchers already.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
 impl Watch {
-    /// What is watched.
+    /// The kinds of events that are watched.
     #[inline]
     pub(crate) fn kinds(&self) -> WatchKinds {
         WatchKinds::from_bits(self.kinds.load(Relaxed))
@@ -56,7 +57,7 @@ impl Watch {
     /// Adds a watcher.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are [`WATCHERS_MAX`] watchers already.
     pub(crate) fn add(&self, kinds: WatchKinds, feed: Arc<Feed>) -> Result<(), TooMany> {
         let mut watchers = self.watchers.lock();
         if watchers.len() >= WATCHERS_MAX {
@@ -67,7 +68,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Forgets the watchers whose connections have ended.
+    /// Removes the watchers whose connections have ended.
     pub(crate) fn forget_gone(&self) {
         let mut watchers = self.watchers.lock();
         watchers.retain(|watcher| !watcher.feed.is_gone());
@@ -79,13 +80,13 @@ impl Watch {
         self.kinds.store(all, Relaxed);
     }
 
-    /// Tells whoever watches such events.
+    /// Sends an event to the watchers of its kind.
     #[cold]
     pub(crate) fn tell(&self, event: &Event<'_>, mailboxes: &[Mailbox]) {
         let now = clock_gettime(ClockId::Realtime);
         let gid = self.gid.fetch_add(1, Relaxed) + 1;
         let mut line = Vec::with_capacity(LINE_USUAL);
-        // Writing to memory doesn't fail.
+        // Writing to memory can't fail.
         let _ = write!(line, "ts={}.{:06} gid={gid} ", now.tv_sec, now.tv_nsec / 1000);
         event.append(&mut line);
         line.push(b'\n');
@@ -100,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// Tells of the evictions that a handle noted.
+    /// Reports the evictions that a handle has recorded.
     #[cold]
     pub(crate) fn tell_evictions(&self, handle: &Handle<'_>, now: u32, mailboxes: &[Mailbox]) {
         for evicted in &handle.take_evictions() {
@@ -108,7 +109,7 @@ impl Watch {
         }
     }
 
-    /// Watchers now.
+    /// The current number of watchers.
     pub(crate) fn watchers(&self) -> usize {
         self.watchers.lock().len()
     }
@@ -118,24 +119,24 @@ impl Watch {
         self.gid.load(Relaxed)
     }
 
-    /// Lines left for watchers since the start or the last reset.
+    /// Lines given to watchers since the start or the last reset.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Relaxed)
     }
 
-    /// Lines for which a watcher's feed had no room.
+    /// Lines dropped because a watcher's feed had no room.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Relaxed)
     }
 
-    /// Lets the counts start at 0 again; the lines' numbers go on.
+    /// Sets the counts to 0; the numbers of lines go on.
     pub(crate) fn reset(&self) {
         self.sent.store(0, Relaxed);
         self.skipped.store(0, Relaxed);
     }
 }
 
-/// Watchers at a time, as in memcached.
+/// The most watchers at a time, as in memcached.
 const WATCHERS_MAX: usize = 20;
 const LINE_USUAL: usize = 256;
 

@@ -1,29 +1,30 @@
-//! Items that went to storage, for those who watch: noted by whoever stored them, told by the thread that writes buffers.
+//! Items written to storage, for watchers. The thread that stores an item records it; the thread that
+//! writes buffers reports it.
 //!
 //! # Invariants
-//! 1. While nobody watches, an item that is stored pays a look at a flag, and nothing is held.
+//! 1. While nothing is watched, storing an item costs one load of a flag, and nothing is kept.
 //!
-//! # Weakness
-//! The flag is set a tenth of a second after a watcher has come: what is stored before that isn't told.
+//! # Weaknesses
+//! The flag is set up to a tenth of a second after a watcher was added: items stored before that aren't reported.
 
 use guira_cache::ItemRef;
 use guira_flash::Bucket;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// An item that went to storage.
+/// An item that was written to storage.
 pub(crate) struct Written {
     pub(crate) key: Box<[u8]>,
     pub(crate) was_fetched: bool,
-    /// The second at which it expires; 0 for never.
+    /// The second at which the item expires; 0: never.
     pub(crate) exptime: u32,
     pub(crate) idle_s: u32,
-    /// From 1.
+    /// The slab class, counted from 1.
     pub(crate) class: usize,
     pub(crate) bucket: Bucket,
 }
 
-/// See the module's head.
+/// The records that wait to be reported; see the module's documentation.
 #[derive(Default)]
 pub(crate) struct WrittenNotes {
     is_wanted: AtomicBool,
@@ -31,7 +32,7 @@ pub(crate) struct WrittenNotes {
 }
 
 impl WrittenNotes {
-    /// Notes an item that went to `bucket`, if somebody wants to know.
+    /// Records an item that was stored in `bucket`, if such events are watched.
     #[inline]
     pub(crate) fn add(&self, item: &ItemRef<'_>, bucket: Bucket, now: u32) {
         if self.is_wanted.load(Relaxed) {
@@ -54,12 +55,12 @@ impl WrittenNotes {
         }
     }
 
-    /// What was noted, and whether more is to be.
+    /// Takes the records, and sets whether items are recorded from now on.
     pub(crate) fn take(&self, is_wanted: bool) -> Vec<Written> {
         self.is_wanted.store(is_wanted, Relaxed);
         std::mem::take(&mut self.notes.lock())
     }
 }
 
-/// Notes between two takings; what comes beyond isn't told.
+/// The most records between two calls of [`WrittenNotes::take`]; further items aren't reported.
 const NOTES_MAX: usize = 4096;

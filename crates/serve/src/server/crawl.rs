@@ -1,8 +1,9 @@
-//! The crawler's thread: walks all items, to list them for a client or to take out the dead.
+//! The crawler's thread: walks all items, to list them for a client or to remove expired and flushed ones.
 //!
-//! It goes in steps of some ten microseconds and sleeps in between as `lru_crawler sleep` says. A listing waits where its
-//! client doesn't read ([`Feed`]), offline, so that it holds up neither a worker nor memory. Slab pages don't move while it
-//! goes on, except when it waits for longer than a second.
+//! The walk proceeds in steps of some ten microseconds and sleeps in between as `lru_crawler sleep` says.
+//! If the client doesn't read its listing, the walk waits ([`Feed`]) offline, so that it blocks neither a
+//! worker nor the reclaiming of memory. Slab pages don't move during a walk, except while it waits for
+//! longer than a second.
 
 use crate::process::Process;
 use crate::process::crawler::{Order, Work};
@@ -14,10 +15,10 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// Does what is ordered, forever. The thread's whole life.
+/// Executes the crawler's orders. The main function of the thread; it never returns.
 ///
 /// # Errors
-/// None: it has the type of the other threads' lives.
+/// Never: the result has the type that all threads' functions have.
 pub(super) fn crawl(process: &Process) -> io::Result<()> {
     let crawler = &process.crawler;
     loop {
@@ -32,7 +33,7 @@ pub(super) fn crawl(process: &Process) -> io::Result<()> {
     }
 }
 
-/// The classes that a command names, which counts them from 1.
+/// Returns the classes that a command names, which counts them from 1.
 fn classes_of(target: CrawlTarget, classes: usize) -> Vec<usize> {
     match target {
         CrawlTarget::All | CrawlTarget::Hash => (0..classes).collect(),
@@ -55,7 +56,7 @@ fn reap(process: &Process, walk: &mut Crawl<'_>) {
         }
         pace.keep(process, walk, crawled);
     }
-    // What was taken out must be free once this walk no longer shows as running.
+    // What was removed must be free before this walk is shown as ended.
     for _ in 0..SETTLE_MAX {
         if walk.is_settled() {
             break;
@@ -86,7 +87,7 @@ fn dump(process: &Process, walk: &mut Crawl<'_>, format: Format, feed: &Feed) {
     feed.end(&process.mailboxes);
 }
 
-/// Leaves lines for the client; `false` if it has gone, or reads nothing.
+/// Leaves lines for the client. Returns `false` if the client has gone or doesn't read.
 fn hand_over(process: &Process, walk: &mut Crawl<'_>, lines: &mut Vec<u8>, feed: &Feed) -> bool {
     let mailboxes = &process.mailboxes;
     let mut put = walk.asleep(|| feed.put(lines, PROMPT, mailboxes));
@@ -101,7 +102,7 @@ fn hand_over(process: &Process, walk: &mut Crawl<'_>, lines: &mut Vec<u8>, feed:
     put == Put::Taken
 }
 
-/// Sleeps after every so many items.
+/// Makes the walk sleep after each [`ITEMS_PER_SLEEP`] items.
 #[derive(Default)]
 struct Pace {
     items: usize,
@@ -120,8 +121,8 @@ impl Pace {
     }
 }
 
-/// How long slab pages wait for a client to read what it asked for, and how long the walk does. memcached waits half an
-/// hour.
+/// How long slab pages wait for a client to read its listing (`PROMPT`), and how long the walk waits
+/// (`PATIENCE`). memcached waits half an hour.
 const PROMPT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(600);
 const PIECE_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! Running in the background (`-d`) without fork: the program starts itself once more, detached.
+//! The background mode (`-d`) without fork: the program starts itself a second time, detached.
 //!
 //! ```text
 //! parent ── starts the same program, marked by an environment variable, its stdout a pipe
@@ -6,7 +6,7 @@
 //!    │                                                     turns stdout and stderr to /dev/null
 //!    └─ waits for "ready" (exit 0) or the child's end (its exit code; it printed why to stderr)
 //! ```
-//! So an error at the start reaches the shell, and when the parent returns the port is open:
+//! An error at startup therefore reaches the shell, and the port is open when the parent returns.
 //! memcached's parent returns before either is known.
 
 use crate::settings::{EXIT_SYSTEM, Refusal};
@@ -15,12 +15,12 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Whether this process is the child that [`spawn`] made.
+/// Whether this process is the child that [`spawn`] started.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts the child and waits until it serves. The exit code for this process.
+/// Starts the child and waits until it serves. Returns the exit code for this process.
 ///
 /// # Errors
 /// The program can't be started again.
@@ -49,14 +49,14 @@ pub(crate) fn spawn() -> Result<u8, Refusal> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_SYSTEM))
 }
 
-/// In the child, at its start: leaves the parent's session.
+/// Leaves the parent's session. Called in the child, at its start.
 pub(crate) fn detach() {
-    // Fails only for a leader of a process group, which a fresh child isn't.
+    // Fails only for the leader of a process group, which a new child isn't.
     let _ = rustix::process::setsid();
 }
 
-/// In the child, once it serves: lets the parent go and leaves its terminal. With `keep_stderr`
-/// (`-v`) messages go on to where they went.
+/// Lets the parent return and leaves its terminal. Called in the child, once it serves. With
+/// `keep_stderr` (`-v`), messages still go to the parent's standard error.
 pub(crate) fn ready(keep_stderr: bool) -> std::io::Result<()> {
     std::io::stdout().write_all(READY)?;
     std::io::stdout().flush()?;

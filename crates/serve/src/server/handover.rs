@@ -1,24 +1,26 @@
-//! Handing the listening sockets over to the next server, so that no client is refused in between.
+//! Handover of the listening sockets to the next server, so that no client is refused in between.
 //!
 //! ```text
 //! old: listens at FILE.handover              new (--take-over): connects there
-//!      "sockets", its sockets          ──▶   opens those that its flags name besides; checks all that it can
+//!      "sockets", its sockets          ──▶   opens further sockets that its flags name; checks all that it can
 //!                                      ◀──   "ready"; otherwise it closes, and the old one has not even paused
 //!      stops gracefully, becomes a standby:
-//!      "at rest": FILE is nobody's     ──▶   maps FILE, starts its threads
-//!      ends                            ◀──   "serving"; otherwise it closes, and the standby starts anew
+//!      "at rest": FILE is not in use   ──▶   maps FILE, starts its threads
+//!      ends                            ◀──   "serving"; otherwise it closes, and the standby starts again
 //! ```
-//! The standby (standby.rs) is the old process after `exec`: the same program and command line, with the sockets and the
-//! connection to the successor, and without the mapping, its lock and its threads. Clients that connect meanwhile wait in
-//! the backlogs of the sockets, which are never closed.
+//! The standby (standby.rs) is the old process after `exec`: the same program and command line. It has
+//! the sockets and the connection to the successor, but not the mapping, its lock or the threads. Clients
+//! that connect meanwhile wait in the backlogs of the sockets, which are never closed.
 //!
 //! # Invariants
-//! 1. At each moment a process holds the listening sockets that will serve them, or is about to; whichever of the two dies.
-//! 2. The old server stops for nobody who doesn't say "ready": connecting to FILE.handover changes nothing.
-//! 3. A successor whose flags name other addresses, or would empty FILE, is refused: no address and no item is dropped
-//!    unasked.
+//! 1. At each moment a process holds the listening sockets and will serve them, even if either of the two
+//!    dies.
+//! 2. The old server stops only for a successor that says "ready": connecting to FILE.handover changes
+//!    nothing.
+//! 3. A successor whose flags name other addresses, or would empty FILE, is refused: no address and no
+//!    item is dropped unasked.
 //!
-//! The socket FILE.handover can be connected to by the server's user only.
+//! Only the server's user can connect to FILE.handover.
 
 use crate::process::gauges::Gauge;
 use crate::process::{self, Process};
@@ -37,18 +39,18 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-/// The server that this one takes over from; it serves until [`wait`](Self::wait).
+/// The server that this one takes over from. It serves until [`wait`](Self::wait) is called.
 pub(crate) struct Predecessor {
     at: PathBuf,
     connection: UnixStream,
-    /// How many sockets it gave.
+    /// The number of sockets it has sent.
     sockets: usize,
 }
 
-/// Asks the server that has the memory file for its sockets. Without `--take-over`, or where no server is, there are none.
+/// Asks the server that uses the memory file for its sockets. There are none without `--take-over`, or if no server runs.
 ///
 /// # Errors
-/// The two can't talk.
+/// The two servers can't communicate.
 pub(crate) fn take_over(
     settings: &ServerSettings,
 ) -> Result<(Inherited, Option<Predecessor>), Refusal> {
@@ -65,7 +67,7 @@ pub(crate) fn take_over(
             );
             return Err(Refusal::new(EXIT_SYSTEM, message));
         }
-        // No server is there.
+        // No server is running.
         Err(_) => return Ok((Inherited::default(), None)),
     };
     let mut predecessor = Predecessor { at, connection, sockets: 0 };
@@ -77,10 +79,11 @@ pub(crate) fn take_over(
 }
 
 impl Predecessor {
-    /// Has the other server stop and waits until it has, its memory at rest. `left` is what of its sockets was not taken.
+    /// Makes the other server stop, and waits until its memory is at rest. `left` are its sockets that weren't taken.
     ///
     /// # Errors
-    /// It listens where this one wouldn't, or has items that this one couldn't keep; or it doesn't stop in time.
+    /// The other server listens at an address that this one wouldn't, has items that this one couldn't
+    /// keep, or doesn't stop in time.
     pub(crate) fn wait(
         &mut self,
         left: &Inherited,
@@ -107,14 +110,14 @@ impl Predecessor {
         let mut told = Vec::new();
         let connection = &mut self.connection;
         let said = connection.write_all(READY);
-        // A server that ends instead of becoming a standby is at rest as well.
+        // A server that ends instead of becoming a standby leaves its memory at rest as well.
         let heard = said.and_then(|()| connection.take(REST.len() as u64).read_to_end(&mut told));
         heard.map(drop).map_err(|error| self.refusal(&error))
     }
 
-    /// Lets the other server end: this one serves.
+    /// Lets the other server end, because this one serves.
     pub(crate) fn release(mut self) {
-        // One that has gone already needs no word.
+        // If the other server has ended already, the message isn't needed.
         let _ = self.connection.write_all(SERVING);
         tracing::info!("took {} sockets over", self.sockets);
     }
@@ -125,15 +128,15 @@ impl Predecessor {
     }
 }
 
-/// Where a server with a memory file waits for its successor.
+/// The socket at which a server with a memory file waits for its successor.
 pub(crate) struct Successor {
     door: UnixListener,
     sockets: Vec<OwnedFd>,
 }
 
 impl Successor {
-    /// Opens the door, with `sockets` to give; `None` without a memory file, or where the door can't be made: then
-    /// the server serves, and can't hand over.
+    /// Opens that socket, with `sockets` to hand over. Returns `None` without a memory file, or if the
+    /// socket can't be created: the server then serves, but can't hand over.
     pub(crate) fn expect(settings: &ServerSettings, sockets: &Sockets) -> Option<Successor> {
         let path = place(settings)?;
         let open = || {
@@ -151,7 +154,7 @@ impl Successor {
         Some(Successor { door, sockets })
     }
 
-    /// Waits for a successor that is ready, and has this server stop. The thread's whole life.
+    /// Waits for a successor that is ready, and makes this server stop. The main function of the thread.
     ///
     /// # Errors
     /// The signal can't be sent.
@@ -160,7 +163,7 @@ impl Successor {
             let to = match self.door.accept() {
                 Ok((to, _)) => to,
                 Err(error) => {
-                    // Out of descriptors, most likely: the successor tries again, and clients are served meanwhile.
+                    // Most likely no descriptor is free: the successor tries again, and clients are served meanwhile.
                     process.gauges.count(Gauge::HandoversFailed);
                     tracing::warn!("handing over: {error}");
                     thread::sleep(ACCEPT_PAUSE);
@@ -188,7 +191,7 @@ impl Successor {
     }
 }
 
-/// Gives a successor the sockets and waits until it is ready to use them.
+/// Sends the sockets to a successor and waits until it is ready to use them.
 fn prepare(to: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
     send(to.as_fd(), sockets)?;
     to.set_read_timeout(Some(PREPARATION))?;
@@ -198,10 +201,10 @@ fn prepare(to: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
     if word == READY { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// Removes the door, before the process ends.
+/// Removes the socket's file before the process ends.
 pub(crate) fn close_door(settings: &ServerSettings) {
     if let Some(path) = place(settings) {
-        // Where it can't be, the next server replaces it.
+        // If that fails, the next server replaces the file.
         let _ = std::fs::remove_file(path);
     }
 }
@@ -212,7 +215,7 @@ fn place(settings: &ServerSettings) -> Option<PathBuf> {
     Some(path.into())
 }
 
-/// Sends sockets in one message.
+/// Sends the sockets in one message.
 pub(crate) fn send(to: BorrowedFd<'_>, sockets: &[OwnedFd]) -> io::Result<()> {
     if sockets.len() > SOCKETS_MAX {
         let words = format!("{} sockets are more than fit a message", sockets.len());
@@ -226,7 +229,7 @@ pub(crate) fn send(to: BorrowedFd<'_>, sockets: &[OwnedFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives what [`send`] sent.
+/// Receives the sockets that [`send`] sent.
 pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -240,16 +243,16 @@ pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Vec<OwnedFd>> {
     Ok(messages.flatten().collect())
 }
 
-/// What goes along with the sockets, since some byte must.
+/// The data that carries the sockets, since a message needs at least one byte.
 const WORD: &[u8] = b"sockets";
 const READY: &[u8] = b"ready";
 pub(crate) const REST: &[u8] = b"at rest";
 pub(crate) const SERVING: &[u8] = b"serving";
-/// Sockets that one message carries, by the kernel's rule.
+/// The most sockets in one message, a limit of the kernel.
 const SOCKETS_MAX: usize = 253;
-/// How long the door rests when nobody can be let in.
+/// The pause after a connection couldn't be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long the other server may take to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a successor may take to be ready.
+/// How long a successor may take to get ready.
 const PREPARATION: Duration = Duration::from_secs(30);

@@ -1,13 +1,13 @@
-//! What a server says once it serves: where, with how much, and what to type next.
+//! The lines that a server logs once it serves: its addresses and memory, and a command to try.
 //!
-//! Under memcached's name it says nothing, as memcached doesn't, and in the background nobody reads it.
+//! There are none under memcached's name, as in memcached, and none in the background, where they wouldn't be read.
 
 use crate::settings::ServerSettings;
 use crate::sockets::{Listening, Sockets};
 use crate::version::GUIRA_VERSION;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The two lines, for a process that was started by `name`.
+/// Returns the two lines, for a process that was started as `name`.
 pub(crate) fn lines(
     name: &str,
     settings: &ServerSettings,
@@ -42,11 +42,11 @@ fn place(listening: &Listening) -> String {
     if listening.tls.is_some() { format!("{place} (TLS)") } else { place }
 }
 
-/// What has a client on this machine find the server.
+/// The flags by which a client on this machine finds the server.
 fn flags_to_reach(sockets: &Sockets) -> String {
     let near = |listening: &Listening| Some((near(listening.address?), listening.tls.is_some()));
     let mut tcp: Vec<_> = sockets.listening.iter().filter_map(near).collect();
-    // The client's own default first.
+    // The address that the client uses by default comes first.
     tcp.sort_by_key(|(address, has_tls)| (*has_tls, *address != DEFAULT));
     match tcp.first() {
         Some((address, false)) if *address == DEFAULT => String::new(),
@@ -56,7 +56,7 @@ fn flags_to_reach(sockets: &Sockets) -> String {
     }
 }
 
-/// An address by which this machine reaches itself.
+/// Returns an address by which this machine reaches itself.
 fn near(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -66,7 +66,7 @@ fn near(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Rounded, as `-m` is in megabytes.
+/// Rounds to megabytes, the unit of `-m`.
 fn megabytes(bytes: usize) -> usize {
     (bytes + (1 << 19)) >> 20
 }

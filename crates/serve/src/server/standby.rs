@@ -1,11 +1,11 @@
-//! A server that has stopped for its successor, and starts anew if the successor doesn't serve after all.
+//! A server that has stopped for its successor, and starts again if the successor doesn't serve after all.
 //!
-//! The stopped server replaces itself by the same program with the same command line (`exec`), which ends all of its
-//! threads and gives its mapping and its lock back. Its sockets and the connection to the successor travel in the queue
-//! of a socket that is the new image's standard input.
+//! The stopped server replaces itself by the same program with the same command line (`exec`). That ends
+//! all of its threads, unmaps its memory and releases its lock. Its sockets and the connection to the
+//! successor wait in the queue of a socket that becomes the new image's standard input.
 //!
-//! Bad at: files that only root can read. A server that was started by root and gave root up can't open them again, and
-//! its standby then ends with an error where it should serve.
+//! Bad at: files that only root can read. A server that was started by root and gave up root can't open
+//! them again; its standby then ends with an error instead of serving.
 
 use super::handover::{self, REST, SERVING};
 use crate::settings::{EXIT_SYSTEM, Refusal};
@@ -18,20 +18,20 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a standby came to know.
+/// The result of a standby's wait.
 pub(crate) enum Outcome {
-    /// This process is no standby.
+    /// This process isn't a standby.
     NotOne,
     /// The successor serves.
     Served,
-    /// It is gone: these are the sockets to serve.
+    /// The successor is gone: these are the sockets to serve.
     Gone(Inherited),
 }
 
-/// Replaces this process by a standby. `home` is the directory that the process was started in.
+/// Replaces this process by a standby. `home` is the directory in which the process was started.
 ///
 /// # Errors
-/// It can't be; a process that is there to read the error has not been replaced.
+/// The process couldn't be replaced. On success the function doesn't return.
 pub(crate) fn become_one(
     successor: UnixStream,
     mut sockets: Vec<OwnedFd>,
@@ -55,10 +55,10 @@ pub(crate) fn become_one(
     command.exec()
 }
 
-/// In a standby, waits for what becomes of the successor.
+/// Waits in a standby until the successor serves or is gone.
 ///
 /// # Errors
-/// The sockets are not where they should be.
+/// Standard input doesn't hold the sockets.
 pub(crate) fn wait() -> Result<Outcome, Refusal> {
     if std::env::var_os(MARK).is_none() {
         return Ok(Outcome::NotOne);
@@ -74,7 +74,7 @@ pub(crate) fn wait() -> Result<Outcome, Refusal> {
     }
     let mut successor = UnixStream::from(sockets.remove(0));
     let mut word = Vec::new();
-    // An error says as much as an end: the successor is gone.
+    // An error means the same as the end of the stream: the successor is gone.
     let _ = successor.set_read_timeout(None);
     let _ = successor.write_all(REST);
     let _ = successor.take(SERVING.len() as u64).read_to_end(&mut word);
@@ -84,5 +84,5 @@ pub(crate) fn wait() -> Result<Outcome, Refusal> {
     Ok(Outcome::Gone(Inherited::new(sockets)))
 }
 
-/// In the environment of a standby.
+/// The environment variable that marks a standby.
 const MARK: &str = "GUIRA_STANDBY";

@@ -1,4 +1,5 @@
-//! The threads behind storage: one writes buffers, one stores idle items, one compacts pages. None of them is waited for.
+//! The background threads of storage: one writes buffers, one stores idle items, one compacts pages. No
+//! other thread waits for them.
 
 use crate::process::Process;
 use crate::process::storage::{LIFE_SECONDS, Storage};
@@ -10,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-/// What a thread does until the server stops.
+/// A thread's main function, which returns when the server stops.
 type Life = fn(&Process);
 
 /// The threads, by name.
@@ -32,14 +33,14 @@ fn write(process: &Process) {
                     );
                 }
                 failures = failures.saturating_add(1);
-                // A device that is gone is no reason to spin.
+                // Sleeps, so that a failed device doesn't make the thread spin.
                 sleep(process, FAILED_REST.min(WRITE_PATIENCE * failures));
             }
         }
     }
 }
 
-/// Tells watchers what went to storage.
+/// Reports to watchers what was written to storage.
 fn tell_written(process: &Process, storage: &Storage) {
     let is_wanted = process.watch.kinds().meets(WatchKinds::EVICTIONS);
     for written in &storage.written.take(is_wanted) {
@@ -48,7 +49,7 @@ fn tell_written(process: &Process, storage: &Storage) {
     }
 }
 
-/// Stores items that nobody has used for long.
+/// Stores items that weren't used for a long time.
 fn store_idle(process: &Process) {
     let Some(storage) = &process.storage else { return };
     let mut handle = process.cache.handle();
@@ -77,7 +78,7 @@ fn store_idle_of(
         let now = process.time.now();
         let mut is_full = false;
         has_more = handle.list(&mut walk, now, |item| {
-            // With all buffers full an item waits for the next walk, and this thread for a buffer.
+            // If all buffers are full, the item waits for the next walk, and this thread for a buffer.
             if !is_full && storage.wants(item) && item.idle_s(now) >= age_s {
                 if handle.sink(item) {
                     handle.count_class(ClassCounter::Sunk, item.class());
@@ -92,7 +93,7 @@ fn store_idle_of(
     }
 }
 
-/// Frees pages, clears the table of what has gone, and lets the table count as memory.
+/// Frees pages, sweeps stale entries from the table, and counts the table's size as memory.
 fn compact(process: &Process) {
     let Some(storage) = &process.storage else { return };
     let mut keeper = Keeper::default();
@@ -108,7 +109,7 @@ fn compact(process: &Process) {
     }
 }
 
-/// Sleeps for so long, or until the server stops.
+/// Sleeps for `rest`, or until the server stops.
 fn sleep(process: &Process, mut rest: Duration) {
     while !rest.is_zero() && !process.is_stopping.load(Relaxed) {
         let step = rest.min(SLEEP_STEP);
@@ -117,7 +118,7 @@ fn sleep(process: &Process, mut rest: Duration) {
     }
 }
 
-/// Frees a page if there is one to free; whether it did.
+/// Frees a page if one can be freed. Returns whether it did.
 fn free_one(process: &Process, storage: &Storage) -> bool {
     let now = process.time.now();
     let policy = storage.live.policy();
@@ -150,12 +151,12 @@ fn free_one(process: &Process, storage: &Storage) -> bool {
     }
 }
 
-/// Where the sweep of the table is, and what was told.
+/// The progress of the table's sweep, and which warning was given.
 #[derive(Default)]
 struct Keeper {
-    /// Where the sweep is, while one is under way.
+    /// The next stripe, while a sweep is under way.
     stripe: Option<usize>,
-    /// Pages given out when it began.
+    /// Pages that had been allocated when the last sweep began.
     allocs: u64,
     has_told_of_crowd: bool,
 }
@@ -163,7 +164,7 @@ struct Keeper {
 impl Keeper {
     fn step(&mut self, process: &Process, storage: &Storage) {
         let allocs = storage.tier.page_counts().allocs;
-        // Two laps: a third is needed before an entry of the first looks as if it were of the fourth.
+        // A sweep is due every two laps over the pages: entries store the lap modulo four, so a stale one looks current again after four.
         if self.stripe.is_none() && allocs >= self.allocs + 2 * storage.tier.pages().len() as u64 {
             (self.stripe, self.allocs) = (Some(0), allocs);
         }
@@ -182,11 +183,11 @@ impl Keeper {
 
 const WRITE_PATIENCE: Duration = Duration::from_millis(100);
 const FAILED_REST: Duration = Duration::from_secs(5);
-/// How soon the server's end is noticed.
+/// How soon the threads notice that the server stops.
 const SLEEP_STEP: Duration = Duration::from_millis(50);
-/// Between two walks over all items, however short or long `ext_max_sleep` is.
+/// The least pause between two walks over all items, however short `ext_max_sleep` is.
 const IDLE_REST_MIN: Duration = Duration::from_millis(50);
 const IDLE_REST_MAX: Duration = Duration::from_secs(1);
-/// While no write buffer is free.
+/// The pause while no write buffer is free.
 const NO_ROOM_REST: Duration = Duration::from_millis(5);
 const COMPACT_REST_MIN: Duration = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! The sweeper's thread: upkeep of the cache, the time in the memory file, and what is to be said of it.
+//! The sweeper's thread: maintenance of the cache, the time in the memory file, and warnings.
 
 use super::warm;
 use crate::process::Process;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-/// Has the cache cleaned up until the server stops. The thread's whole life.
+/// Makes the cache clean up until the server stops. The main function of the thread.
 pub(super) fn sweep(process: &Process) {
     let mut sweeper = process.cache.sweeper();
     let (mut to_start, mut fills) = (SWEEPS_OF_START, true);
@@ -36,8 +36,9 @@ pub(super) fn sweep(process: &Process) {
             sweeper.asleep(|| {
                 thread::sleep(SWEEP_EVERY);
                 if to_start == 1 || has_filled {
-                    // The other threads have come up, or the cache is full for the first time. Where the system doesn't
-                    // say what is mapped it stays: a few megabytes, which whoever else runs the program shares.
+                    // The other threads have started, or the cache is full for the first time. If the
+                    // system doesn't tell what is mapped, the code stays in memory: a few megabytes,
+                    // shared with other processes of the program.
                     let _ = guira_cache::release_code();
                 }
             });
@@ -45,14 +46,14 @@ pub(super) fn sweep(process: &Process) {
     }
 }
 
-/// Says once a day that the certificate ends soon or has ended.
+/// Warns once a day if the certificate expires soon or has expired.
 fn tell_of_certificate(process: &Process) {
     if let Some(warning) = process.tls.as_ref().and_then(|tls| tls.expiry.warning()) {
         tracing::warn!("{warning} (-o ssl_chain_cert)");
     }
 }
 
-/// How often the sweeper looks for work; a flush is in force before it has swept.
+/// How often the sweeper looks for work. A flush is in force before its sweep.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
-/// After so many sleeps of the sweeper, half a second, the server has started.
+/// The number of the sweeper's sleeps, half a second together, after which the server counts as started.
 const SWEEPS_OF_START: u32 = 25;

@@ -1,16 +1,16 @@
-//! A server that goes on where the one before it stopped: the memory file, seen from the server.
+//! Warm restarts: a server that continues with the items of the one before it, from the memory file.
 //!
-//! What is in the file and what of it is trusted is the cache's (`guira-cache`, persist.rs). Here is when: the file is
-//! opened when the sockets listen, so that clients of a restart wait in the backlog; its time is noted as the sweeper
-//! comes by, which also says when the file system has no room for it; it is marked as clean when the last thread that
-//! could change it has ended.
+//! The cache decides what is in the file and which of it is trusted (`guira-cache`, persist.rs). This
+//! module decides when. The file is opened when the sockets listen already, so that clients of a restart
+//! wait in the backlog. The sweeper stores the time in it, and warns when the file system has no room for
+//! it. The file is marked as clean when the last thread that could change it has ended.
 
 use crate::process::Process;
 use crate::time::unix_now;
 use guira_cache::{Found, Kept};
 use std::path::Path;
 
-/// Says what was found in the memory file, in so many milliseconds, and whether its file system is large enough.
+/// Logs what was found in the memory file within `took_ms`, and whether its file system is large enough.
 pub(crate) fn tell(process: &Process, took_ms: i64) {
     let Some(path) = &process.settings.memory_file else { return };
     let path = path.display();
@@ -55,7 +55,7 @@ fn memory_mb(process: &Process) -> usize {
     process.memory.limit_bytes() >> MB_SHIFT
 }
 
-/// What was said of a file system that has no room, so that it's said once, and not each minute that it goes to and fro.
+/// Whether a full file system was reported, so that the warning isn't repeated while it changes to and fro.
 #[derive(Default)]
 pub(crate) struct Shortage {
     is_told: bool,
@@ -63,7 +63,8 @@ pub(crate) struct Shortage {
 }
 
 impl Shortage {
-    /// Says when the memory file's file system has no more room, and when it has again. Cost without news: a load.
+    /// Logs when the memory file's file system has no more room, and when it has some again. Costs a load
+    /// if nothing changed.
     pub(crate) fn tell(&mut self, process: &Process) {
         let shortage = process.cache.shortage();
         if shortage.is_some() == self.is_told {
@@ -92,12 +93,13 @@ impl Shortage {
     }
 }
 
-/// Notes the time in the memory file. Cost: three stores, without a file nothing.
+/// Stores the time in the memory file. Costs three stores, or nothing without a file.
 pub(crate) fn keep_time(process: &Process) {
     process.cache.keep_time(process.time.now(), unix_now());
 }
 
-/// Marks the memory file as that of a clean stop, once all threads have ended. What becomes of the items, in words.
+/// Marks the memory file as cleanly stopped, once all threads have ended. Returns a description of what
+/// becomes of the items.
 pub(crate) fn end(process: &Process) -> String {
     let items = match process.cache.len() {
         1 => "1 item is".to_owned(),
@@ -115,5 +117,5 @@ pub(crate) fn end(process: &Process) -> String {
 }
 
 const MB_SHIFT: u32 = 20;
-/// A file system that others fill and empty all the time has a line a minute.
+/// A file system that fills and empties all the time is reported once a minute at most.
 const TOLD_EVERY_S: u32 = 60;

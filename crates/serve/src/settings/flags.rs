@@ -1,11 +1,11 @@
-//! What was typed: memcached's command line, flag by flag, before anything of it is judged.
+//! The flags as typed: memcached's command line, flag by flag, before any of it is checked.
 //!
-//! Short and long names, attached values (`-p5001`), repetition (the last one counts) and
-//! comma-joined `-o` lists are memcached's, so that unit files, `/etc/memcached.conf`, container
-//! commands and test suites work as they are. [`crate::Settings`] holds what the flags mean.
+//! Short and long names, attached values (`-p5001`), repetition (the last one counts) and comma-joined
+//! `-o` lists work as in memcached, so that unit files, `/etc/memcached.conf`, container commands and
+//! test suites work unchanged. [`crate::Settings`] holds what the flags mean.
 //!
-//! Flags of parts that this build doesn't have are parsed, hidden from the help and refused by
-//! `Settings` with a sentence of their own: "unknown flag" would send the reader to the wrong place.
+//! Flags for parts that this build doesn't have are parsed, hidden from the help, and refused by
+//! `Settings` with a sentence of their own: "unknown flag" would mislead the reader.
 
 use super::suboption;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
@@ -208,7 +208,7 @@ pub enum SlabsName {
     Memcached,
 }
 
-/// Reads one of the names of a closed set.
+/// Returns a parser for one of a closed set of names.
 fn named<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
@@ -224,21 +224,21 @@ pub struct AbsentFlags {
     pub napi_ids: Option<i64>,
 }
 
-/// The help of `-U`, apart because documentation wants quotes around the name.
+/// The help of `-U`. It isn't a doc comment, because documentation wants quotes around the name.
 const UDP_HELP: &str = "\
 UDP port; 0 turns UDP off, -1 takes any free port. UDP serves only gets, except with -o udp_writes";
 
-/// The help of `-Z`, apart as that of `-U`.
+/// The help of `-Z`, kept apart like that of `-U`.
 const TLS_HELP: &str = "\
 Require TLS on every TCP address except -l notls:ADDR; -o ssl_chain_cert names the certificate";
 
-/// The help of `-S`, apart as that of `-U`.
+/// The help of `-S`, kept apart like that of `-U`.
 const SASL_HELP: &str = "\
 Require a login over the binary protocol, and speak only that unless -Y is given too; users are those of -Y, and those of the file that the \
 variable MEMCACHED_SASL_PWDB names (a line user:password for each)";
 
-/// The values of `-B`, for completions. Others get as far as [`crate::Settings`], which refuses them as memcached does:
-/// with its sentence, and its exit code.
+/// The parser of `-B`, which lists its values for completions. It accepts others too, so that
+/// [`crate::Settings`] can refuse them as memcached does: with its sentence and its exit code.
 #[derive(Clone)]
 struct ProtocolName;
 
@@ -259,15 +259,15 @@ impl TypedValueParser for ProtocolName {
     }
 }
 
-/// The help of `--eviction`, apart as that of `-S`.
+/// The help of `--eviction`, kept apart like that of `-S`.
 const EVICTION_HELP: &str = "How to choose the item to evict when memory is full; docs/explained/eviction.md compares the policies [default: s3-clock; lru with -o no_modern]";
 
-/// The help of `--slabs`, apart for the same reason.
+/// The help of `--slabs`, kept apart for the same reason.
 const SLABS_HELP: &str = "\
 Sizes of the chunks that hold items: fine wastes the least, memcached has memcached's slab classes \
 [default: fine; memcached with -o no_modern]";
 
-/// The help of `-l`, apart because its brackets are no link.
+/// The help of `-l`. It isn't a doc comment, because its brackets aren't a link.
 const LISTEN_HELP: &str = "\
 Addresses to listen on, separated by commas or given several times: host, host:port, [v6]:port, or \
 * for all; with -Z, notls:ADDR serves ADDR without TLS [default: 127.0.0.1 and ::1, so that only this machine can connect]";

@@ -1,15 +1,15 @@
-//! Addresses of `-l`: a list of hosts with or without ports, in memcached's notation.
+//! The addresses of `-l`: a list of hosts with or without ports, in memcached's notation.
 
 use crate::options::Refusal;
 
-/// One place to listen on.
+/// One address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
     /// The host or the group of addresses.
     pub host: Host,
-    /// The port; 0 means any free one.
+    /// The port; 0: any free one.
     pub port: u16,
-    /// What TLS asks of clients; `None`: no TLS.
+    /// What TLS demands of clients; `None`: no TLS.
     pub tls: Option<ClientCerts>,
 }
 
@@ -18,27 +18,27 @@ pub struct ListenAddress {
 pub enum ClientCerts {
     /// As `ssl_verify_mode` says.
     AsSet,
-    /// They needn't: `btls:`.
+    /// Not demanded: `btls:`.
     Never,
-    /// They must: `mtls:`.
+    /// Always demanded: `mtls:`.
     Always,
 }
 
-/// What to bind.
+/// The host to bind to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// 127.0.0.1 and `::1`: what a server listens on that was told nothing.
+    /// 127.0.0.1 and `::1`, the default.
     Loopback,
-    /// Every address of the machine, v4 and v6 apart.
+    /// Every address of the machine; v4 and v6 have a socket each.
     All,
-    /// A name or number, to be resolved.
+    /// A name or number that has to be resolved.
     Named(String),
 }
 
 /// Splits `list` at commas and semicolons; entries without a port get `port`.
 ///
 /// # Errors
-/// A bad port or bracket, or a prefix for TLS without TLS, or for a part that this build lacks (the proxy).
+/// A port or bracket is bad, a prefix for TLS is used without TLS, or one for a part that this build lacks (the proxy).
 pub(super) fn parse(
     list: &str,
     port: u16,
@@ -57,7 +57,7 @@ fn parse_one(entry: &str, port: u16, tls: Option<ClientCerts>) -> Result<ListenA
     Ok(ListenAddress { tls, ..place(without_tag(entry)?, port, "-l")? })
 }
 
-/// Where to serve metrics: a port alone is loopback's, a host alone gets [`HTTP_PORT`].
+/// Parses the address for metrics: a port alone means loopback, a host alone gets [`HTTP_PORT`].
 ///
 /// # Errors
 /// A bad port or bracket.
@@ -89,7 +89,7 @@ fn place(entry: &str, port: u16, flag: &str) -> Result<ListenAddress, Refusal> {
     Ok(ListenAddress { host, port, tls: None })
 }
 
-/// Takes `notls:`, `btls:` or `mtls:` off; `tls` is what holds without.
+/// Strips `notls:`, `btls:` or `mtls:`; without one of them, `tls` holds.
 fn without_tls(
     entry: &str,
     tls: Option<ClientCerts>,
@@ -109,7 +109,7 @@ fn without_tls(
     Ok((entry, tls))
 }
 
-/// Takes `proto[ascii]:` off; `negotiating` is what we do anyway.
+/// Strips `proto[ascii]:` or `proto[negotiating]:`, which name the default.
 fn without_protocol(entry: &str) -> Result<&str, Refusal> {
     let Some(rest) = entry.strip_prefix("proto[") else { return Ok(entry) };
     let Some((name, rest)) = rest.split_once(']') else {
@@ -124,7 +124,7 @@ fn without_protocol(entry: &str) -> Result<&str, Refusal> {
     }
 }
 
-/// Takes `tag[name]:` or `tag_name_:` off. Only the proxy reads tags.
+/// Strips `tag[name]:` or `tag_name_:`. Only the proxy uses tags.
 fn without_tag(entry: &str) -> Result<&str, Refusal> {
     let (rest, close) = if let Some(rest) = entry.strip_prefix("tag[") {
         (rest, ']')
@@ -142,7 +142,7 @@ fn without_tag(entry: &str) -> Result<&str, Refusal> {
     Ok(rest.strip_prefix(':').unwrap_or(rest))
 }
 
-/// Host and port of `[v6]`, `[v6]:port`, `host`, `host:port` or a bare v6 address.
+/// Splits `[v6]`, `[v6]:port`, `host`, `host:port` or a bare v6 address into host and port.
 fn split_host<'e>(entry: &'e str, flag: &str) -> Result<(&'e str, Option<&'e str>), Refusal> {
     if let Some(rest) = entry.strip_prefix('[') {
         let Some((host, rest)) = rest.split_once(']') else {

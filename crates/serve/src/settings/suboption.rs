@@ -1,11 +1,12 @@
 //! The settings of `-o`, each declared once, as a row of a table ([`Suboption`]).
 //!
-//! A new setting is a field of [`Extended`] and a row of [`WORKING`], or of [`INERT`] if it is accepted for memcached's sake
-//! and does nothing. Then `guira generate reference docs/reference` writes the pages anew; a test compares them.
+//! A new setting needs a field of [`Extended`] and a row of [`WORKING`], or of [`INERT`] if it is
+//! accepted for memcached's sake and has no effect. `guira generate reference docs/reference` then
+//! updates the pages; a test compares them.
 //!
 //! # Invariants
-//! 1. A row's default is the field's: applying `NAME=DEFAULT` changes nothing. A test does so.
-//! 2. Names differ, those with `no_` before them too.
+//! 1. A row's default is the field's: applying `NAME=DEFAULT` changes nothing. A test checks that.
+//! 2. Names are unique, also when prefixed with `no_`.
 
 #[cfg(test)]
 mod tests;
@@ -19,15 +20,15 @@ use guira_front::meant::meant;
 use std::fmt::Write as _;
 use working::{Group, WORKING};
 
-/// All settings, with an effect or without one.
+/// All settings, with or without an effect.
 pub(crate) fn all() -> impl Iterator<Item = &'static Suboption> + Clone {
     WORKING.iter().flat_map(|group| group.suboptions).chain(INERT)
 }
 
-/// What the lists of `-o` come to, judged in the order in which they were given.
+/// Parses the lists of `-o`, in the order in which they were given.
 ///
 /// # Errors
-/// As [`take`], and settings that don't go together.
+/// Those of [`take`], and settings that don't go together.
 pub(super) fn extended(lists: &[String]) -> Result<Extended, Refusal> {
     let mut extended = Extended::default();
     let options = lists.iter().flat_map(|list| list.split(',')).map(str::trim);
@@ -38,10 +39,10 @@ pub(super) fn extended(lists: &[String]) -> Result<Extended, Refusal> {
     Ok(extended)
 }
 
-/// Takes one setting as typed.
+/// Applies one setting, as typed.
 ///
 /// # Errors
-/// An unknown name, or a value that can't be.
+/// The name is unknown, or the value is invalid.
 fn take(option: &str, to: &mut Extended) -> Result<(), Refusal> {
     let (name, given) = match option.split_once('=') {
         Some((name, value)) => (name, Some(value)),
@@ -73,16 +74,16 @@ fn unknown(name: &str) -> Refusal {
     ))
 }
 
-/// `, did you mean "hashpower"?`, or nothing where nothing is like it.
+/// Returns `, did you mean "hashpower"?`, or nothing if no name is similar.
 fn perhaps(name: &str) -> String {
     let best = meant(name, all().map(|it| it.name));
     best.map(|known| format!(", did you mean \"{known}\"?")).unwrap_or_default()
 }
 
-/// The end of `--help`.
+/// Returns the end of `--help`.
 ///
-/// memcached's test suite searches the help for the names of optional parts, so the settings of parts that this build
-/// lacks stay out of it.
+/// memcached's test suite searches the help for the names of optional parts, so it leaves out the
+/// settings of parts that this build lacks.
 pub(crate) fn help() -> String {
     let mut text =
         "Settings for -o, separated by commas. Where KB or MB stands, a size may have a unit: 512k, 4m, 1g.\n"
@@ -124,7 +125,7 @@ pub(crate) fn help() -> String {
     text
 }
 
-/// The settings as tables in Markdown: what they do, and why the inert ones do nothing.
+/// Returns the settings as Markdown tables: what each does, or why it has no effect.
 pub fn markdown() -> String {
     let cell = |text: &str| text.replace('|', "\\|");
     let mut text = "| `-o` setting | default | meaning |\n|---|---|---|\n".to_owned();
@@ -142,7 +143,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// `text` in lines of at most so many characters, broken between words.
+/// Breaks `text` between words into lines of at most `columns` bytes.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -157,6 +158,6 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Where the help of a setting begins, and how wide it is: 100 with the two spaces before a name.
+/// The widths of a setting's name and of its help; with the two spaces before the name they add up to 100.
 const NAME_COLUMNS: usize = 27;
 const HELP_COLUMNS: usize = 71;

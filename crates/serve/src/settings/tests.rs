@@ -1,4 +1,4 @@
-//! Command lines as users and memcached's own tests give them, and what comes of them.
+//! Tests of command lines that users and memcached's own tests give.
 
 use super::{ClientCerts, Verify};
 use super::{EXIT_VALUE, Host, Listen, ListenAddress, Refusal, ServerSettings, WireProtocol};
@@ -308,7 +308,7 @@ fn the_help_names_what_there_is_and_no_part_that_there_is_not() {
     let mut command = Flags::augment_args(Command::new("memcached"));
     let help = format!("{}{}", command.render_help(), command.render_long_help()).to_lowercase();
     assert!(help.contains("unix-socket"));
-    // memcached's test suite takes these words for the presence of the part.
+    // memcached's test suite takes these words as a sign that the part exists.
     for absent in ["proxy_config", "no_drop_privileges"] {
         assert!(!help.contains(absent), "the help says {absent}");
     }

@@ -1,12 +1,12 @@
-//! `stats items`, `stats slabs`, `stats sizes`: by slab class, numbered from 1.
+//! `stats items`, `stats slabs` and `stats sizes`: figures by slab class, numbered from 1.
 //!
-//! A class is listed in full or not at all: exporters fail on one that lacks a line.
+//! A class is listed with all its lines or not at all, because exporters fail on a class that lacks a line.
 
 use super::row::{Row, View, line, lines, number, rows, zero};
 use crate::process::Process;
 use guira_cache::ClassCounter;
 
-/// Answers `stats items`: the classes that hold items.
+/// Replies to `stats items`: the classes that hold items.
 pub(crate) fn items(process: &Process, now: u32, out: &mut Vec<u8>) {
     View::new(process, now).each_class(|class, view| {
         if view.class_count(ClassCounter::Items) > 0 {
@@ -15,7 +15,7 @@ pub(crate) fn items(process: &Process, now: u32, out: &mut Vec<u8>) {
     });
 }
 
-/// Answers `stats slabs`: the classes that have or had pages.
+/// Replies to `stats slabs`: the classes that have or had pages.
 pub(crate) fn slabs(process: &Process, now: u32, out: &mut Vec<u8>) {
     let mut active: u32 = 0;
     let mut view = View::new(process, now);
@@ -29,8 +29,8 @@ pub(crate) fn slabs(process: &Process, now: u32, out: &mut Vec<u8>) {
     lines(SLABS_ALL, &view, "", out);
 }
 
-/// Answers `stats sizes`: items by size in steps of 32 bytes. The size is that of an item's chunk,
-/// a few per cent above its own, which costs nothing to know.
+/// Replies to `stats sizes`: items by size, in steps of 32 bytes. The size is that of the item's chunk,
+/// which costs nothing to determine and is a few per cent above the item's own.
 pub(crate) fn sizes(process: &Process, now: u32, out: &mut Vec<u8>) {
     if !process.settings.extended.track_sizes {
         line(out, "sizes_status", "disabled");
@@ -58,7 +58,7 @@ macro_rules! of_class {
     };
 }
 
-/// The lines of a class in `stats items`. Every item is in what memcached calls the cold queue.
+/// The lines of a class in `stats items`. Every item counts as in memcached's cold queue.
 pub(crate) const ITEMS: &[Row] = rows! {
     number, "items", of_class!(Items) => gauge memcached_slab_current_items;
     #[Segmented] number_hot, "0: there are no queues", zero => gauge memcached_slab_hot_items;
@@ -109,7 +109,7 @@ pub(crate) const SLABS: &[Row] = rows! {
     touch_hits, "touches", of_class!(TouchHits) => counter memcached_slab_commands_total(command = "touch", status = "hit");
 };
 
-/// The end of `stats slabs`.
+/// The end of `stats slabs`, over all classes.
 pub(crate) const SLABS_ALL: &[Row] = rows! {
     total_malloced, "bytes of the pages in use, and of those in the pool", |v| number(v.process.memory.taken_bytes(&v.process.cache)) => gauge memcached_malloced_bytes;
 };

@@ -1,6 +1,6 @@
-//! What can be watched, and the line of each in memcached's format.
+//! The events that can be watched, and the line of each in memcached's format.
 //!
-//! One difference: microseconds have six digits here, so that a time can be read as a number too.
+//! One difference: microseconds have six digits here, so that a time can also be read as a number.
 
 use crate::process::roster::Seat;
 use crate::process::written::Written;
@@ -10,27 +10,27 @@ use guira_proto::{WatchKinds, append_uri};
 use std::io::Write;
 use std::os::fd::RawFd;
 
-/// Something that happened.
+/// An event.
 pub(crate) enum Event<'e> {
-    /// A key was looked up, by whatever command.
+    /// A key was looked up, by any command.
     Get {
         key: &'e [u8],
         look: Look,
         fd: RawFd,
     },
-    /// A storage command came to its end.
+    /// A storage command has ended.
     Store(Stored<'e>),
-    /// An item had to go.
+    /// An item was evicted.
     Eviction {
         evicted: &'e Evicted,
         now: u32,
     },
-    /// An item went to storage; `now` is the second that it is.
+    /// An item was written to storage; `now` is the current second.
     ExtWrite {
         written: &'e Written,
         now: u32,
     },
-    /// A client took an item out; `command` is `delete` or `md`.
+    /// A client deleted an item; `command` is `delete` or `md`.
     Delete {
         key: &'e [u8],
         command: &'static str,
@@ -42,7 +42,7 @@ pub(crate) enum Event<'e> {
         seat: &'e Seat,
         fd: RawFd,
     },
-    /// Compaction looks for a page of which less than this is alive.
+    /// Compaction looks for a page whose live fraction is below `ratio`.
     CompactFraginfo {
         ratio: f64,
         bytes: f64,
@@ -69,20 +69,20 @@ pub(crate) enum Event<'e> {
     },
 }
 
-/// A storage command that came to its end.
+/// A storage command that has ended.
 pub(crate) struct Stored<'e> {
     pub(crate) key: &'e [u8],
     pub(crate) status: &'static str,
     pub(crate) command: &'static str,
-    /// Seconds; 0 for ever.
+    /// Seconds to live; 0: no expiry.
     pub(crate) ttl: u32,
-    /// The class from 1; 0 when nothing was stored.
+    /// The class, counted from 1; 0 if nothing was stored.
     pub(crate) class: usize,
     pub(crate) fd: RawFd,
     pub(crate) size: u32,
 }
 
-/// What a look-up found.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Absent,
@@ -91,12 +91,12 @@ pub(crate) enum Look {
     Expired,
 }
 
-/// Why a connection ended.
+/// The reason why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// What came was no request, or the connection broke.
+    /// The input wasn't a request, or the connection broke.
     Error,
-    /// The client wanted it.
+    /// The client closed it, or asked for that.
     Normal,
     IdleTimeout,
     /// The server stops.
@@ -124,7 +124,7 @@ impl Look {
 }
 
 impl Event<'_> {
-    /// The kind that it is watched under.
+    /// The kind under which the event is watched.
     pub(crate) fn kind(&self) -> WatchKinds {
         match self {
             Event::Get { .. } => WatchKinds::FETCHERS,
@@ -140,9 +140,9 @@ impl Event<'_> {
         }
     }
 
-    /// Appends the line's words from its type on.
+    /// Appends the words of the line, beginning with its type.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
-        // Writing to memory doesn't fail.
+        // Writing to memory can't fail.
         let _ = match self {
             Event::Get { key, look, fd } => {
                 append_key(out, "item_get", key);
@@ -215,7 +215,7 @@ impl CloseReason {
     }
 }
 
-/// Seconds until an expiry; -1 for never.
+/// Seconds until an expiry; -1 if there is none.
 fn ttl_of(exptime: u32, now: u32) -> i64 {
     match exptime {
         0 => -1,

@@ -1,4 +1,4 @@
-//! `ext_*`: storage below memory, memcached's settings and Guira's own.
+//! The `ext_*` settings: storage below memory, memcached's settings and Guira's own.
 
 use crate::options::Takes::{Choice, Fraction, Number, Size, Switch, Text};
 use crate::options::Unset::{Follows, Is};

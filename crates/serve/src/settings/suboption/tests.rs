@@ -1,13 +1,13 @@
-//! The rows agree with the fields that they set, and with each other.
+//! Tests that the rows agree with the fields they set, and with each other.
 
 use super::*;
 use crate::options::{Shown, Takes, Unset};
 
-/// As `-o` takes it, on top of the defaults.
+/// Applies `option` to the defaults, as `-o` does.
 fn with(option: &str) -> Extended {
     let mut extended = Extended::default();
     take(option, &mut extended).unwrap_or_else(|refusal| panic!("{option}: {refusal}"));
-    // That something was given is no change of what it means.
+    // The marks that a value was given aren't compared, because they don't change its meaning.
     let Extended { stale_size_is_given, chunk_max_is_given, tls_given, .. } = Extended::default();
     Extended { stale_size_is_given, chunk_max_is_given, tls_given, ..extended }
 }
@@ -91,7 +91,7 @@ fn the_help_has_each_setting_on_lines_that_fit() {
     assert!(longest.len() <= 100, "{longest}");
 }
 
-/// memcached 1.6.45's, each with a value that it takes.
+/// The settings of memcached 1.6.45, each with a valid value.
 const MEMCACHEDS: &str = "\
     maxconns_fast hashpower=20 no_hashexpand slab_reassign slab_automove=1 slab_automove_ratio=0.8 \
     slab_automove_window=30 tail_repair_time=10 hash_algorithm=xxh3 lru_crawler lru_crawler_sleep=1 \

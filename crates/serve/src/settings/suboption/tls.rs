@@ -1,4 +1,4 @@
-//! The `ssl_*` settings of `-o`: memcached's names, as far as rustls can do what they say.
+//! The `ssl_*` settings of `-o`: memcached's names, as far as rustls supports them.
 
 use crate::options::Takes::{Size, Switch, Text};
 use crate::options::Unset::{Follows, Is};
@@ -7,7 +7,7 @@ use crate::options::{
 };
 use std::path::PathBuf;
 
-/// The table.
+/// The rows of the `ssl_*` settings.
 pub(crate) const TLS: &[Suboption] = &[
     Suboption {
         name: "ssl_chain_cert",
@@ -122,7 +122,7 @@ fn put_path(place: &mut Option<PathBuf>, name: &str, file: Option<&str>) -> Resu
     Ok(())
 }
 
-/// A file, or the word for none.
+/// Shows a path, or the word for none.
 fn path(file: Option<&PathBuf>, none: &str) -> String {
     file.map_or_else(|| none.to_owned(), |file| file.display().to_string())
 }

@@ -1,4 +1,4 @@
-//! Settings of `-o` that do something, by what they are about.
+//! The settings of `-o` that have an effect, grouped by subject.
 
 use super::storage::STORAGE;
 use super::tls::TLS;
@@ -6,13 +6,13 @@ use crate::options::Takes::{Fraction, Nothing, Number, Size, Switch, Text};
 use crate::options::Unset::{Follows, Is};
 use crate::options::{GB, KB, MB, PAGE_BYTES, Refusal, Shown, Suboption, yes};
 
-/// What a group of settings belongs to.
+/// A group of settings.
 pub(crate) struct Group {
     pub(crate) heading: &'static str,
     pub(crate) suboptions: &'static [Suboption],
 }
 
-/// The tables, in the order of the help.
+/// The groups, in the order of the help.
 pub(crate) const WORKING: &[Group] = &[
     Group { heading: "Connections", suboptions: CONNECTIONS },
     Group { heading: "Memory", suboptions: MEMORY },
@@ -57,7 +57,7 @@ const CONNECTIONS: &[Suboption] = &[
         unset: Follows("a tenth of -m"),
         help: "memory for requests that have arrived only in part, at least twice -I. When it is used up, a large \
                one of them is refused, of which nothing came for longest",
-        // What it comes to depends on -m and -I.
+        // The effective value depends on -m and -I.
         shown: Shown::Live,
     },
     Suboption {
