@@ -1,8 +1,8 @@
-//! The server's clock: whole seconds since the start, and what an exptime means in them.
+//! The server's clock: whole seconds since the start, and the meaning of an exptime on that clock.
 //!
-//! One reading a turn, of the system's coarse monotonic clock (no system call, 4 ms fine), serves all
-//! requests of the turn. Absolute exptimes are measured from the wall clock as it was at the start,
-//! so setting the machine's clock moves nothing.
+//! The clock is read once per turn, for all requests of the turn, from the system's coarse monotonic
+//! clock (no system call, a resolution of 4 ms). Absolute exptimes are measured from the wall clock as it
+//! was at the start, so setting the machine's clock doesn't move them.
 //!
 //! `debugtime` (only with `-o relaxed_privileges`) shifts, stops and resumes the clock for tests.
 
@@ -10,19 +10,19 @@ use guira_cache::{EXPIRED, START_S};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Seconds since the start, counted from [`START_S`]; what an exptime means.
+/// The clock. It counts seconds since the start, from [`START_S`].
 pub(crate) struct ServerTime {
     /// Monotonic seconds at second 0 of the cache's clock.
     origin_monotonic_s: i64,
     /// Unix time at second 0 of the cache's clock.
     origin_unix_s: i64,
     shift_s: AtomicI64,
-    /// The second at which `debugtime p` stopped the clock; [`RUNNING`] when it runs.
+    /// The second at which `debugtime p` stopped the clock; [`RUNNING`] while it runs.
     stopped_at_s: AtomicI64,
 }
 
 impl ServerTime {
-    /// A clock that reads `second` now: [`START_S`], or where a former process left off.
+    /// Returns a clock that now shows `second`: [`START_S`], or the second that a former process had reached.
     pub(crate) fn start(second: u32) -> ServerTime {
         let start = i64::from(second);
         ServerTime {
@@ -33,21 +33,21 @@ impl ServerTime {
         }
     }
 
-    /// The second it is.
+    /// The current second.
     pub(crate) fn now(&self) -> u32 {
         let stopped = self.stopped_at_s.load(Ordering::Relaxed);
         let elapsed = if stopped == RUNNING { self.elapsed() } else { stopped };
         seconds((elapsed + self.shift_s.load(Ordering::Relaxed)).max(i64::from(START_S)))
     }
 
-    /// Unix time of second `s`.
+    /// The Unix time of second `s`.
     pub(crate) fn unix(&self, s: u32) -> i64 {
         self.origin_unix_s + i64::from(s)
     }
 
-    /// The second at which something with this exptime, given at `now`, ends; 0 never.
+    /// Returns the second at which an item with this exptime, given at `now`, expires; 0: never.
     ///
-    /// 1 to 2,592,000 are seconds from now, larger ones Unix times; the past is [`EXPIRED`].
+    /// An exptime of 1 to 2,592,000 means seconds from now, a larger one a Unix time. The past is [`EXPIRED`].
     pub(crate) fn expiry(&self, exptime: i64, now: u32) -> u32 {
         match exptime {
             0 => 0,
@@ -58,7 +58,7 @@ impl ServerTime {
         }
     }
 
-    /// Moves the clock by `by` seconds, stopped or not.
+    /// Moves the clock by `by` seconds, whether it is stopped or not.
     pub(crate) fn shift(&self, by: i64) {
         self.shift_s.fetch_add(by, Ordering::Relaxed);
     }
@@ -68,7 +68,7 @@ impl ServerTime {
         self.stopped_at_s.store(self.elapsed(), Ordering::Relaxed);
     }
 
-    /// Lets it run again, from the time that it would show had it not been stopped.
+    /// Lets the clock run again, with the time that it would show if it hadn't been stopped.
     pub(crate) fn resume(&self) {
         self.stopped_at_s.store(RUNNING, Ordering::Relaxed);
     }
@@ -78,29 +78,29 @@ impl ServerTime {
     }
 }
 
-/// The Unix time now, in seconds.
+/// The current Unix time in seconds.
 pub(crate) fn unix_now() -> i64 {
     clock_gettime(ClockId::Realtime).tv_sec
 }
 
-/// The system's clock to a few milliseconds, which is one read of shared memory.
+/// The system's coarse clock in milliseconds, exact to a few; it costs one read of shared memory.
 pub(crate) fn clock_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
-/// Milliseconds of the monotonic clock, to measure by.
+/// The monotonic clock in milliseconds, for measuring durations.
 pub(crate) fn monotonic_ms() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1000 + now.tv_nsec / 1_000_000
 }
 
-/// To the clock's 32 bits; 136 years of running are cut off.
+/// Converts to the clock's 32 bits, which last for 136 years.
 fn seconds(s: i64) -> u32 {
     u32::try_from(s).unwrap_or(u32::MAX)
 }
 
-/// The longest exptime that counts from now: 30 days.
+/// The longest exptime that is relative to now: 30 days.
 const RELATIVE_MAX_S: i64 = 60 * 60 * 24 * 30;
 const RUNNING: i64 = -1;
 

@@ -1,17 +1,18 @@
-//! TLS: certificates and what is asked of clients, shared by all workers, and exchanged while they serve.
+//! TLS: the certificates and what clients have to present, shared by all workers and replaced while they serve.
 //!
 //! ```text
 //! listener ─ socket, ClientCerts ─▶ worker ─ accept ─▶ Channel (transport/stream/channel.rs)
-//!                                                        └ an Arc of the configuration of its time
+//!                                                        └ an Arc of the configuration at that time
 //! ```
 //! # Invariants
-//! 1. A refresh builds all of the new configuration or changes nothing; connections keep theirs.
-//! 2. Sessions are resumed only by the configuration that made them: what a listener asks of clients
-//!    can't be met at another one, nor by a certificate from before a refresh.
+//! 1. A refresh builds the complete new configuration or changes nothing; existing connections keep
+//!    theirs.
+//! 2. Only the configuration that created a session resumes it. What one listener demands of clients can
+//!    therefore not be satisfied at another one, nor by a certificate from before a refresh.
 //!
 //! # Costs
-//! A handshake is about a millisecond of a worker (an RSA signature) in which its other connections wait.
-//! `refresh_certs` reads three small files on the worker that is asked.
+//! A handshake takes about a millisecond of a worker (an RSA signature), during which its other
+//! connections wait. `refresh_certs` reads three small files on the worker that executes the command.
 
 use crate::settings::{ClientCerts, KeyFormat, Refusal, ServerSettings, TlsSettings, Verify};
 use guira_front::certificates::{
@@ -32,41 +33,41 @@ pub(crate) struct Tls {
     settings: TlsSettings,
     configs: RwLock<Configs>,
     pub(crate) counts: Counts,
-    /// When the certificate in use ends.
+    /// The end of the current certificate's validity.
     pub(crate) expiry: CertificateEnd,
     refreshed_s: AtomicU32,
 }
 
-/// A configuration for each thing that may be asked of clients.
+/// One configuration for each demand on clients.
 struct Configs {
     as_set: Arc<ServerConfig>,
     never: Arc<ServerConfig>,
     always: Arc<ServerConfig>,
 }
 
-/// What is counted of TLS.
+/// Counters of TLS.
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// Sessions that can be resumed.
+    /// Sessions stored for resumption.
     pub(crate) sessions: Arc<AtomicU64>,
     /// Handshakes that failed.
     pub(crate) handshake_errors: AtomicU64,
-    /// Connections that failed later.
+    /// Connections that failed after the handshake.
     pub(crate) proto_errors: AtomicU64,
 }
 
 impl Tls {
-    /// Reads certificates and key, if `-Z` is given.
+    /// Reads the certificates and the key, if `-Z` is given.
     ///
     /// # Errors
-    /// They can't be read, or don't belong together.
+    /// The files can't be read, or don't belong together.
     pub(crate) fn open(settings: &ServerSettings) -> Result<Option<Tls>, Refusal> {
         if !settings.tls_enabled {
             return Ok(None);
         }
         let mut settings = settings.extended.tls.clone();
         for path in [&mut settings.chain_cert, &mut settings.key, &mut settings.ca_cert] {
-            // The server may change its directory later.
+            // The path is made absolute, because the server may change its directory later.
             *path = path.take().map(|path: PathBuf| std::path::absolute(&path).unwrap_or(path));
         }
         let (counts, expiry) = (Counts::default(), CertificateEnd::default());
@@ -75,10 +76,10 @@ impl Tls {
         Ok(Some(Tls { settings, configs, counts, expiry, refreshed_s }))
     }
 
-    /// Reads certificates and key again, for connections to come.
+    /// Reads the certificates and the key again, for future connections.
     ///
     /// # Errors
-    /// As [`open`](Self::open); what there was stays in force.
+    /// Those of [`open`](Self::open); the former configuration then stays in force.
     pub(crate) fn refresh(&self, now: u32) -> Result<(), String> {
         let configs = Configs::read(&self.settings, &self.counts, &self.expiry)
             .map_err(|words| self.warn_of_refresh().unwrap_or(words))?;
@@ -87,8 +88,8 @@ impl Tls {
         Ok(())
     }
 
-    /// What the operator should know once the server has given up root's rights: which file it could read until then, and
-    /// will not be able to read again.
+    /// Returns a warning if a file was readable only with root's rights, which the server has given up
+    /// since, and can't be read again.
     pub(crate) fn warn_of_refresh(&self) -> Option<String> {
         let settings = &self.settings;
         let paths = [&settings.chain_cert, &settings.key, &settings.ca_cert];
@@ -106,7 +107,7 @@ impl Tls {
         ))
     }
 
-    /// Says which second it is: at the start there is no clock yet.
+    /// Sets the second of the first reading, for which there was no clock yet.
     pub(crate) fn begin(&self, now: u32) {
         self.refreshed_s.store(now, Ordering::Relaxed);
     }
@@ -116,7 +117,7 @@ impl Tls {
         self.refreshed_s.load(Ordering::Relaxed)
     }
 
-    /// The configuration of a new connection.
+    /// Returns the configuration for a new connection.
     pub(crate) fn config(&self, asked: ClientCerts) -> Arc<ServerConfig> {
         let configs = self.configs.read();
         Arc::clone(match asked {
@@ -126,12 +127,12 @@ impl Tls {
         })
     }
 
-    /// Bytes of a reply that are encrypted before they are sent.
+    /// Bytes of a reply that are encrypted at a time.
     pub(crate) fn wbuf_bytes(&self) -> usize {
         self.settings.wbuf_bytes
     }
 
-    /// Whether a client needs a certificate.
+    /// Whether a client must present a certificate.
     pub(crate) fn demands_certificate(&self, asked: ClientCerts) -> bool {
         match asked {
             ClientCerts::AsSet => matches!(self.settings.verify, Verify::Require | Verify::Once),
@@ -151,7 +152,7 @@ impl Configs {
         let versions = if settings.only_tls13 { &[&TLS13][..] } else { &[&TLS13, &TLS12] };
         let config = |wanted| {
             let mut config = material.config(wanted, versions)?;
-            // Sessions of its own.
+            // Each configuration stores its own sessions.
             config.session_storage = if settings.session_cache {
                 let cache = ServerSessionMemoryCache::new(SESSIONS_MAX);
                 Arc::new(CountedSessions { cache, stored: Arc::clone(&counts.sessions) })
@@ -180,7 +181,7 @@ fn material(settings: &TlsSettings) -> Result<Material, String> {
         return Err("-Z needs the server's certificate: -o ssl_chain_cert=FILE".into());
     };
     let named = |label: &str, path: &Path| NamedFile { label: label.into(), path: path.into() };
-    // First: a key that isn't found in its file is no mistake of the key's.
+    // The chain is checked first: if it can't be read, a missing key in the same file isn't the mistake to report.
     let own = named("Error loading the certificate chain (-o ssl_chain_cert): ", chain);
     let own = own.parsed(certificates)?;
     let key_file = settings.key.as_ref().unwrap_or(chain);
@@ -205,7 +206,7 @@ fn material(settings: &TlsSettings) -> Result<Material, String> {
     })
 }
 
-/// Sessions in memory, counted as they come.
+/// Sessions in memory, with a counter of those stored.
 #[derive(Debug)]
 struct CountedSessions {
     cache: Arc<ServerSessionMemoryCache>,
@@ -231,5 +232,5 @@ impl StoresServerSessions for CountedSessions {
     }
 }
 
-/// Sessions kept for resumption at most, of each kind of listener: a few hundred bytes each.
+/// The most sessions kept for resumption per configuration: a few hundred bytes each.
 const SESSIONS_MAX: usize = 8192;

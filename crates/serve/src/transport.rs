@@ -1,4 +1,4 @@
-//! What faces clients: the threads that accept and serve, the sockets, and where each connection stands.
+//! The side that faces clients: the threads that accept and serve, the sockets, and the state of each connection.
 
 pub(crate) mod worker;
 pub(crate) mod listener;

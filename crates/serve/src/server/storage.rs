@@ -164,7 +164,8 @@ struct Keeper {
 impl Keeper {
     fn step(&mut self, process: &Process, storage: &Storage) {
         let allocs = storage.tier.page_counts().allocs;
-        // A sweep is due every two laps over the pages: entries store the lap modulo four, so a stale one looks current again after four.
+        // A sweep is due every two laps over the pages. Entries store the lap modulo four, so a stale one would
+        // look current four laps later.
         if self.stripe.is_none() && allocs >= self.allocs + 2 * storage.tier.pages().len() as u64 {
             (self.stripe, self.allocs) = (Some(0), allocs);
         }

@@ -1,4 +1,4 @@
-//! `stats` and `stats guira`: tables of rows, from which the answers and the metrics derive.
+//! `stats` and `stats guira`: tables of rows, from which the replies and the metrics are derived.
 
 use super::row::{Row, Value, View, class_counter, counter, gauge, number, rows, text, zero};
 use crate::process::gauges::own_events;
@@ -6,7 +6,7 @@ use crate::tls::Tls;
 use crate::version::VERSION;
 use std::sync::atomic::Ordering;
 
-/// memcached's statistics in its order.
+/// memcached's statistics, in its order.
 pub(crate) const STATS: &[Row] = rows! {
     pid, "process id", |_| number(std::process::id());
     uptime, "seconds since the start", |v| number(v.now.saturating_sub(v.process.cache.began_at_s())) => counter memcached_uptime_seconds;
@@ -136,7 +136,7 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Storage] extstore_io_queue, "reads of storage under way", |v| number(v.storage().reading) => gauge memcached_extstore_io_queue_depth;
 };
 
-/// Guira's own statistics; [`EVENTS`] come behind them.
+/// Guira's own statistics; [`EVENTS`] follow them in the reply.
 pub(crate) const OWN: &[Row] = rows! {
     index_slots, "slots of the index", |v| number(v.process.cache.index_slots()) => gauge guira_index_slots;
     index_bytes, "bytes of the index", |v| number(v.process.cache.index_bytes()) => gauge guira_index_bytes;
@@ -197,7 +197,7 @@ pub(crate) const OWN: &[Row] = rows! {
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.process.detail.len()) => gauge guira_detail_prefixes;
 };
 
-/// Guira's own events, as gauges.rs declares them.
+/// Guira's own events, as declared in gauges.rs.
 pub(crate) const EVENTS: &[Row] = {
     macro_rules! table {
         ($($own:ident: $line:ident, $meaning:literal => $metric:ident;)*) => {
@@ -207,17 +207,17 @@ pub(crate) const EVENTS: &[Row] = {
     own_events!(table)
 };
 
-/// log2 of the index's slots, from memcached's first table (`-o hashpower`, 16 unless given) on.
+/// log2 of the index's slots, but at least that of memcached's first table (`-o hashpower`, by default 16).
 fn hash_power(view: &View<'_>) -> u32 {
     let given = view.settings().extended.hashpower;
     let first = if given == 0 { HASH_POWER } else { given };
     view.process.cache.index_slots().max(1).ilog2().max(first)
 }
 
-/// log2 of the slots that memcached's table begins with.
+/// log2 of the number of slots that memcached's table begins with.
 const HASH_POWER: u32 = 16;
 
-/// A figure of TLS; 0 without.
+/// A figure about TLS; 0 without TLS.
 fn tls(view: &View<'_>, figure: impl FnOnce(&Tls) -> u64) -> Value {
     number(view.process.tls.as_ref().map_or(0, figure))
 }
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn there_are_as_many_lines_as_memcached_has() {
-        // memcached 1.6.45: 93 by default, 84 without crawler and maintainer; idle_kicks on top.
+        // memcached 1.6.45 has 93 lines by default, 84 without crawler and maintainer, and idle_kicks in addition.
         let count = |hidden: &[When]| STATS.iter().filter(|s| !hidden.contains(&s.when)).count();
         let tls = [When::Tls, When::TlsSessions, When::Storage];
         assert_eq!(count(&[&tls[..], &[When::IdleTimeout]].concat()), 93);

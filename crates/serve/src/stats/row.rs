@@ -1,12 +1,12 @@
-//! One declaration of a statistic: its line in `stats` and its metric, what it means and how it is read.
+//! The declaration of a statistic: its line in `stats`, its metric, its meaning, and how it is read.
 //!
 //! A table is a list of rows in the order of the lines:
 //!
 //! ```text
 //! #[When] name, "what it means", |view| value => counter|gauge metric_name(label = "of", ..);
 //! ```
-//! The condition and everything from `=>` on may be left out: then the line is always there, or it
-//! has no metric. Rows with the same metric name are one family, told apart by their labels.
+//! The condition, and everything from `=>` on, may be left out: then the line is always shown, or has no
+//! metric. Rows with the same metric name form one family, distinguished by their labels.
 
 use crate::process::Process;
 use crate::process::storage::StorageFigures;
@@ -20,15 +20,15 @@ use std::fmt::{self, Display};
 /// One statistic.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// When it is shown.
+    /// The condition under which the line is shown.
     pub(crate) when: When,
-    /// What it means, for the documentation and the metric's help.
+    /// The meaning, for the documentation and the metric's help.
     pub(crate) meaning: &'static str,
     pub(crate) value: fn(&View<'_>) -> Value,
     pub(crate) metric: Option<Metric>,
 }
 
-/// How a statistic is told to Prometheus.
+/// How a statistic is exported to Prometheus.
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// As the exposition spells it.
+    /// The name in the exposition format.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::counter => "counter",
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// memcached shows some lines only under some settings.
+/// The condition of a line: memcached shows some lines only under some settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Always,
@@ -68,7 +68,7 @@ pub(crate) enum When {
     Storage,
 }
 
-/// What values are computed from: one reading of everything that is counted.
+/// The figures that values are computed from, all read at one time.
 pub(crate) struct View<'s> {
     pub(crate) process: &'s Process,
     pub(crate) totals: Totals,
@@ -76,7 +76,7 @@ pub(crate) struct View<'s> {
     pub(crate) now: u32,
     /// Microseconds in user and system mode.
     pub(crate) cpu_us: [u64; 2],
-    /// The slab class that is told of, with its figures, in tables by class.
+    /// The current slab class with its figures, while a table by class is shown.
     class: Option<(usize, ClassStats)>,
     storage: OnceCell<StorageFigures>,
 }
@@ -84,13 +84,13 @@ pub(crate) struct View<'s> {
 /// The value of a statistic.
 pub(crate) enum Value {
     Number(u64),
-    /// What is no number in the metrics.
+    /// A value that isn't a number; NaN as a metric.
     Text(String),
     /// `yes` or `no`; 1 or 0 as a metric.
     Flag(bool),
-    /// Microseconds, shown as seconds with six digits.
+    /// Microseconds, shown as seconds with six decimal places.
     Seconds(u64),
-    /// A fraction and the digits that it is shown with.
+    /// A fraction, and the number of decimal places shown.
     Fraction(f64, usize),
 }
 
@@ -107,7 +107,7 @@ impl Display for Value {
 }
 
 impl Metric {
-    /// Its name and own labels, for the documentation.
+    /// The metric's name with its labels, for the documentation.
     pub(crate) fn series(&self) -> String {
         let labels: Vec<_> =
             self.labels.iter().map(|(label, of)| format!("{label}=\"{of}\"")).collect();
@@ -119,7 +119,7 @@ impl Metric {
 }
 
 impl Value {
-    /// As the exposition spells it: a number.
+    /// The number that the exposition format shows.
     pub(crate) fn as_metric(&self) -> String {
         match self {
             Self::Flag(is) => u8::from(*is).to_string(),
@@ -142,7 +142,7 @@ impl<'s> View<'s> {
         }
     }
 
-    /// Figures of storage, read once; all 0 without it.
+    /// The figures of storage, read once; all 0 without storage.
     pub(crate) fn storage(&self) -> &StorageFigures {
         self.storage.get_or_init(|| match &self.process.storage {
             Some(storage) => storage.figures(),
@@ -150,7 +150,7 @@ impl<'s> View<'s> {
         })
     }
 
-    /// Runs `tell` once for each slab class, by rising number from 0, with the view on that class.
+    /// Calls `tell` for each slab class in ascending order from 0, with the view set to that class.
     pub(crate) fn each_class(&mut self, mut tell: impl FnMut(usize, &View<'s>)) {
         for class in 0..self.process.cache.classes() {
             self.class = Some((class, self.process.cache.class_stats(class)));
@@ -159,7 +159,7 @@ impl<'s> View<'s> {
         self.class = None;
     }
 
-    /// Whether a row under this condition has a line.
+    /// Whether the row's condition holds, so that its line is shown.
     pub(crate) fn shows(&self, row: &Row) -> bool {
         let extended = &self.settings().extended;
         match row.when {
@@ -180,24 +180,24 @@ impl<'s> View<'s> {
         &self.process.settings
     }
 
-    /// Figures of the class that is told of.
+    /// The figures of the current class.
     pub(crate) fn of_class(&self) -> &ClassStats {
         &self.class.as_ref().expect("a row of a table by class").1
     }
 
-    /// A counter of the class that is told of.
+    /// A counter of the current class.
     pub(crate) fn class_count(&self, counter: ClassCounter) -> u64 {
         self.class.as_ref().map_or(0, |(class, _)| self.totals.class(counter, *class))
     }
 
-    /// Whether the class that is told of has pages, or had and may have counted something. memcached leaves a class
-    /// its last page; Guira lends that to others too.
+    /// Whether the current class has pages, or has had some and may have counted something. memcached
+    /// leaves a class its last page; Guira gives that one to other classes too.
     pub(crate) fn shows_slab(&self) -> bool {
         self.of_class().pages > 0 || self.class_count(ClassCounter::CmdSet) > 0
     }
 }
 
-/// Appends the lines of a table, `prefix` before each name.
+/// Appends the lines of a table, with `prefix` before each name.
 pub(super) fn lines(table: &[Row], view: &View<'_>, prefix: &str, out: &mut Vec<u8>) {
     for row in table.iter().filter(|row| view.shows(row)) {
         line(out, &format!("{prefix}{}", row.name), (row.value)(view));
@@ -209,8 +209,8 @@ pub(super) fn line(out: &mut Vec<u8>, name: &str, value: impl Display) {
     reply::stat(out, name, value.to_string().as_bytes());
 }
 
-/// CPU time of the process in user and in system mode. The kernel counts both in ticks and their sum
-/// in nanoseconds; as getrusage does, the exact sum is divided by the ticks.
+/// Returns the CPU time of the process in user and in system mode. The kernel counts both in ticks, and
+/// their sum in nanoseconds. As getrusage does, this divides the exact sum in proportion to the ticks.
 fn cpu_us(vitals: &Vitals) -> [u64; 2] {
     let sum = clock_gettime(ClockId::ProcessCPUTime);
     let sum_us = u64::try_from(sum.tv_sec * 1_000_000 + sum.tv_nsec / 1_000).unwrap_or(0);
@@ -221,22 +221,22 @@ fn cpu_us(vitals: &Vitals) -> [u64; 2] {
     [user_us, sum_us - user_us]
 }
 
-/// A figure as a [`Value`], whatever integer it is.
+/// Returns an integer of any type as a [`Value`].
 pub(crate) fn number(n: impl TryInto<u64>) -> Value {
     Value::Number(n.try_into().unwrap_or(0))
 }
 
-/// What is shown as it prints.
+/// Returns the displayed text of `what` as a [`Value`].
 pub(super) fn text(what: impl Display) -> Value {
     Value::Text(what.to_string())
 }
 
-/// What Guira has no such thing of.
+/// The value of a statistic for a part that Guira doesn't have.
 pub(super) fn zero(_: &View<'_>) -> Value {
     Value::Number(0)
 }
 
-/// A table of rows.
+/// Builds a table of rows.
 macro_rules! rows {
     ($($(#[$when:ident])? $name:ident, $meaning:literal, $value:expr
         $(=> $kind:ident $metric:ident $(($($label:ident = $of:expr),+))?)?;)*) => {
@@ -267,7 +267,7 @@ macro_rules! counter {
     };
 }
 
-/// The value of a class counter, over all classes.
+/// The value of a class counter, summed over all classes.
 macro_rules! class_counter {
     ($counter:ident) => {
         |v| $crate::stats::row::number(v.totals.all(guira_cache::ClassCounter::$counter))

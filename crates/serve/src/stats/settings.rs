@@ -1,7 +1,7 @@
-//! `stats settings`: what the server was told, and defaults for what it wasn't.
+//! `stats settings`: the settings that were given, and the defaults of the others.
 //!
-//! Flags have a row here. A setting of `-o` declares its line itself (`settings/suboption.rs`), unless commands change
-//! it while the server runs: then its row is here too.
+//! Flags have a row here. A setting of `-o` declares its own line (`settings/suboption.rs`), unless
+//! commands can change it while the server runs: then it has a row here as well.
 
 use super::row::{Row, Value, View, line, lines, number, rows, text, zero};
 use crate::process::Process;
@@ -10,7 +10,7 @@ use crate::settings::{Listen, Shown, suboptions};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Answers `stats settings`: memcached's lines in its order, then Guira's own.
+/// Replies to `stats settings`: memcached's lines in its order, then Guira's own.
 pub(crate) fn settings(process: &Process, now: u32, out: &mut Vec<u8>) {
     let view = View::new(process, now);
     for (rows, suboptions) in SETTINGS {
@@ -24,7 +24,7 @@ pub(crate) fn settings(process: &Process, now: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// The line of a setting of `-o`.
+/// Appends the line of a setting of `-o`.
 fn suboption(name: &str, view: &View<'_>, out: &mut Vec<u8>) {
     let is_absent = name.starts_with("ssl_") && !view.settings().tls_enabled
         || name.starts_with("ext_") && view.process.storage.is_none();
@@ -40,7 +40,7 @@ fn suboption(name: &str, view: &View<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Settings of `-o` that memcached has no line for.
+/// Settings of `-o` for which memcached has no line.
 fn own() -> impl Iterator<Item = &'static str> {
     let is_placed = |name: &str| {
         SETTINGS.iter().any(|(_, names)| names.split_whitespace().any(|placed| placed == name))
@@ -51,10 +51,10 @@ fn own() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Rows, and the lines of `-o` settings that come behind them.
+/// Rows, and the names of the `-o` settings whose lines follow them.
 pub(crate) type Lines = (&'static [Row], &'static str);
 
-/// memcached's settings in its order, then what it has no choice of.
+/// memcached's settings in its order, then the settings that memcached doesn't have.
 pub(crate) const SETTINGS: &[Lines] = &[
     (FLAGS, "maxconns_fast hashpower_init slab_reassign"),
     (AUTOMOVE, "slab_chunk_max"),
@@ -169,12 +169,12 @@ const LAST: &[Row] = rows! {
     eviction, "--eviction", |v| text(v.settings().eviction);
 };
 
-/// A setting of storage as it is now.
+/// The current value of a storage setting.
 fn live(v: &View<'_>, setting: impl FnOnce(&LiveStorage) -> u32) -> Value {
     number(v.process.storage.as_ref().map_or(0, |storage| setting(&storage.live)))
 }
 
-/// The unix socket's path and mode, and what memcached shows without one.
+/// The unix socket's path and mode, or what memcached shows without one.
 fn unix_socket(v: &View<'_>) -> (String, u32) {
     match &v.settings().listen {
         Listen::Unix { path, mode } => (path.display().to_string(), *mode),
@@ -182,7 +182,7 @@ fn unix_socket(v: &View<'_>) -> (String, u32) {
     }
 }
 
-/// A file, or the word for none.
+/// Shows a path, or the word for none.
 fn path(file: Option<&Path>, none: &str) -> Value {
     text(file.map_or_else(|| none.to_owned(), |file| file.display().to_string()))
 }

@@ -1,23 +1,24 @@
-//! A connection: what was received and not yet executed, what was answered and not yet sent.
+//! A connection: its input that is received and not yet executed, and its replies that are not yet sent.
 //!
 //! ```text
 //!            recv            parse, execute           send
 //! socket ──▶ input ──▶ batch ──────────────▶ output ──▶ socket
-//!                                              └ what the socket doesn't take: unsent
+//!                                              └ bytes that the socket doesn't take: unsent
 //! ```
 //! # Invariants
-//! 1. While `unsent` holds bytes nothing is received and nothing executed: a client that doesn't
-//!    read is not read from (back-pressure), and holds at most half a MiB of replies and one value, or far less where
-//!    such clients are many (`process/budget.rs`).
-//! 2. Input and output buffers belong to the worker; a connection keeps a piece of a request, or what
-//!    it didn't get to. An idle one holds neither.
-//! 3. A request is taken off the input only when it is answered, or its state says where it stands.
-//! 4. What it holds of requests that wait for their turns is charged (`process/budget.rs`).
-//! 5. What it holds for a request that isn't whole is charged too: the piece in `input`, and the
-//!    chunks of an item in the making, which are taken as its value arrives.
+//! 1. While `unsent` holds bytes, nothing is received or executed. A client that doesn't read is thus not
+//!    read from (back-pressure), and holds at most half a MiB of replies and one value, or far less while
+//!    there are many such clients (`process/budget.rs`).
+//! 2. Input and output buffers belong to the worker. A connection only keeps part of a request, or
+//!    requests that weren't executed yet; an idle one keeps neither.
+//! 3. A request is removed from the input only when it is answered, or when `state` records how far it
+//!    is.
+//! 4. The bytes of requests that wait for their turns are charged (`process/budget.rs`).
+//! 5. The memory held for an incomplete request is charged too: the part in `input`, and the chunks of an
+//!    item being received, which are allocated as its value arrives.
 //!
 //! # Costs
-//! One `recv` and one `send` a batch. No allocation for whole requests.
+//! One `recv` and one `send` per batch. No allocation for complete requests.
 
 mod fed;
 mod input;
@@ -49,42 +50,42 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-/// One client.
+/// The connection of one client.
 pub(crate) struct Connection {
     stream: Stream,
     seat: Arc<Seat>,
-    /// `Auto` until the first byte has come.
+    /// `Auto` until the first byte has arrived.
     protocol: WireProtocol,
     state: State,
-    /// Received and not consumed, from `done` on.
+    /// The bytes received; those from `done` on aren't consumed.
     input: Vec<u8>,
-    /// Bytes of `input` that are consumed, while it is too much to move.
+    /// How many bytes of `input` are consumed, while too many follow to be moved.
     done: usize,
-    /// Bytes of `input` known to hold no newline; 0 in binary.
+    /// Bytes of `input` that are known to hold no newline; 0 in binary.
     scanned: usize,
     unsent: Unsent,
     interest: Interest,
-    /// There are requests at hand that it didn't get to.
+    /// Whether the input holds requests that weren't executed in the last turn.
     has_backlog: bool,
-    /// It was long to serve last: long replies, long or copied values, many requests or keys. So it may be before its
-    /// first.
+    /// Whether serving it last took long: long replies, long or copied values, many requests or keys.
+    /// Also set before its first request.
     is_bulky: bool,
-    /// It ends because what came was no request, or because the socket failed.
+    /// Whether it is closed because its input wasn't a request, or because the socket failed.
     is_broken: bool,
-    /// Since when the request at hand waits for memory, in milliseconds of the system's clock.
+    /// Since when the current request has waited for memory, in milliseconds of the system's clock.
     waits_since_ms: Option<u64>,
-    /// The flush that the request at hand waits for.
+    /// The flush that the current request waits for.
     flush_asked: Option<FlushAsked>,
-    /// What was read from storage for it, or is being read.
+    /// The records that were or are being read from storage for it.
     answers: Option<Box<Answers>>,
     last_request_s: u32,
-    /// What it is charged for the request that isn't whole.
+    /// The charge for an incomplete request.
     pub(crate) charge: Charge,
-    /// What it is charged for replies that the client has yet to take.
+    /// The charge for replies that the client hasn't taken yet.
     pub(crate) unsent_charge: Charge,
-    /// The same while it is free of charge, in bytes.
+    /// Bytes of such replies that are held free of charge.
     pub(crate) unsent_free: usize,
-    /// Bytes that it is charged for requests that wait for their turns.
+    /// Bytes charged for requests that wait for their turns.
     pub(crate) backlog_charged: usize,
 }
 
@@ -125,8 +126,8 @@ impl Connection {
         }
     }
 
-    /// Receives once, executes what is whole, sends once (more often only if the replies are long).
-    /// `ready` is what the socket's event says, `None` that the connection asked for another turn.
+    /// Receives once, executes the complete requests, and sends once (more often only if the replies are
+    /// long). `ready` are the flags of the socket's event; `None`: the connection asked for another turn.
     pub(crate) fn serve(
         &mut self,
         turn: &Turn<'_>,
@@ -137,14 +138,14 @@ impl Connection {
             return self.serve_fed(turn, rooms, ready);
         }
         if ready.is_some() && self.has_backlog && self.unsent.is_empty() {
-            // It has its turn coming.
+            // The connection has another turn coming anyway.
             return Next::Nothing;
         }
         let next = self.try_serve(turn, rooms);
         self.judge(next)
     }
 
-    /// What it wants next, given how the work went.
+    /// Decides what the connection waits for next, given the result of its work.
     #[inline]
     fn judge(&mut self, worked: io::Result<Next>) -> Next {
         match worked {
@@ -179,7 +180,7 @@ impl Connection {
                 Ok(_) => {}
                 Err(Errno::AGAIN | Errno::INTR) => {
                     self.keep_input(input, done, rooms);
-                    // A handshake may have to say something that the socket didn't take.
+                    // The socket may not have taken all of a handshake's reply.
                     let has_all = self.unsent.is_empty();
                     return Ok(Next::Wait(if has_all { Interest::Read } else { Interest::Write }));
                 }
@@ -193,7 +194,7 @@ impl Connection {
         self.work_on(turn, rooms, input, done)
     }
 
-    /// Sends what waits for the client to take it.
+    /// Sends the replies that wait for the client to take them.
     #[cold]
     fn send_on(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> io::Result<()> {
         let mut sent = self.unsent.send(self.stream.as_fd())?;
@@ -211,7 +212,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts what was sent, and takes it from the turn's work, if that is much with what else was done.
+    /// Counts the bytes sent, and subtracts them and the other work from the turn's share if that is much.
     #[inline]
     fn count_sent(&mut self, sent: usize, done: usize, turn: &Turn<'_>) {
         turn.handle.count_many(Counter::BytesWritten, sent as u64);
@@ -223,7 +224,7 @@ impl Connection {
         }
     }
 
-    /// Works on what is in `input` behind its first `done` bytes, and keeps the rest.
+    /// Works on the bytes of `input` after the first `done`, and keeps the rest.
     #[inline]
     fn work_on(
         &mut self,
@@ -238,7 +239,7 @@ impl Connection {
         next
     }
 
-    /// Executes and sends until the input is used up or something is in the way.
+    /// Executes and sends until the input is used up or the work has to pause.
     fn work(
         &mut self,
         turn: &Turn<'_>,
@@ -312,13 +313,13 @@ impl Connection {
         Ok(next)
     }
 
-    /// Whether the request at hand may wait on for memory.
+    /// Whether the current request may go on waiting for memory.
     #[inline]
     fn may_wait(&self) -> bool {
         self.waits_since_ms.is_none_or(|since| clock_ms() < since + WAIT_MS_MAX)
     }
 
-    /// The input is used up but for a piece.
+    /// Updates the state after all of the input except part of a request was used.
     fn rest(&mut self, piece: Piece) {
         let doing = match (&self.state, piece) {
             (State::Swallow(_) | State::SwallowLine, _) => Doing::Swallowing,
@@ -332,7 +333,7 @@ impl Connection {
         self.seat.set_doing(doing);
     }
 
-    /// The flags to register for `interest`, if they differ from those registered.
+    /// Returns the flags to register for `interest`, if they differ from those that are registered.
     pub(crate) fn change_interest(&mut self, interest: Interest) -> Option<EventFlags> {
         if self.interest == interest {
             return None;
@@ -342,18 +343,18 @@ impl Connection {
             Interest::Read => EventFlags::IN,
             Interest::Write => EventFlags::OUT,
             Interest::Feed => EventFlags::empty(),
-            // That the client has gone can't be masked: it is told once.
+            // The hang-up event can't be masked. Edge-triggered, it is reported only once.
             Interest::Turn => EventFlags::ET,
         })
     }
 
-    /// Whether nothing more comes: it was answered for the last time, or the client said so.
+    /// Whether nothing more comes: the connection has had its last reply, or the client ended the stream.
     fn has_ended(&self) -> bool {
         matches!(self.state, State::Closing)
             || matches!(&self.stream, Stream::Tls(channel) if channel.has_ended())
     }
 
-    /// Whether nothing is under way: no request, no reply.
+    /// Whether the connection has no request and no reply under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_watching()
             || matches!(self.state, State::New | State::Login(_) | State::Requests)
@@ -361,23 +362,23 @@ impl Connection {
                 && self.unsent.is_empty()
     }
 
-    /// Whether it came in these seconds and has not said a word: its first request may be on its way.
+    /// Whether it was accepted within the last seconds and hasn't sent a byte: its first request may be on its way.
     pub(crate) fn may_ask_yet(&self, now: u32) -> bool {
         matches!(self.state, State::New) && now <= self.last_request_s + 1
     }
 
-    /// Whether it keeps a piece of a request, or requests that it didn't get to.
+    /// Whether it keeps part of a request, or requests that weren't executed yet.
     pub(crate) fn keeps_piece(&self) -> bool {
         !self.input.is_empty()
     }
 
-    /// Bytes that it holds of replies that the client has yet to take.
+    /// Bytes held for replies that the client hasn't taken yet.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.unsent.memory_bytes()
     }
 
-    /// Charges it, at `place`, for so many bytes of them, unless they are so few that they are free.
+    /// Charges the connection at `place` for `bytes` of such replies, or counts them as free of charge if they are few.
     #[cold]
     pub(crate) fn charge_unsent(
         &mut self,
@@ -391,7 +392,7 @@ impl Connection {
         self.seat.set_held(Held::Unsent, bytes - free);
     }
 
-    /// Bytes that it is charged for requests that wait for their turns, or for their client to read.
+    /// Bytes to charge for requests that wait for their turns, or for the client to read.
     #[inline]
     pub(crate) fn backlog_bytes(&self) -> usize {
         let bytes = if self.has_backlog { self.input_bytes() } else { 0 };
@@ -406,7 +407,7 @@ impl Connection {
         self.stream.as_fd().as_raw_fd()
     }
 
-    /// The second in which a handshake must be over, while one is under way.
+    /// The second by which the handshake must be complete, while one is under way.
     pub(crate) fn handshake_ends_s(&self) -> Option<u32> {
         match &self.stream {
             Stream::Plain(_) => None,
@@ -414,7 +415,7 @@ impl Connection {
         }
     }
 
-    /// Why it ends, if it isn't the server's wish.
+    /// The reason for closing, unless the server decided to close.
     pub(crate) fn close_reason(&self) -> CloseReason {
         if self.is_broken { CloseReason::Error } else { CloseReason::Normal }
     }
@@ -431,12 +432,12 @@ impl Connection {
         self.last_request_s
     }
 
-    /// What is being read from storage for it, if this is the ticket.
+    /// The reads of storage for this connection, if their ticket is `ticket`.
     pub(crate) fn answers(&mut self, ticket: u64) -> Option<&mut Answers> {
         self.answers.as_deref_mut().filter(|answers| answers.ticket == ticket)
     }
 
-    /// Marks what is to be read for it.
+    /// Assigns a ticket to the reads of storage for this connection.
     pub(crate) fn set_ticket(&mut self, ticket: u64, mark: ParkedMark) {
         if let Some(answers) = &mut self.answers {
             answers.ticket = ticket;
@@ -444,7 +445,7 @@ impl Connection {
         }
     }
 
-    /// Ends it; an item in the making gives its memory back, and who feeds it stops.
+    /// Closes the connection. The memory of an item being received is freed, and its feed is abandoned.
     pub(crate) fn close(mut self, handle: &Handle<'_>) {
         if let Stream::Tls(channel) = &mut self.stream {
             channel.say_goodbye(&mut self.unsent);
@@ -459,10 +460,11 @@ impl Connection {
     }
 }
 
-/// Bytes from which on what is received at once is long.
+/// Received bytes count as work if one receive brings at least this many.
 const LONG_BYTES: usize = 16 << 10;
-/// Who has this much done at once waits for those that have less, on a worker that is busy: four changes or sixteen gets.
+/// The work of a turn from which a connection waits for those with less work on a busy worker: four
+/// changes or sixteen gets.
 const MUCH_BYTES: usize = 4 << 10;
-/// How long a request may wait for memory, without any coming, before it is told that there is none.
-/// Other threads' turns are far shorter, even when they wait for a core.
+/// How long a request may wait for memory, if none becomes free, before it is refused. The turns of other
+/// threads are far shorter, even when they wait for a core.
 const WAIT_MS_MAX: u64 = 500;

@@ -1,21 +1,21 @@
-//! UDP: gets in one datagram, answers in as many as they need.
+//! UDP: gets in one datagram, replies in as many as they need.
 //!
-//! Each worker has a socket of its own at the same port (`SO_REUSEPORT`); the system deals datagrams by
-//! sender, so no two threads share a lock, and one sender's requests stay in their order.
+//! Each worker has its own socket at the same port (`SO_REUSEPORT`). The system distributes datagrams by
+//! sender, so threads share no lock, and a sender's requests stay in order.
 //!
 //! ```text
 //! frame (8) | get a b c\r\n      →  frame 0 of 2 | VALUE a …      frame 1 of 2 | … END\r\n
 //! ```
-//! Whoever sends a datagram can write any sender's address on it. So only gets are executed (unless `-o
-//! udp_writes`), and a source that nothing proves gets so many bytes a second, no more (`process/source_budget.rs`).
+//! Anyone can forge a datagram's sender. So only gets are executed (unless `-o udp_writes`), and an
+//! unproven source gets a limited number of bytes per second (`process/source_budget.rs`).
 //!
 //! # Invariants
-//! 1. A datagram is answered in its turn or not at all: nothing waits, for memory or for the socket.
+//! 1. A datagram is answered in its turn or not at all: nothing waits for memory or for the socket.
 //! 2. A reply is at most what a connection queues before it sends: half a MiB and one value.
-//! 3. A turn takes no further datagram once those before cost what one connection may: a thousand keys, or as many KiB of
-//!    replies. A datagram has [`KEYS_MAX`] keys and requests at most.
+//! 3. A turn takes no further datagram once the former ones have cost what one connection may: a thousand
+//!    keys, or as many KiB of replies. A datagram may have at most [`KEYS_MAX`] keys and requests.
 //!
-//! Bad at: replies of many datagrams. One that gets lost loses the reply, and the client can't tell.
+//! Bad at: replies of many datagrams. If one datagram is lost, the whole reply is, and the client can't tell.
 
 mod run;
 
@@ -51,12 +51,12 @@ impl Datagrams {
         Datagrams { socket, received: Vec::new() }
     }
 
-    /// Answers the datagrams that wait, up to a bound so that the connections get their turn too.
+    /// Replies to the waiting datagrams, up to a limit so that the connections get their turn too.
     pub(crate) fn serve(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) {
         self.received.resize(DATAGRAM_BYTES_MAX, 0);
         let mut left = turn.process.allowance.keys;
         for _ in 0..DATAGRAMS_PER_TURN {
-            // The others wait in the socket, which says so at once.
+            // The other datagrams wait in the socket, which reports them at once.
             if left == 0 {
                 return;
             }
@@ -67,13 +67,13 @@ impl Datagrams {
                     left = left.saturating_sub(self.answer(turn, rooms, datagram, &from));
                 }
                 Err(Errno::AGAIN) => return,
-                // What one sender did concerns no other.
+                // An error caused by one sender doesn't concern the others.
                 Ok(_) | Err(_) => {}
             }
         }
     }
 
-    /// Answers one datagram; what that cost, in keys.
+    /// Replies to one datagram. Returns what that cost, in keys.
     fn answer(
         &self,
         turn: &Turn<'_>,
@@ -124,7 +124,7 @@ impl Datagrams {
         cost
     }
 
-    /// Whether the socket took it.
+    /// Sends a datagram. Returns whether the socket took it.
     fn send(&self, turn: &Turn<'_>, slices: &[IoSlice<'_>], to: &SocketAddrAny) -> bool {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let mut no_control = SendAncillaryBuffer::default();
@@ -136,10 +136,11 @@ impl Datagrams {
     }
 }
 
-/// More than any datagram has.
+/// Larger than any datagram.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 const DATAGRAMS_PER_TURN: usize = 64;
-/// Keys and requests of a datagram, which is answered in one turn or not at all: under a millisecond of work.
+/// The limit of keys and requests in a datagram, which is answered in one turn or not at all: under a
+/// millisecond of work.
 const KEYS_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -177,7 +178,7 @@ mod tests {
             datagrams.serve(&turn, &mut rooms);
             answered.push(std::iter::from_fn(|| client.recv(&mut [0; 64]).ok()).count());
         }
-        // Two are a turn's share; the last one is more than that, and not answered at all.
+        // Two datagrams use up a turn's share; the last one exceeds the limit and isn't answered at all.
         assert_eq!(answered, [2, 2, 1, 0]);
         assert_eq!(process.gauges.get(Gauge::DatagramsDropped), 1);
     }

@@ -1,4 +1,4 @@
-//! A worker's reads of storage, and who waits for them. What is done with them: `worker/reads.rs`.
+//! A worker's reads of storage, and the connections that wait for them; `worker/reads.rs` uses both.
 
 use crate::fetched::HeldSum;
 use crate::process::storage::Storage;
@@ -8,20 +8,20 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// A worker's way to storage.
+/// A worker's access to storage.
 pub(super) struct Lane<'s> {
     pub(super) storage: &'s Arc<Storage>,
     pub(super) reads: Reads,
     pub(super) buffers: Buffers,
-    /// What reads are for, by their tags.
+    /// What each read is for, indexed by its tag.
     pub(super) slots: Vec<Slot>,
     pub(super) free: Vec<usize>,
-    /// Connections whose reads are to begin: places and tickets.
+    /// Connections whose reads have to begin: places and tickets.
     pub(super) waiting: VecDeque<(usize, u64)>,
     pub(super) ticket: u64,
     /// Bytes of reads under way.
     pub(super) bytes: usize,
-    /// The same, and bytes of reads that have ended while others of their connections are under way.
+    /// The bytes of reads under way, and of ended reads whose connections have others under way.
     pub(super) held: HeldSum,
     pub(super) ended: Vec<(u64, io::Result<Buffer>)>,
 }
@@ -56,8 +56,8 @@ impl<'s> Lane<'s> {
         self.reads.event_fd()
     }
 
-    /// Whether a read may begin. Where none is under way one always may, or those who hold bytes and wait for more would
-    /// wait for each other.
+    /// Whether a read may begin. If none is under way, one always may: otherwise connections that hold
+    /// bytes and wait for more could wait for each other.
     pub(super) fn has_room(&self) -> bool {
         let (under_way, bytes) = (self.reads.under_way(), self.bytes.max(self.held.bytes()));
         under_way == 0 || under_way < self.storage.inflight && bytes < BYTES_MAX
@@ -73,7 +73,7 @@ impl<'s> Lane<'s> {
     }
 }
 
-/// Buffers of each size that are kept.
+/// How many buffers of each size are kept.
 const BUFFERS_KEPT: usize = 64;
-/// Bytes of reads under way, not counting the last one.
+/// The limit of bytes of reads under way, not counting the last read.
 const BYTES_MAX: usize = 32 << 20;

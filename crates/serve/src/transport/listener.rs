@@ -1,12 +1,12 @@
-//! The thread that accepts connections and deals them to the workers in turn.
+//! The thread that accepts connections and distributes them to the workers in turn.
 //!
-//! One accepting thread and a round robin spread connections exactly evenly, which
-//! `EPOLLEXCLUSIVE` on shared sockets doesn't: there the worker that is awake first takes all.
+//! One accepting thread and a round robin distribute connections exactly evenly. `EPOLLEXCLUSIVE` on
+//! shared sockets doesn't: there the worker that wakes first takes them all.
 //!
 //! # Out of descriptors
-//! With `maxconns_fast` (default) a connection whose descriptor reaches the limit is told so and
-//! closed. When the system itself has none left, accepting pauses for [`PAUSE`] at a time and the
-//! connections wait in the backlog: an epoll that is level-triggered would otherwise spin.
+//! With `maxconns_fast` (the default), a connection whose descriptor reaches the limit gets an error line
+//! and is closed. When the system itself has no descriptor left, accepting pauses for [`PAUSE`] at a
+//! time, and the connections wait in the backlog. A level-triggered epoll would otherwise spin.
 
 use crate::process::Process;
 use crate::process::gauges::Gauge;
@@ -26,10 +26,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Accepts until the server stops. The thread's whole life.
+/// Accepts connections until the server stops. The main function of the thread.
 ///
 /// # Errors
-/// The event queue can't be made or read.
+/// The event queue can't be created or read.
 pub(crate) fn listen(sockets: &[Listening], process: &Process) -> io::Result<()> {
     let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let stop = epoll::EventData::new_u64(u64::MAX);
@@ -60,8 +60,9 @@ pub(crate) fn listen(sockets: &[Listening], process: &Process) -> io::Result<()>
     }
 }
 
-/// The server stops: clients that have connected and wait to be accepted would be reset, so they are accepted first, and have
-/// their first requests answered. A successor does that itself. The bound ends it where others go on connecting.
+/// Accepts the clients that wait when the server stops, and that would otherwise be reset, so that their
+/// first requests are answered. A successor accepts them itself. The limit ends this even if others go on
+/// connecting.
 fn accept_last(
     sockets: &[Listening],
     names: &[Arc<str>],
@@ -76,8 +77,8 @@ fn accept_last(
     }
 }
 
-/// Accepts what waits at one socket, up to `most` so that the others get their turn too.
-/// `false`: the system is out of descriptors or memory, or fails otherwise.
+/// Accepts what waits at one socket, at most `most` so that the others get their turn too. Returns
+/// `false` if the system is out of descriptors or memory, or fails in another way.
 fn accept_some(
     (listening, name): (&Listening, &Arc<str>),
     most: usize,
@@ -102,7 +103,7 @@ fn accept_some(
                 return tell_of_pause(process);
             }
             Err(Errno::INTR) => {}
-            // The client has gone, or the network has; neither concerns the next one.
+            // The client or the network is gone; neither concerns the next client.
             Err(
                 Errno::CONNABORTED
                 | Errno::PROTO
@@ -114,7 +115,7 @@ fn accept_some(
                 | Errno::OPNOTSUPP
                 | Errno::NETUNREACH,
             ) => process.gauges.count(Gauge::ConnectionsLost),
-            // What the system has never said so far; as it may say it again at once, accepting rests.
+            // An unknown error. Since the system may return it again at once, accepting pauses.
             Err(error) => {
                 process.gauges.count(Gauge::ConnectionsLost);
                 tracing::warn!("accepting at {name}: {error}");
@@ -125,7 +126,8 @@ fn accept_some(
     true
 }
 
-/// Whether a client may have another descriptor. The system gives out the lowest, so that a copy's number tells.
+/// Whether a client may have another descriptor. The system assigns the lowest free one, so the number of
+/// a copy shows that.
 fn has_room(listening: &Listening, process: &Process) -> bool {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let reserve = (limit / 8).clamp(RESERVE_MIN, DESCRIPTORS_RESERVED);
@@ -134,7 +136,7 @@ fn has_room(listening: &Listening, process: &Process) -> bool {
         .is_ok_and(|copy| u64::try_from(copy.as_raw_fd()).is_ok_and(|fd| fd < for_clients))
 }
 
-/// Says now and then that accepting pauses, which it does for as long as what is returned is returned.
+/// Logs now and then that accepting pauses. Always returns `false`, the result of a pause.
 fn tell_of_pause(process: &Process) -> bool {
     static TOLD: Seldom = Seldom::new();
     if TOLD.admits() {
@@ -147,7 +149,7 @@ fn tell_of_pause(process: &Process) -> bool {
     false
 }
 
-/// A connection that was accepted.
+/// A connection that was just accepted.
 struct Newcomer<'l> {
     socket: OwnedFd,
     from: Option<SocketAddrAny>,
@@ -166,7 +168,7 @@ fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, process: &Process) {
     let limit = process.settings.connections_max.saturating_sub(1);
     if process.settings.extended.maxconns_fast && u32::try_from(fd).is_ok_and(|fd| fd >= limit) {
         process.gauges.count(Gauge::Rejected);
-        // A client too slow to hear it is closed without a word.
+        // If the socket doesn't take the error line, the client is closed without it.
         let _ = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         tell_of_refusal(&peer, limit + 1);
         return;
@@ -181,7 +183,7 @@ fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, process: &Process) {
     *next_worker = (*next_worker + 1) % process.mailboxes.len();
 }
 
-/// Says which client was refused: of each with `-v`, else now and then that there are some.
+/// Logs a refused client: each one with `-v`, otherwise one now and then.
 fn tell_of_refusal(peer: &Peer, most: u32) {
     static TOLD: Seldom = Seldom::new();
     if TOLD.admits() {
@@ -194,12 +196,12 @@ fn tell_of_refusal(peer: &Peer, most: u32) {
     }
 }
 
-/// Stops looking at the sockets for a moment; the connections wait in their backlogs.
+/// Stops watching the sockets for a moment; the connections wait in their backlogs.
 fn pause(queue: &OwnedFd, sockets: &[Listening], process: &Process) -> io::Result<()> {
     process.gauges.listening_paused();
     watch(queue, sockets, false)?;
     let mut events = Vec::with_capacity(1);
-    // Only the stop event is left to wake it early; the loop above sees that event again.
+    // Only the stop event can wake it early, and the caller's loop sees that event again.
     match epoll::wait(queue, rustix::buffer::spare_capacity(&mut events), Some(&PAUSE)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
@@ -210,7 +212,7 @@ fn pause(queue: &OwnedFd, sockets: &[Listening], process: &Process) -> io::Resul
 
 fn watch(queue: &OwnedFd, sockets: &[Listening], on: bool) -> io::Result<()> {
     for (at, listening) in sockets.iter().enumerate() {
-        // They stay registered: to register anew needs memory, which may be what there is none of.
+        // The sockets stay registered: registering them again needs memory, which may be what is missing.
         let flags = if on { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
         epoll::modify(queue, &listening.socket, data_of(at), flags)?;
     }
@@ -223,9 +225,9 @@ fn data_of(at: usize) -> epoll::EventData {
 
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 const ACCEPTS_PER_EVENT: usize = 64;
-/// As many as wait in the largest backlog that Linux allows by default.
+/// As many as the largest backlog that Linux allows by default.
 const ACCEPTS_LAST: usize = 4096;
-/// Where few descriptors may be open, so many are left to others than clients.
+/// The least number of descriptors that clients don't get, if the limit of open files is low.
 const RESERVE_MIN: u64 = 4;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
@@ -238,7 +240,7 @@ mod tests {
     #[test]
     fn an_error_of_accept_that_nobody_has_heard_of_is_counted_and_accepting_rests() {
         let process = process("-m 8");
-        // Neither listens: the system says EINVAL of one and ENOTSOCK of the other.
+        // Neither socket listens: the system reports EINVAL for one and ENOTSOCK for the other.
         let deaf = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
         let file = std::fs::File::open("/dev/null").unwrap();
         for socket in [OwnedFd::from(deaf), file.into()] {
@@ -252,12 +254,12 @@ mod tests {
     #[test]
     fn clients_that_wait_when_the_server_stops_are_accepted_unless_a_successor_does() {
         for (has_heir, least) in [(false, 300), (true, 0)] {
-            // Other tests of this process have descriptors too: a client whose number is above -c is refused.
+            // Other tests of this process have descriptors too, and a client with a number above -c is refused.
             let process = process("-m 8 -c 20000");
             let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             socket.set_nonblocking(true).unwrap();
             let address = socket.local_addr().unwrap();
-            // The standard library lets fewer wait; to listen again raises that.
+            // The standard library has a shorter backlog; listening again raises it.
             rustix::net::listen(&socket, 1024).unwrap();
             let clients: Vec<_> =
                 (0..300).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
@@ -269,7 +271,7 @@ mod tests {
             let (socket, name) = (socket.into(), "test".into());
             listen(&[Listening { socket, name, address: None, tls: None }], &process).unwrap();
             let dealt: usize = process.mailboxes.iter().map(|m| m.take().len()).sum();
-            // The system may tell of clients before it tells of the stop: then 64 are accepted.
+            // The system may report clients before it reports the stop: then 64 more are accepted.
             assert!((least..=least.max(ACCEPTS_PER_EVENT)).contains(&dealt), "{dealt}");
             drop(clients);
         }

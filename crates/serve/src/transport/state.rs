@@ -1,15 +1,15 @@
-//! Where a connection stands: within which request, what it waits for, why work on its input pauses.
+//! The state of a connection: which request it is within, what it waits for, and why work on its input pauses.
 
 use crate::auth::Exchange;
 use crate::batch::Piece;
 use crate::execute::{Fed, Listing, MoreKeys};
 use guira_cache::Unpublished;
 
-/// Where in the stream of requests a connection stands.
+/// The position of a connection in its stream of requests.
 pub(super) enum State {
     /// Before its first byte, which decides the protocol.
     New,
-    /// Before the login, where one is required.
+    /// Before the login, if one is required.
     Login(LoggedOut),
     /// Between requests.
     Requests,
@@ -17,32 +17,32 @@ pub(super) enum State {
     Keys(MoreKeys),
     /// Within the value of a large item.
     Value(Box<Arriving>),
-    /// Within a body that nobody wants; so many bytes are to come.
+    /// Within a body to discard; holds the number of bytes that are left.
     Swallow(u64),
-    /// Within a line that nobody wants.
+    /// Within a line to discard.
     SwallowLine,
-    /// Within a request that is to be refused.
+    /// Within a request that has to be refused.
     Refused(Refused),
     /// Another thread answers.
     Fed(Fed),
-    /// Within the answer to a request: this is still to be listed.
+    /// Within the reply to a request; holds the rest of the listing.
     Listing(Box<Listing>),
-    /// Answered for the last time.
+    /// The last reply is queued.
     Closing,
 }
 
 impl State {
-    /// Whether more of what is long comes: one piece of it may be short, and the next one long.
+    /// Whether more of a long request follows: one piece of it may be short, and the next one long.
     pub(super) fn is_within_value(&self) -> bool {
         matches!(self, State::Value(_) | State::Swallow(_) | State::SwallowLine | State::Refused(_))
     }
 }
 
-/// A large item in the making, and the line (or header, extras and key) that asked for it.
+/// A large item being received, and the line (or header, extras and key) that asked for it.
 pub(super) struct Arriving {
     pub(super) line: Box<[u8]>,
     pub(super) new: Unpublished,
-    /// Bytes that come behind the value.
+    /// Bytes that follow the value.
     pub(super) end_bytes: usize,
 }
 
@@ -51,37 +51,37 @@ pub(super) struct Arriving {
 pub(crate) enum Interest {
     Read,
     Write,
-    /// Not its socket: it is fed, or has gone.
+    /// Not its socket: the connection is fed, or its client has gone.
     Feed,
-    /// Not its socket: it has its turn coming. What the socket has to tell would wake the worker again and again.
+    /// Not its socket: the connection has another turn coming. Its socket's events would only wake the worker repeatedly.
     Turn,
 }
 
-/// What a connection wants next.
+/// What happens next with a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Next {
-    /// To be woken by the socket.
+    /// It waits for its socket.
     Wait(Interest),
-    /// Another turn at once: there are requests at hand.
+    /// It gets another turn at once: there are requests in its input.
     Again,
-    /// Another turn when memory may have come free. `first`: it has not waited yet.
+    /// It gets another turn when memory may be free. `first`: it has not waited before.
     Later { first: bool },
-    /// Another turn, when those before it have had theirs: a costly command is at hand.
+    /// It gets another turn after those put off before it: its next command is costly.
     PutOff,
-    /// Another turn at this millisecond of the system's clock.
+    /// It gets another turn at this millisecond of the system's clock.
     Pause { until_ms: u64 },
-    /// To be called when its feed has something.
+    /// It is called when its feed has bytes.
     Fed,
-    /// Another turn when what it has to read from storage is read.
+    /// It gets another turn when its reads of storage have ended.
     Parked,
-    /// What it wanted before.
+    /// What was decided before still holds.
     Nothing,
-    /// The end.
+    /// It is closed.
     Close,
 }
 
 impl Next {
-    /// Whether what was read for it is kept. A client that lets its replies wait has it read again.
+    /// Whether the records read for it are kept. A client that doesn't take its replies has them read again.
     pub(super) fn keeps_answers(self) -> bool {
         matches!(self, Next::Parked | Next::Again | Next::Later { .. })
     }
@@ -89,46 +89,46 @@ impl Next {
 
 /// Why work on the input pauses.
 pub(crate) enum Step {
-    /// It doesn't.
+    /// It doesn't pause.
     More,
     /// The output is full.
     Full,
-    /// The connection had its share of the turn.
+    /// The connection has used up its share of the turn.
     Spent,
-    /// The rest of the input is not a whole request.
+    /// The rest of the input isn't a complete request.
     Piece(Piece),
-    /// Memory must come free first.
+    /// Memory must become free first.
     Later,
-    /// A costly command is at hand, and the worker's turn has had its share of these.
+    /// The next command is costly, and the share of such commands in the worker's turn is used up.
     PutOff,
-    /// It has to wait until this millisecond.
+    /// The work has to wait until this millisecond.
     Pause(u64),
     /// Another thread answers.
     Fed,
     /// Storage must be read first.
     Parked,
-    /// There is no memory for the replies: the connection ends without them.
+    /// There is no memory for the replies: the connection is closed without them.
     Overrun,
-    /// The connection ends.
+    /// The connection is closed.
     Close,
 }
 
-/// Where a connection stands that has not logged in.
+/// The state of a connection that has not logged in.
 #[derive(Default)]
 pub(super) struct LoggedOut {
     pub(super) exchange: Exchange,
-    /// Bytes to come of a body that nobody wants.
+    /// Bytes of a body to discard that are left.
     pub(super) swallow: u64,
-    /// Until when the attempt at hand waits, in milliseconds of the system's clock.
+    /// Until when the current attempt waits, in milliseconds of the system's clock.
     pub(super) waits_until_ms: Option<u64>,
 }
 
-/// What there is of a request that is to be refused.
+/// The part of a request to refuse that has arrived.
 pub(super) enum Refused {
-    /// A piece of a line, of a packet's head, or of a value that has no memory yet.
+    /// Part of a line, of a packet's head, or of a value that has no memory yet.
     Piece,
-    /// A get line that is answered but for these keys.
+    /// A get line that is answered except for these keys.
     Keys(MoreKeys),
-    /// An item in the making.
+    /// An item being received.
     Value(Box<Arriving>),
 }

@@ -1,4 +1,4 @@
-//! A client's socket, plain or under TLS: one branch a receive and one a send.
+//! A client's socket, plain or with TLS: one branch per receive and one per send.
 
 mod channel;
 
@@ -10,7 +10,7 @@ use channel::Channel;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 
-/// How a client is connected.
+/// The connection to a client.
 pub(crate) enum Stream {
     Plain(OwnedFd),
     Tls(Box<Channel>),
@@ -27,7 +27,7 @@ impl AsFd for Stream {
 }
 
 impl Stream {
-    /// A connection that begins with a handshake. `None`: rustls can't.
+    /// A connection that begins with a TLS handshake. `None`: rustls can't create a session.
     pub(crate) fn accept(
         tls: &Tls,
         socket: OwnedFd,
@@ -37,8 +37,8 @@ impl Stream {
         Some(Stream::Tls(Box::new(Channel::accept(tls, socket, asked, now)?)))
     }
 
-    /// Sends what is queued, and empties `output`; what the socket doesn't take goes into `unsent`, which is empty.
-    /// `wire` is room to use. The bytes sent.
+    /// Sends what is queued, and empties `output`. What the socket doesn't take goes to `unsent`, which
+    /// must be empty; `wire` is a buffer. Returns the number of bytes sent.
     ///
     /// # Errors
     /// The connection is broken.
@@ -65,7 +65,7 @@ impl Stream {
         Ok(sent)
     }
 
-    /// Queues `bytes` in `unsent`, which is empty, as they go over the wire.
+    /// Queues `bytes` in `unsent`, which must be empty, in the form in which they are sent.
     ///
     /// # Errors
     /// The connection is broken.

@@ -1,25 +1,29 @@
-//! A worker: one thread, one event queue, its share of the connections. [`Worker::turn`] is the server.
+//! A worker: one thread, one event queue, and its share of the connections. [`Worker::turn`] is the heart of the server.
 //!
 //! ```text
 //! turn:  wait for events ─ for each ready connection: receive, parse, execute, send ─ quiesce ─ timers
 //! ```
 //! # Invariants
-//! 1. A connection is registered for exactly one of readable and writable; which one changes only
-//!    when the client doesn't read its replies (connection.rs).
-//! 2. `again` holds the connections that have requests at hand that they didn't get to; their
-//!    events are left alone until they have.
-//! 3. At most [`HANDSHAKES_A_TURN`] connections go on with their TLS handshakes in a turn: each may cost a signature, a
-//!    millisecond in which all others wait. The rest is put off (`turn.rs`), and its events are left alone meanwhile.
-//! 4. So are connections whose commands cost a worker much (`stats`): [`COSTLY_A_TURN`] of these are executed in a turn,
-//!    whoever sent them, in the order in which they were put off. Who sends many waits; others wait for one.
-//! 5. A turn has its work, [`WORK_BYTES_A_TURN`]: bytes of long replies sent, of values copied and of what came in long
-//!    stretches, and what costs as much as these. Once it is done, connections that have requests at hand, or were long to serve last, wait for the next
-//!    (worker/limits.rs), so that those who ask for little have theirs soon.
-//! 6. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
+//! 1. A connection is registered for exactly one of readable and writable. It changes only when the
+//!    client doesn't read its replies (connection.rs).
+//! 2. `again` holds the connections with requests that weren't executed yet; their events are ignored
+//!    until they are.
+//! 3. In a turn at most [`HANDSHAKES_A_TURN`] connections continue their TLS handshakes: each may cost a
+//!    signature, a millisecond during which all others wait. The others are put off (`turn.rs`), and
+//!    their events ignored meanwhile.
+//! 4. Connections whose commands cost a worker much (`stats`) are put off in the same way:
+//!    [`COSTLY_A_TURN`] of these commands are executed in a turn, whoever sent them, in the order in
+//!    which they were put off. A client that sends many waits itself; the others wait for one.
+//! 5. A turn has a limit of work, [`WORK_BYTES_A_TURN`]: bytes of long replies sent, of values copied and
+//!    of long receives, and other work of the same cost. Once it is used up, some connections wait for
+//!    the next turn (worker/limits.rs): those with requests left in their input, and those that took long
+//!    to serve last. Clients that ask for little are thus served soon.
+//! 6. A worker that may block is offline in the cache ([`Handle::asleep`]), so it doesn't delay the
+//!    reclaiming of memory.
 //!
 //! # Costs
-//! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
-//! every sixteenth turn a finer one too (process/measure.rs).
+//! One `epoll_wait` per turn, one `recv` and one `send` per ready connection. The clock is read once; in
+//! every sixteenth turn a finer clock as well (process/measure.rs).
 
 mod closing;
 mod limits;
@@ -57,47 +61,47 @@ pub(crate) struct Worker<'s> {
     number: usize,
     queue: OwnedFd,
     events: Vec<epoll::Event>,
-    /// Its UDP sockets; none once the server stops.
+    /// The worker's UDP sockets; empty once the server stops.
     datagrams: Vec<Datagrams>,
     connections: Vec<Option<Box<Connection>>>,
-    /// Places in `connections` that are free.
+    /// Free places in `connections`.
     vacant: Vec<usize>,
     again: Vec<usize>,
     patience: Patience,
     rooms: Rooms,
-    /// Connections that keep a piece of a request.
+    /// How many connections keep part of a request.
     pieces: usize,
-    /// Connections that hold memory for a request that isn't whole.
+    /// Connections that are charged for an incomplete request.
     unfinished: Queue,
-    /// Connections that hold memory for replies that their clients have yet to take.
+    /// Connections that are charged for replies that their clients haven't taken yet.
     unsent: Queue,
     now: u32,
     turns: u32,
     sample: Option<Sample<'s>>,
     is_stopping: bool,
-    /// Once it stops: when it closes more connections, and which.
+    /// While stopping: when more connections are closed, and which.
     closes: Option<(u64, Closes)>,
     /// The second of the last search for idle connections.
     searched_idle_s: u32,
-    /// Connections whose handshakes go on in a later turn.
+    /// Connections whose handshakes continue in a later turn.
     shaking: PutOff,
     /// Connections whose costly commands are executed in a later turn.
     costly: PutOff,
-    /// Work that may still be done in this turn, in bytes.
+    /// Work that is left in this turn, in bytes.
     work_left: Cell<usize>,
-    /// Connections that wait, and until which millisecond of the system's clock.
+    /// Connections that wait, with the millisecond of the system's clock until which they do.
     paused: VecDeque<(u64, usize)>,
     /// Reads of storage; only with `-o ext_path`.
     lane: Option<Lane<'s>>,
-    /// When handshakes must be over, soonest first, and the places of their connections.
+    /// The seconds by which handshakes must be complete, soonest first, with the places of their connections.
     handshakes: VecDeque<(u32, usize)>,
 }
 
 impl<'s> Worker<'s> {
-    /// Worker `number`, with its UDP sockets and without connections yet.
+    /// Creates worker `number` with its UDP sockets and without connections.
     ///
     /// # Errors
-    /// The system has no event queue to give.
+    /// The system can't create an event queue.
     pub(crate) fn new(
         process: &'s Process,
         number: usize,
@@ -146,7 +150,7 @@ impl<'s> Worker<'s> {
         })
     }
 
-    /// Serves until the server stops and the last connection has gone.
+    /// Serves until the server stops and the last connection is closed.
     ///
     /// # Errors
     /// The event queue can't be read.
@@ -157,14 +161,14 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
-    /// Whether the server stops and nobody is left, nor can come.
+    /// Whether the server stops, no connection is left, and none can arrive any more.
     fn is_done(&mut self) -> io::Result<bool> {
         let has_nobody = |this: &Self| this.connections.len() == this.vacant.len();
         let has_ended = |this: &Self| this.process.is_listener_gone.load(Ordering::Acquire);
         if !self.is_stopping || !has_nobody(self) || !has_ended(self) {
             return Ok(false);
         }
-        // Those that the listener dealt last.
+        // The listener may have left some last connections.
         self.welcome();
         Ok(has_nobody(self))
     }
@@ -204,7 +208,7 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
-    /// Sees to what has happened.
+    /// Handles an event.
     #[inline]
     fn see_to(&mut self, event: epoll::Event) -> io::Result<()> {
         let (data, ready) = (event.data, event.flags);
@@ -226,7 +230,7 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
-    /// Goes on with those who have waited long enough.
+    /// Continues with the connections whose pause has ended.
     #[cold]
     fn end_pauses(&mut self) {
         let now_ms = clock_ms();
@@ -235,8 +239,9 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Ends the turn before and waits for events: not at all if a connection has requests at hand, a moment if all such
-    /// wait for memory, else as long as it takes.
+    /// Ends the former turn and waits for events. It doesn't wait if a connection has requests left,
+    /// waits a moment if all such connections wait for memory, and otherwise without a limit or until the
+    /// next timer.
     fn wait(&mut self) -> io::Result<()> {
         let timeout = match self.patience {
             Patience::None => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
@@ -274,12 +279,12 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
+    /// Serves one connection. `ready` are the flags of its event; `None`: it has requests left, or was called.
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) {
         if self.work_left.get() == 0 && self.waits_for_next_turn(place, ready.is_none()) {
             return;
         }
-        // Whoever shakes hands is among these, so the others needn't be looked at.
+        // Every connection that is handshaking is in `handshakes`, so the check is skipped if that is empty.
         if !self.handshakes.is_empty() && self.puts_off(place) {
             return self.register(place, Interest::Turn);
         }
@@ -288,7 +293,7 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Whether a connection's handshake has to go on in a later turn.
+    /// Whether a connection's handshake has to continue in a later turn; if so, puts it off.
     #[cold]
     fn puts_off(&mut self, place: usize) -> bool {
         let connection = self.connections[place].as_ref();
@@ -302,14 +307,15 @@ impl<'s> Worker<'s> {
         true
     }
 
-    /// Has one connection do something, and sees to what it wants next. Whether it holds more of what budgets are for.
+    /// Runs `what` on one connection, and handles what it asks for next. Returns whether it holds more of
+    /// what budgets limit.
     #[inline]
     fn work(
         &mut self,
         place: usize,
         what: impl FnOnce(&mut Connection, &Turn<'_>, &mut Rooms) -> Next,
     ) -> bool {
-        // A connection may have closed since the event, or since it was put off.
+        // The connection may have been closed since the event, or since it was put off.
         let Some(connection) = &mut self.connections[place] else { return false };
         let (process, sample) = (self.process, self.sample);
         let (costly, work_left) = (&self.costly, &self.work_left);
@@ -351,7 +357,7 @@ impl<'s> Worker<'s> {
         holds > held || keeps > kept
     }
 
-    /// Sees to what a connection wants next.
+    /// Handles what a connection asks for next.
     #[inline]
     fn settle(&mut self, place: usize, next: Next) {
         let Some(connection) = &mut self.connections[place] else { return };
@@ -388,7 +394,7 @@ impl<'s> Worker<'s> {
             }
             Next::Fed => {
                 connection.settle_feed(self.number, place);
-                // What came before it was settled has called nobody.
+                // Bytes added before the feed was settled haven't called this worker.
                 self.again.push(place);
                 self.patience = Patience::None;
             }
@@ -401,7 +407,7 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Asks the system for what a connection waits for, unless it is what it waited for before.
+    /// Registers what a connection waits for, if that has changed.
     #[inline]
     fn register(&mut self, place: usize, interest: Interest) {
         let Some(connection) = &mut self.connections[place] else { return };
@@ -420,9 +426,9 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Answers what waits at one UDP socket.
+    /// Replies to the datagrams that wait at one UDP socket.
     fn serve_datagrams(&mut self, at: usize) {
-        let Some(socket) = self.datagrams.get_mut(at) else { return }; // It stopped since the event.
+        let Some(socket) = self.datagrams.get_mut(at) else { return }; // The socket was closed since the event.
         let (process, sample, handle) = (self.process, self.sample, &self.handle);
         let (watched, now) = (process.watch.kinds(), self.now);
         let (costly, work_left) = (&self.costly, &self.work_left);
@@ -430,7 +436,7 @@ impl<'s> Worker<'s> {
         socket.serve(&turn, &mut self.rooms);
     }
 
-    /// Takes the connections that the listener left.
+    /// Takes over the connections that the listener left in the mailbox.
     fn welcome(&mut self) {
         for Arrival { socket, seat, tls } in self.process.mailboxes[self.number].take() {
             let fd = socket.as_raw_fd();
@@ -449,7 +455,7 @@ impl<'s> Worker<'s> {
             });
             let data = epoll::EventData::new_u64(place as u64);
             if let Err(error) = epoll::add(&self.queue, &stream, data, epoll::EventFlags::IN) {
-                // The system watches so many descriptors for a user and no more.
+                // The system limits how many descriptors it watches for a user.
                 self.process.gauges.count(Gauge::ConnectionsLost);
                 tracing::warn!("<{fd} can't be watched: {error}");
                 self.vacant.push(place);
@@ -486,18 +492,18 @@ fn place_of(data: u64) -> usize {
     usize::try_from(data).expect("the number of a place in a Vec")
 }
 
-/// TLS handshakes a turn.
+/// TLS handshakes that continue in one turn.
 const HANDSHAKES_A_TURN: usize = 1;
-/// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
+/// Costly commands that are executed in one turn. Each takes about as long as hundreds of gets.
 const COSTLY_A_TURN: usize = 1;
-/// The work of a turn, in bytes sent: a quarter of a millisecond. More workers than processors take turns.
+/// The work of a turn, in bytes sent: a quarter of a millisecond. Workers beyond the number of processors take turns.
 const WORK_BYTES_A_TURN: usize = 256 << 10;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 const READS: u64 = u64::MAX - 2;
-/// The first of the UDP sockets' numbers; there are never as many connections.
+/// The first of the numbers for UDP sockets; there are never as many connections.
 const DATAGRAMS: u64 = 1 << 62;
-/// Events taken at once. Each is a connection with a batch, so a turn stays short.
+/// The most events taken at a time. Each is a connection with a batch, so a turn stays short.
 const EVENTS_MAX: usize = 128;
 
 #[cfg(test)]

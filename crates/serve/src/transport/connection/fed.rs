@@ -1,7 +1,8 @@
-//! A connection that another thread answers: what its feed holds goes out as the client takes it.
+//! A connection that another thread answers: the bytes of its feed are sent as the client takes them.
 //!
-//! The client of a listing has its next requests read when the listing is over, and its end noticed when something
-//! can't be sent. The client of a feed that never ends is read from for its end's sake, and what it says is dropped.
+//! The client of a listing isn't read from until the listing is over; its disconnect is noticed when a
+//! send fails. The client of a feed that never ends is read from only to notice its disconnect, and what
+//! it sends is discarded.
 
 use super::Connection;
 use crate::batch::Rooms;
@@ -13,7 +14,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 impl Connection {
-    /// Sends what the feed holds. `ready` is what the socket's event says, `None` that the feed called.
+    /// Sends what the feed holds. `ready` are the flags of the socket's event; `None`: the feed called.
     pub(super) fn serve_fed(
         &mut self,
         turn: &Turn<'_>,
@@ -42,7 +43,7 @@ impl Connection {
             if self.send_on(turn, rooms).is_err() {
                 return Next::Close;
             }
-            // The end is looked for again once this is out: nobody calls for it then.
+            // The end must be looked for in another turn, because the feed doesn't call again.
             if phase == Phase::Ended && self.unsent.is_empty() {
                 return Next::Again;
             }
@@ -61,19 +62,19 @@ impl Connection {
         Next::Wait(Interest::Read)
     }
 
-    /// Whether it only listens, for ever: it may be let go at any time.
+    /// Whether the connection is a watcher, which may be closed at any time.
     pub(crate) fn is_watching(&self) -> bool {
         matches!(&self.state, State::Fed(fed) if fed.is_for_ever)
     }
 
-    /// Tells the feed where the connection is to be called.
+    /// Tells the feed which worker and place to call.
     pub(crate) fn settle_feed(&self, worker: usize, place: usize) {
         if let State::Fed(fed) = &self.state {
             fed.feed.settle(worker, place);
         }
     }
 
-    /// Receives and forgets; `false` at the end of the stream.
+    /// Receives and discards; returns `false` at the end of the stream.
     fn drop_input(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> bool {
         let (mut input, _) = self.lend_input(turn, rooms);
         let received = self.receive(turn, &mut input, rooms);

@@ -1,5 +1,5 @@
-//! Receiving: into the worker's buffer, into the connection's own while much is left over, or
-//! straight into the memory of a large item.
+//! Receiving: into the worker's buffer, into the connection's own buffer while much is left over, or
+//! directly into the memory of a large item.
 
 use super::{Connection, LONG_BYTES};
 use crate::batch::Rooms;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 impl Connection {
-    /// The buffer to receive into, and where in it what was left over begins.
+    /// Returns the buffer to receive into, and the offset in it of the bytes left over.
     #[inline]
     pub(super) fn lend_input(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> (Vec<u8>, usize) {
         let mut own = std::mem::take(&mut self.input);
@@ -24,8 +24,9 @@ impl Connection {
         }
         if own.len() > KEEP_BYTES {
             if own.capacity() - own.len() < RECEIVE_BYTES / 4 {
-                // Far more than is needed next: room that nothing was written to takes no memory, copying takes time,
-                // and each copy leaves a hole where it was. What is copied is less than a megabyte.
+                // The capacity is far more than is needed next: untouched capacity takes no memory, while
+                // copying takes time and leaves a hole in the heap each time. Less than a megabyte is
+                // copied.
                 let room = 7 * own.len();
                 own.reserve_exact(if room > MOVED_BYTES_MAX { ROOM_BYTES_MAX } else { room });
             }
@@ -38,7 +39,7 @@ impl Connection {
         (room, 0)
     }
 
-    /// Receives once; the bytes received, 0 at the end of the stream.
+    /// Receives once. Returns the number of bytes received; 0 at the end of the stream.
     pub(super) fn receive(
         &mut self,
         turn: &Turn<'_>,
@@ -53,7 +54,7 @@ impl Connection {
                 if input.is_empty() && arriving.new.missing_bytes() > 0 =>
             {
                 match turn.handle.room_at_hand(&mut arriving.new) {
-                    // Whoever takes the value off the input takes the next chunk.
+                    // The next chunk is allocated when the value is taken from the input.
                     [] => receive_into(socket, input, rooms)?,
                     room => {
                         let (_, received) = recv(socket, room, RecvFlags::DONTWAIT)?;
@@ -71,13 +72,14 @@ impl Connection {
         Ok(received)
     }
 
-    /// Keeps what was not consumed, and gives the buffer back to the worker if that is little.
+    /// Keeps what was not consumed, and returns the buffer to the worker if that is little.
     pub(super) fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, rooms: &mut Rooms) {
         let left = input.len() - consumed;
         if left > KEEP_BYTES {
-            // Moved to the front once that is no more than what is done: a line of n bytes is so moved for n in the whole,
-            // however few of its keys are answered at a time. Not if it is long: moving takes a millisecond for each
-            // megabyte, in which others wait.
+            // The rest is moved to the front once it is no longer than what was consumed. A line of n
+            // bytes thus costs n bytes of moving in total, however few of its keys are answered at a
+            // time. A long rest isn't moved: that takes a millisecond per megabyte, during which others
+            // wait.
             if consumed < left || left > MOVED_BYTES_MAX {
                 self.done = consumed;
                 self.input = input;
@@ -100,13 +102,13 @@ impl Connection {
         }
     }
 
-    /// Bytes of memory that the input holds: of a large one what was written to.
+    /// Bytes of memory that the input takes; of a large buffer, only the part that was written to.
     pub(super) fn input_bytes(&self) -> usize {
         self.input.capacity().min(self.input.len().max(ROOM_BYTES))
     }
 }
 
-/// Receives once, at most about [`RECEIVE_BYTES`], though `input` may have room for megabytes: others wait meanwhile.
+/// Receives once, at most about [`RECEIVE_BYTES`] even if `input` has room for megabytes, because others wait meanwhile.
 fn receive_into(socket: &OwnedFd, input: &mut Vec<u8>, rooms: &mut Rooms) -> Result<usize, Errno> {
     if input.capacity() - input.len() <= ROOM_BYTES {
         let (_, received) = recv(socket, spare_capacity(input), RecvFlags::DONTWAIT)?;
@@ -119,8 +121,8 @@ fn receive_into(socket: &OwnedFd, input: &mut Vec<u8>, rooms: &mut Rooms) -> Res
     Ok(received)
 }
 
-/// Room for a piece of so many bytes. In few sizes, so that the next one fits where the last one was: memory that is
-/// asked for in all sizes falls to bits that nobody can use.
+/// The capacity for `left` bytes of an incomplete request. There are few sizes, so that the next one fits
+/// where the last one was: allocations of all sizes would fragment the heap.
 fn piece_bytes(left: usize) -> usize {
     if left < PIECE_STEP_BYTES {
         return left.next_power_of_two().max(PIECE_BYTES_MIN);
@@ -128,17 +130,17 @@ fn piece_bytes(left: usize) -> usize {
     left.next_multiple_of(PIECE_STEP_BYTES)
 }
 
-/// Bytes received at most in one go.
+/// The most bytes received at a time.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// Room for what one connection left over and what it then receives. Always the same, so that it is never given back and
-/// asked for again.
+/// The capacity for what one connection left over and what it then receives. It is constant, so that the
+/// buffer is never freed and allocated again.
 const ROOM_BYTES: usize = KEEP_BYTES + RECEIVE_BYTES;
-/// Room that is asked for at a time: for a line of the greatest length.
+/// The most capacity that is allocated at a time: enough for the longest line.
 const ROOM_BYTES_MAX: usize = 8 << 20;
-/// Bytes that are moved at most in one go.
+/// The most bytes that are moved at a time.
 const MOVED_BYTES_MAX: usize = 1 << 20;
-/// Large pieces have room in steps of this.
+/// Large pieces have capacities in multiples of this.
 const PIECE_STEP_BYTES: usize = 2 << 10;
 const PIECE_BYTES_MIN: usize = 64;
-/// More than this left over stays where it is; less is copied, so that the worker keeps its buffer.
+/// A larger rest stays in its buffer; a smaller one is copied, so that the worker keeps its buffer.
 const KEEP_BYTES: usize = 20 << 10;

@@ -1,6 +1,6 @@
-//! The step before the first request where a login is required: nothing else is executed.
+//! The login before the first request, where one is required. Nothing else is executed before it.
 //!
-//! Over binary, a connection that logs in again is not logged in until that succeeds, as in memcached.
+//! Over binary, a connection that logs in again is logged out until that succeeds, as in memcached.
 
 use super::Connection;
 use crate::auth::{Verdict, WAIT_MS};
@@ -16,7 +16,7 @@ use guira_proto::binary::{Status, reply};
 use guira_proto::{TextLogin, fixed, parse_login};
 
 impl Connection {
-    /// Takes one attempt to log in.
+    /// Handles one login attempt.
     pub(super) fn log_in(
         &mut self,
         executor: &mut Executor<'_>,
@@ -126,7 +126,7 @@ impl Connection {
         Step::More
     }
 
-    /// Until when the attempt at hand has to wait, because its source has failed just now.
+    /// Until when the current attempt has to wait, because its source has just failed to log in.
     fn waits_until(&mut self, executor: &Executor<'_>) -> Option<u64> {
         let State::Login(logged_out) = &mut self.state else { return None };
         let now_ms = clock_ms();
@@ -159,7 +159,7 @@ impl Connection {
     }
 }
 
-/// Says who failed to log in: each with `-v`, else now and then that there are some.
+/// Logs a failed login: each one with `-v`, otherwise one now and then.
 fn tell_of_failure(address: &str) {
     static TOLD: Seldom = Seldom::new();
     if TOLD.admits() {

@@ -1,14 +1,14 @@
-//! Refusing the request that a connection is within, so that what it holds comes free and the stream stays in step.
+//! Refusal of the request that a connection is within, so that its memory is freed and the stream stays in step.
 //!
-//! | what there is of it | answer | what is read away |
+//! | what has arrived | reply | what is discarded |
 //! |---|---|---|
-//! | a storage request's line, and a piece of its value | `SERVER_ERROR out of memory storing object` | the value |
-//! | a piece of a get line longer than other lines can be | `SERVER_ERROR out of memory reading request` | the line |
+//! | a storage request's line, and part of its value | `SERVER_ERROR out of memory storing object` | the value |
+//! | part of a get line that is longer than other lines can be | `SERVER_ERROR out of memory reading request` | the line |
 //! | a get line that is answered in part | `SERVER_ERROR out of memory writing get response` | the line |
-//! | a piece of a packet's head that is larger than what is free | none before its end, which tells what to read away | then as above |
+//! | part of a packet's head that exceeds the free allowance | none before its end, which tells what to discard | then as above |
 //!
-//! A piece of another line is at most what is free, so it is never refused.
-//! A client that lets its replies wait hears nothing, nor does one that hasn't logged in: the connection is closed.
+//! Part of any other line is within the free allowance, so it is never refused. A connection is closed
+//! without a reply if its client doesn't take its replies, or hasn't logged in.
 
 use super::Connection;
 use crate::batch::Rooms;
@@ -23,9 +23,9 @@ use guira_proto::{Limits, Parsed, fixed};
 use std::net::IpAddr;
 
 impl Connection {
-    /// Bytes that it is charged: what it holds for a request that isn't whole, or not answered because its client lets
-    /// replies wait, if that is more than is free. Requests that this server didn't get to are no fault of the client's,
-    /// and are gone in a turn or two.
+    /// Bytes to charge for a request that is incomplete, or that isn't answered because its client
+    /// doesn't take its replies; 0 up to the free allowance. Requests that this server hasn't executed
+    /// yet aren't the client's fault, and are gone in a turn or two.
     #[inline]
     pub(crate) fn unfinished_bytes(&self, handle: &Handle<'_>) -> usize {
         let is_between = matches!(self.state, State::Requests) && self.input.capacity() == 0;
@@ -36,7 +36,7 @@ impl Connection {
         if bytes > UNFINISHED_FREE_BYTES { bytes } else { 0 }
     }
 
-    /// Its client's address, over TCP.
+    /// The client's address over TCP.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.seat().remote().map(|remote| remote.ip())
     }
@@ -49,16 +49,16 @@ impl Connection {
                 let piece = if is_servers { 0 } else { self.input_bytes() };
                 piece + arriving.line.len() + handle.chunk_bytes(&arriving.new)
             }
-            // An attempt that has to wait isn't what the server was slow at.
+            // A login attempt that has to wait isn't a delay of the server's.
             State::Login(_) => self.input_bytes(),
-            // At most a packet's head, and its end is awaited in any case.
+            // At most a packet's head, whose end is awaited in any case.
             State::Refused(_) => 0,
             _ if is_servers => 0,
             _ => self.input_bytes(),
         }
     }
 
-    /// Refuses the request that it is within.
+    /// Refuses the request that the connection is within.
     pub(crate) fn refuse(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> Next {
         if !self.unsent.is_empty() {
             self.is_broken = true;
@@ -80,7 +80,7 @@ impl Connection {
         self.judge(worked)
     }
 
-    /// Answers the request that is to be refused, as soon as there is enough of it to know what to read away.
+    /// Replies to the request that is refused, as soon as enough of it has arrived to know what to discard.
     pub(super) fn turn_away(
         &mut self,
         executor: &mut Executor<'_>,
@@ -124,7 +124,7 @@ impl Connection {
                 self.after(executor, Flow::Done)
             }
             Ok(Parsed::Incomplete { .. }) if D::ENDS_WITH_NEWLINE => {
-                // Only a get line can be longer than what is free.
+                // Only a get line can be longer than the free allowance.
                 const { assert!(UNFINISHED_FREE_BYTES >= Limits::DEFAULT.line_bytes_max) };
                 *consumed += rest.len();
                 executor.say(fixed::OUT_OF_MEMORY_READING);
@@ -135,12 +135,12 @@ impl Connection {
                 self.state = State::Refused(Refused::Piece);
                 Step::Piece(Piece::Line(0))
             }
-            // The usual way has the answer.
+            // The usual path has the reply.
             Err(_) => Step::More,
         }
     }
 
-    /// Reads a line away to its end.
+    /// Discards a line up to its end.
     pub(super) fn swallow_line(&mut self, rest: &[u8], consumed: &mut usize) -> Step {
         match memchr::memchr(b'\n', rest) {
             Some(newline) => {

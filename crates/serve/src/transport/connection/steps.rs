@@ -1,4 +1,4 @@
-//! The steps of work on a connection's input, one function a state.
+//! The steps of work on a connection's input, one function per state.
 
 use super::Connection;
 use crate::batch::{Dialect, End, Piece, Rooms, Skip, Source, run};
@@ -12,7 +12,7 @@ use guira_proto::binary::REQUEST_MAGIC;
 use std::ops::ControlFlow;
 
 impl Connection {
-    /// Goes one step on in the input: a batch, some keys, a piece of a body.
+    /// Does one step of work on the input: a batch, some keys, a piece of a body.
     pub(super) fn step(
         &mut self,
         executor: &mut Executor<'_>,
@@ -42,7 +42,7 @@ impl Connection {
         }
     }
 
-    /// Decides the protocol by the first byte.
+    /// Determines the protocol from the first byte.
     fn begin(&mut self, executor: &Executor<'_>, rest: &[u8]) -> Step {
         if self.protocol == WireProtocol::Auto {
             self.protocol = match rest.first() {
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Answers what is no request, and drops it.
+    /// Replies to an input that isn't a request, and skips it.
     fn skip<D: Dialect>(
         &mut self,
         executor: &mut Executor<'_>,
@@ -111,7 +111,7 @@ impl Connection {
         if close { Step::Close } else { Step::More }
     }
 
-    /// Goes on with the keys of a multiget.
+    /// Continues with the keys of a multiget.
     fn run_keys(&mut self, executor: &mut Executor<'_>, rest: &[u8], consumed: &mut usize) -> Step {
         let State::Keys(more) = self.state else { return Step::More };
         if executor.is_spent() {
@@ -125,7 +125,7 @@ impl Connection {
         self.after(executor, flow)
     }
 
-    /// Goes on with a listing, if this turn may still do something that is costly.
+    /// Continues with a listing, if this turn may execute another costly command.
     fn list_on(&mut self, executor: &mut Executor<'_>) -> Step {
         let State::Listing(listing) = &mut self.state else { return Step::More };
         if executor.puts_off() {
@@ -150,7 +150,7 @@ impl Connection {
         Step::More
     }
 
-    /// Begins a large item, of whose value so many bytes have come behind its line: its memory is taken as they arrive.
+    /// Begins a large item, of whose value `arrived_bytes` follow its line. Its memory is allocated as they arrive.
     pub(super) fn begin_value(
         &mut self,
         executor: &mut Executor<'_>,
@@ -171,7 +171,7 @@ impl Connection {
         self.after(executor, Flow::Done)
     }
 
-    /// Takes in the value of a large item, and stores the item once it is whole.
+    /// Copies the value of a large item into its memory, and stores the item once it is complete.
     fn take_value(
         &mut self,
         executor: &mut Executor<'_>,
@@ -195,7 +195,7 @@ impl Connection {
                     arriving.new.advance(taken);
                     rest = &rest[taken..];
                     *consumed += taken;
-                    // Memory does come: the wait for the next piece is another one.
+                    // Memory has become free, so the wait for the next chunk starts anew.
                     self.waits_since_ms = None;
                     executor.can_wait = true;
                 }
@@ -210,7 +210,7 @@ impl Connection {
         self.finish_value(executor, end, consumed)
     }
 
-    /// There is no memory for the rest: says so, and discards the rest.
+    /// Replies that there is no memory for the rest of the value, and discards the rest.
     pub(super) fn abandon_value(&mut self, executor: &mut Executor<'_>) -> Step {
         let State::Value(arriving) = std::mem::replace(&mut self.state, State::Requests) else {
             return Step::More;
@@ -245,7 +245,7 @@ impl Connection {
         }
     }
 
-    /// Calls `what` with the storage command whose head this is.
+    /// Calls `what` with the storage command whose head is `head`.
     fn with_command<R>(&self, head: &[u8], what: impl FnOnce(StoreForm<'_>) -> R) -> Option<R> {
         fn of<D: Dialect, R>(head: &[u8], what: impl FnOnce(StoreForm<'_>) -> R) -> Option<R> {
             let Ok(Parsed::Request { request, .. }) = D::parse(head, 0) else { return None };
@@ -254,7 +254,7 @@ impl Connection {
         if self.speaks_binary() { of::<Binary, R>(head, what) } else { of::<Text, R>(head, what) }
     }
 
-    /// What a request's outcome means for the connection.
+    /// Converts a request's outcome to the connection's next step.
     #[inline(always)]
     pub(super) fn after(&mut self, executor: &mut Executor<'_>, flow: Flow) -> Step {
         if flow != Flow::Done {
@@ -265,7 +265,7 @@ impl Connection {
         if executor.handle().moved() >= MOVED_MAX { Step::Full } else { Step::More }
     }
 
-    /// What it means that a request isn't done. Out of the way of those that are.
+    /// The next step after a request that isn't done. Kept out of the path of those that are.
     #[cold]
     fn after_part(&mut self, executor: &mut Executor<'_>, flow: Flow) -> Step {
         match flow {
@@ -309,5 +309,5 @@ impl Source for Connection {
     }
 }
 
-/// Bytes of values that a connection's requests may copy before the turn's work is looked at.
+/// Bytes of values that a connection's requests may copy before the turn's work is checked.
 const MOVED_MAX: usize = 256 << 10;

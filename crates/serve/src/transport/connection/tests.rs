@@ -1,4 +1,4 @@
-//! A connection over a socket pair, served by hand: what is answered, and when it waits.
+//! Tests of a connection over a socket pair, served by hand: what it replies, and when it waits.
 
 use super::Connection;
 use crate::auth::Auth;
@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// What a server with these flags shares.
+/// The shared state of a server with these flags.
 pub(crate) fn process(flags: &str) -> Process {
     let command = Flags::augment_args(Command::new("memcached"));
     let typed = std::iter::once("memcached").chain(flags.split_whitespace());
@@ -32,7 +32,7 @@ pub(crate) fn process(flags: &str) -> Process {
     Process::new(settings, auth, opened).unwrap()
 }
 
-/// A connection, its client's end, and what a worker would have.
+/// A connection, its client's end, and what a worker provides.
 struct Served<'s> {
     process: &'s Process,
     handle: Handle<'s>,
@@ -70,7 +70,7 @@ impl<'s> Served<'s> {
         next
     }
 
-    /// Serves until the connection waits for its client; what it waits for, `None` at its end.
+    /// Serves until the connection waits for its client. Returns what it waits for; `None` when it has ended.
     fn settle(&mut self) -> Option<Interest> {
         let mut next = self.serve(Some(EventFlags::IN));
         loop {
@@ -93,13 +93,13 @@ impl<'s> Served<'s> {
         }
     }
 
-    /// Whether there is something to receive.
+    /// Whether there are bytes to receive.
     fn has_more(&self) -> bool {
         let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         recv(&self.connection, &mut [0; 1], peek).is_ok_and(|(_, bytes)| bytes > 0)
     }
 
-    /// Sends all of `requests` and serves; the replies.
+    /// Sends all of `requests`, serves, and returns the replies.
     fn ask(&mut self, requests: &[u8]) -> Vec<u8> {
         self.client.write_all(requests).unwrap();
         self.settle();
@@ -116,7 +116,7 @@ impl<'s> Served<'s> {
     }
 }
 
-/// A megabyte takes about a millisecond, in which all other connections of the worker wait.
+/// Moving a megabyte takes about a millisecond, during which all other connections of the worker wait.
 #[test]
 fn a_long_line_is_received_and_moved_in_stretches_however_few_of_its_keys_are_answered_at_a_time() {
     let process = process("-m 8");
@@ -145,7 +145,7 @@ fn a_long_line_is_received_and_moved_in_stretches_however_few_of_its_keys_are_an
     assert!(moves.iter().sum::<usize>() <= line.len(), "{moves:?} of {}", line.len());
 }
 
-/// Requests of each kind that a connection has a state for.
+/// Requests for each state that a connection can have.
 fn stream() -> Vec<u8> {
     let large = vec![b'x'; 20_000];
     let mut all = b"set a 1 0 3\r\nabc\r\nget a\r\ngets\r\nget a b a\r\nset bad 0 0 x\r\n".to_vec();
@@ -171,7 +171,7 @@ fn a_stream_gets_the_same_replies_however_it_is_cut() {
     let whole = {
         let process = process("");
         let mut served = Served::new(&process);
-        // A socket pair doesn't hold it all at once.
+        // A socket pair's buffer doesn't hold all of it at once.
         stream.chunks(60_000).flat_map(|piece| served.ask(piece)).collect::<Vec<u8>>()
     };
     let text = String::from_utf8_lossy(&whole);
@@ -185,7 +185,7 @@ fn a_stream_gets_the_same_replies_however_it_is_cut() {
     for piece in [1, 7, 1000, 16_390, 20_011] {
         let process = process("");
         let mut served = Served::new(&process);
-        // Byte by byte the long values would take a minute: their middles go in larger pieces.
+        // Byte by byte the long values would take a minute, so their middles are sent in larger pieces.
         let mut replies = Vec::new();
         let mut at = 0;
         while at < stream.len() {
@@ -302,7 +302,7 @@ fn a_connection_ends_after_its_last_reply() {
     }
 }
 
-/// Header, extras and key of a binary request, for a value of so many bytes.
+/// Header, extras and key of a binary request for a value of `value_bytes`.
 fn request(code: u8, extras: &[u8], key: &[u8], value_bytes: usize) -> Vec<u8> {
     let header = Header {
         magic: REQUEST_MAGIC,
@@ -316,7 +316,7 @@ fn request(code: u8, extras: &[u8], key: &[u8], value_bytes: usize) -> Vec<u8> {
     [&header.to_bytes()[..], extras, key].concat()
 }
 
-/// Binary requests of each kind that a connection has a state for.
+/// Binary requests for each state that a connection can have.
 fn packets() -> Vec<u8> {
     let mut all = request(opcode::SET, &[0; 8], b"a", 3);
     all.extend_from_slice(b"abc");
@@ -336,7 +336,7 @@ fn packets() -> Vec<u8> {
     all
 }
 
-/// Each server makes up its own.
+/// Removes the uniques, which differ from server to server.
 fn without_uniques(mut replies: Vec<u8>) -> Vec<u8> {
     let mut at = 0;
     while let Some(head) = replies[at..].first_chunk_mut::<HEADER_BYTES>() {

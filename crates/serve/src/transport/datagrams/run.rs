@@ -1,4 +1,4 @@
-//! Executing what one datagram asks, text or binary by its first byte.
+//! Execution of the requests in one datagram; its first byte tells text from binary.
 
 use crate::batch::{self, Dialect, End, Rooms, Skip, Source};
 use crate::dialects::{Binary, Text};
@@ -7,8 +7,8 @@ use crate::settings::WireProtocol;
 use guira_proto::binary::REQUEST_MAGIC;
 use std::ops::ControlFlow;
 
-/// Executes the requests of a payload and queues their replies. `false`: they would be too long, or more than
-/// a datagram may ask for, or can't be had without waiting.
+/// Executes the requests of a payload and queues their replies. Returns `false` if the replies are too
+/// long, if the payload exceeds a datagram's limits, or if a request would have to wait.
 pub(super) fn run(executor: &mut Executor<'_>, rooms: &mut Rooms, payload: &[u8]) -> bool {
     let is_binary = match executor.turn.process.settings.protocol {
         WireProtocol::Auto => payload.first() == Some(&REQUEST_MAGIC),
@@ -30,7 +30,7 @@ fn run_all<D: Dialect>(executor: &mut Executor<'_>, rooms: &mut Rooms, payload: 
         rest = &rest[used..];
         match end {
             End::Stopped(is_answered) => return is_answered,
-            // What isn't all in this datagram comes in no other.
+            // A request that is incomplete in this datagram isn't continued in another one.
             End::Piece(_) | End::Large { .. } => return true,
             End::More => {}
             End::Refused(error) => {
@@ -50,7 +50,7 @@ fn run_all<D: Dialect>(executor: &mut Executor<'_>, rooms: &mut Rooms, payload: 
     }
 }
 
-/// The requests of a datagram: no more than it may ask for, and reads only unless `-o udp_writes`.
+/// The requests of a datagram: within its limits, and reads only unless `-o udp_writes`.
 struct Datagram;
 
 impl Source for Datagram {
@@ -84,7 +84,7 @@ impl Source for Datagram {
     }
 }
 
-/// Whether it asks for more than a datagram may, or there is so much to send that nothing may be added.
+/// Whether the limit of keys is used up, or the reply is so long that nothing may be added.
 fn has_too_much(executor: &Executor<'_>) -> bool {
     executor.keys_left() == 0 || executor.output.len() >= REPLY_BYTES_MAX
 }

@@ -1,18 +1,19 @@
-//! One connection over TLS: records off the socket into requests, replies into records.
+//! A TLS connection: decrypts records from the socket into requests, and encrypts replies into records.
 //!
 //! ```text
 //! recv ─▶ wire (the worker's) ─▶ session ─▶ input             output ─▶ session ─▶ wire ─▶ send
-//!                                   └ a piece of a record, alerts, handshake ┘       └ the rest: unsent
+//!                                   └ part of a record, alerts, handshake ┘       └ the rest: unsent
 //! ```
 //! # Invariants
-//! 1. Everything received is taken in at once: between turns the session holds a piece of a record at most.
-//! 2. What the socket doesn't take is in `unsent` as records, in order; so back-pressure works as it does
-//!    without TLS, and nothing can be encrypted twice. What is held (`output/held.rs`) is encrypted when it is sent.
-//! 3. A handshake has an end ([`HANDSHAKE_S`]); rustls refuses to renegotiate.
+//! 1. Everything received is decrypted at once: between turns the session holds at most part of a record.
+//! 2. What the socket doesn't take is in `unsent` as records, in order. So back-pressure works as without
+//!    TLS, and nothing can be encrypted twice. Held values (`output/held.rs`) are encrypted when they are
+//!    sent.
+//! 3. A handshake has a time limit ([`HANDSHAKE_S`]); rustls refuses to renegotiate.
 //!
 //! # Costs
-//! One `recv` and one `send` a batch, as without TLS, and a copy each way. A connection at rest holds about
-//! 10 KiB. A large value is received through the input, which copies it once more.
+//! One `recv` and one `send` per batch, as without TLS, and a copy in each direction. An idle connection
+//! holds about 10 KiB. A large value is received through the input, which copies it once more.
 
 use crate::output::{Output, Unsent, send_once};
 use crate::process::Process;
@@ -31,14 +32,14 @@ use std::io::{self, BufRead, IoSlice, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-/// A client's socket with the session over it.
+/// A client's socket with its TLS session.
 pub(crate) struct Channel {
     socket: OwnedFd,
     session: ServerConnection,
     handshake_ends_s: u32,
-    /// Bytes encrypted before they are sent.
+    /// Bytes that are encrypted before they are sent.
     wbuf_bytes: usize,
-    /// The client said that nothing more comes. The socket may stay open, so nothing else tells.
+    /// Whether the client has ended the stream. The socket may stay open, so only this flag shows it.
     has_ended: bool,
 }
 
@@ -49,7 +50,7 @@ impl AsFd for Channel {
 }
 
 impl Channel {
-    /// Begins the handshake, of which the client has the first word. `None`: rustls can't.
+    /// Begins the handshake, in which the client sends first. `None`: rustls can't create a session.
     pub(crate) fn accept(
         tls: &Tls,
         socket: OwnedFd,
@@ -57,22 +58,22 @@ impl Channel {
         now: u32,
     ) -> Option<Channel> {
         let mut session = ServerConnection::new(tls.config(asked)).ok()?;
-        // Records leave the session as soon as they are made.
+        // Without a limit, records leave the session as soon as they are made.
         session.set_buffer_limit(None);
         let wbuf_bytes = tls.wbuf_bytes();
         let handshake_ends_s = now + HANDSHAKE_S;
         Some(Channel { socket, session, handshake_ends_s, wbuf_bytes, has_ended: false })
     }
 
-    /// The second in which the handshake must be over, while it is not.
+    /// The second by which the handshake must be complete, while one is under way.
     pub(crate) fn handshake_ends_s(&self) -> Option<u32> {
         self.session.is_handshaking().then_some(self.handshake_ends_s)
     }
 
-    /// Receives once and appends what was said to `input`; its bytes, 0 at the end of the connection.
+    /// Receives once and appends the decrypted bytes to `input`. Returns their number; 0 at the end of the connection.
     ///
     /// # Errors
-    /// [`Errno::AGAIN`]: nothing was said yet. Records that are to go out may be in `unsent`.
+    /// [`Errno::AGAIN`]: no decrypted bytes yet. Records to be sent may have been added to `unsent`.
     pub(crate) fn receive(
         &mut self,
         process: &Process,
@@ -107,7 +108,7 @@ impl Channel {
         }
     }
 
-    /// Decrypts `wire` onto the end of `input`.
+    /// Decrypts `wire` and appends the result to `input`.
     fn take_in(&mut self, wire: &[u8], input: &mut Vec<u8>) -> Result<usize, rustls::Error> {
         let before = input.len();
         let mut rest = wire;
@@ -131,7 +132,7 @@ impl Channel {
         Ok(input.len() - before)
     }
 
-    /// Whether the client said that it is done.
+    /// Whether the client has ended the stream.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
@@ -147,8 +148,8 @@ impl Channel {
         tell_of_failure(&address, in_handshake, error);
     }
 
-    /// Encrypts what is queued and sends it. What the socket doesn't take goes into `unsent`: records, and behind them
-    /// what is held in the cache, which isn't encrypted yet. The bytes sent.
+    /// Encrypts what is queued and sends it. What the socket doesn't take goes to `unsent`: records,
+    /// followed by what is held in the cache and isn't encrypted yet. Returns the number of bytes sent.
     ///
     /// # Errors
     /// The connection is broken.
@@ -183,7 +184,7 @@ impl Channel {
         Ok(sent)
     }
 
-    /// Encrypts `bytes` onto the end of `unsent`.
+    /// Encrypts `bytes` and appends the records to `unsent`.
     ///
     /// # Errors
     /// The connection is broken.
@@ -203,7 +204,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends the session's records; what the socket doesn't take goes behind what is unsent.
+    /// Sends the session's records; what the socket doesn't take is appended to `unsent`.
     fn flush(&mut self, wire: &mut Vec<u8>, unsent: &mut Unsent) -> io::Result<usize> {
         self.drain(wire)?;
         let mut sent = 0;
@@ -215,7 +216,7 @@ impl Channel {
         Ok(sent)
     }
 
-    /// Takes all records out of the session.
+    /// Moves all records from the session to `wire`.
     fn drain(&mut self, wire: &mut Vec<u8>) -> io::Result<()> {
         while self.session.wants_write() {
             self.session.write_tls(wire)?;
@@ -223,17 +224,17 @@ impl Channel {
         Ok(())
     }
 
-    /// Says that nothing more will come, if the socket takes it and nothing is under way.
+    /// Tells the client that nothing more will come, if nothing is unsent and the socket takes the message.
     pub(crate) fn say_goodbye(&mut self, unsent: &mut Unsent) {
         if unsent.is_empty() {
             self.session.send_close_notify();
-            // A client that has gone doesn't hear it.
+            // If the client has gone, the message is lost.
             let _ = self.flush(&mut Vec::new(), unsent);
         }
     }
 }
 
-/// Makes records of `together`, and empties it.
+/// Encrypts `together` into records, and empties it.
 fn write(session: &mut ServerConnection, together: &mut Vec<IoSlice<'_>>) -> io::Result<()> {
     let bytes: usize = together.iter().map(|slice| slice.len()).sum();
     let taken = session.writer().write_vectored(together)?;
@@ -241,9 +242,9 @@ fn write(session: &mut ServerConnection, together: &mut Vec<IoSlice<'_>>) -> io:
     if taken == bytes { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Bytes received at most in one go.
+/// The most bytes received at a time.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// Says whose TLS failed and why: of each with `-v`, else now and then that handshakes fail.
+/// Logs a TLS failure with its client and cause: each one with `-v`, otherwise one failed handshake now and then.
 fn tell_of_failure(address: &str, in_handshake: bool, error: &rustls::Error) {
     static TOLD: Seldom = Seldom::new();
     if in_handshake && TOLD.admits() {
@@ -256,5 +257,5 @@ fn tell_of_failure(address: &str, in_handshake: bool, error: &rustls::Error) {
     }
 }
 
-/// How long a handshake may take.
+/// How long a handshake may take, in seconds.
 const HANDSHAKE_S: u32 = 10;

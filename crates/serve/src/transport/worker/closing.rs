@@ -1,4 +1,4 @@
-//! Ends of connections: by their clients, for being idle, and when the server stops.
+//! The closing of connections: by their clients, for being idle, and when the server stops.
 
 use super::{Closes, Worker};
 use crate::process::gauges::Gauge;
@@ -38,8 +38,8 @@ impl Worker<'_> {
         self.vacant.push(place);
     }
 
-    /// The server stops: whoever waits for nothing is let go now, the others when they are done. Who has just connected
-    /// gets an answer first: closed with its request unread, it would see a reset.
+    /// Begins to stop: idle connections are closed now, the others when they are done. A client that has
+    /// just connected is answered first: if it were closed with its request unread, it would see a reset.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         epoll::delete(&self.queue, self.process.stop.as_fd())?;
         self.is_stopping = true;
@@ -51,8 +51,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Closes those that have connected before the stop and said nothing since; later all that are left: a client that
-    /// never ends its request, or never reads, must not keep the server from stopping cleanly.
+    /// Closes the connections that were accepted before the stop and have sent nothing since. Later it
+    /// closes all that are left: a client that never ends its request, or never reads, must not prevent a
+    /// clean stop.
     pub(super) fn close_more(&mut self) {
         match self.closes.take_if(|(due_ms, _)| *due_ms <= clock_ms()) {
             None => {}
@@ -76,7 +77,7 @@ impl Worker<'_> {
     pub(super) fn close_half_open(&mut self) {
         while let Some((ends_s, place)) = self.handshakes.pop_front_if(|h| h.0 <= self.now) {
             let connection = self.connections[place].as_ref();
-            // Another connection may have the place by now.
+            // Another connection may have taken the place since.
             if connection.and_then(|c| c.handshake_ends_s()) == Some(ends_s) {
                 if let Some(tls) = &self.process.tls {
                     tls.counts.handshake_errors.fetch_add(1, Ordering::Relaxed);
@@ -86,7 +87,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Closes the TCP connections that have asked nothing for longer than `idle_timeout`.
+    /// Closes the TCP connections that have sent no request for longer than `idle_timeout`.
     pub(super) fn close_idle(&mut self) {
         let limit = self.process.settings.extended.idle_timeout_s;
         if limit == 0 || self.searched_idle_s == self.now {
@@ -105,7 +106,7 @@ impl Worker<'_> {
     }
 }
 
-/// How long a connection that is new when the server stops has for its first request.
+/// How long a connection that is new when the server stops may take to send its first request.
 const FIRST_WORDS_MS: u64 = 500;
-/// How long after that a request under way has. Both together are less than the server waits for its workers.
+/// How long after that a request under way may take. The sum is less than the server waits for its workers.
 const LAST_WORDS_MS: u64 = 3000;

@@ -1,4 +1,4 @@
-//! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
+//! Enforcement of the budgets of what connections hold, and of the limit of a turn's work.
 
 use super::{DATAGRAMS, EVENTS_MAX, MAILBOX, Patience, READS, STOP, Worker, place_of};
 use crate::process::budget::STALLED_S;
@@ -8,15 +8,16 @@ use rustix::event::epoll;
 use std::io;
 
 impl Worker<'_> {
-    /// Whether the turn ended because its share of work, of costly commands or of handshakes was used up. There may be more
-    /// workers than processors. Without a pause, those that others keep busy take the processor for as long as the system
-    /// lets them, some milliseconds each, from one whose clients ask for little.
+    /// Whether the turn ended because its share of work, of costly commands or of handshakes was used up.
+    /// There may be more workers than processors. Without a pause, busy workers keep a processor for as
+    /// long as the system lets them, some milliseconds each, while a worker whose clients ask for little
+    /// has to wait.
     pub(super) fn has_had_enough(&self) -> bool {
         self.work_left.get() == 0 || !(self.costly.is_empty() && self.shaking.is_empty())
     }
 
-    /// Makes room for the events that are to be taken at once: those of a whole crowd once it `is_crowded`, so that those of
-    /// others are seen in each turn.
+    /// Makes room for the events taken at a time. If it `is_crowded`, there is room for the events of a
+    /// whole crowd, so that those of other connections are seen in each turn.
     #[inline]
     pub(super) fn make_room_for_events(&mut self, is_crowded: bool) {
         if is_crowded || self.events.capacity() > EVENTS_MAX {
@@ -33,8 +34,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Has connections of this worker give way until the others are within the budgets, after the one at `asks` came to hold
-    /// more.
+    /// Makes connections of this worker give way until the budgets are kept, after the one at `asks` has
+    /// come to hold more.
     #[cold]
     pub(super) fn keep_budgets(&mut self, asks: usize) {
         self.keep_unfinished(Some(asks));
@@ -45,8 +46,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The same for the budget of unfinished requests. Where none here gives way to one that asks, other workers are called;
-    /// `None`: another worker called.
+    /// Like [`Worker::keep_budgets`], for the budget of unfinished requests. If no connection here gives
+    /// way to `asks`, the other workers are called. `asks` is `None` if another worker called.
     #[cold]
     pub(super) fn keep_unfinished(&mut self, asks: Option<usize>) {
         while self.process.unfinished.is_used_up() {
@@ -64,8 +65,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Goes on with those who have requests at hand, in their order. Those whom this turn has no work left for come first
-    /// in the next.
+    /// Continues with the connections that have requests left, in their order. Those for which this turn
+    /// has no work left come first in the next one.
     pub(super) fn serve_at_hand(&mut self, mut at_hand: Vec<usize>) {
         let mut served = 0;
         while served < at_hand.len() && self.work_left.get() > 0 {
@@ -81,8 +82,9 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether the connection was long to serve last, and this turn's work is done: it waits for the next. Its socket
-    /// says again that it is ready; `is_called`: nothing else would.
+    /// Whether the connection took long to serve last and this turn's work is used up, so that it waits
+    /// for the next turn. Its socket reports again that it is ready. With `is_called` nothing would
+    /// report it, so it is added to `again`.
     #[cold]
     pub(super) fn waits_for_next_turn(&mut self, place: usize, is_called: bool) -> bool {
         let waits = self.connections[place].as_ref().is_some_and(|c| c.is_bulky());
@@ -95,7 +97,7 @@ impl Worker<'_> {
         waits
     }
 
-    /// Goes on with so many handshakes and so many costly commands that were put off.
+    /// Continues with `handshakes` handshakes and `costly` costly commands that were put off.
     #[cold]
     pub(super) fn go_on(&mut self, handshakes: usize, costly: usize) {
         self.go_on_with(handshakes, |worker| &mut worker.shaking);
@@ -112,9 +114,10 @@ impl Worker<'_> {
         }
     }
 
-    /// After a turn that had work enough those who ask for little come first: a crowd that asks for much would have all of
-    /// this turn's work done before. Then others of the crowd do: who has requests at hand comes last otherwise, and the
-    /// system tells of events in the same order each time.
+    /// Serves the connections that ask for little first, after a turn whose work was used up: otherwise a
+    /// crowd that asks for much would use up this turn's work before them. Then it gives other members of
+    /// the crowd their chance: those with requests left would always come last, and the system reports
+    /// events in the same order each time.
     #[cold]
     pub(super) fn serve_calm_ones(
         &mut self,
@@ -140,7 +143,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whether an event's cause was long to serve last. Datagrams are as long as many requests.
+    /// Whether an event's connection took long to serve last. Datagrams count as long, because each is
+    /// like many requests.
     fn is_of_a_crowd(&self, data: u64) -> bool {
         match data {
             MAILBOX | STOP | READS => false,
@@ -149,10 +153,10 @@ impl Worker<'_> {
         }
     }
 
-    /// The one that came on least lately of those whose request holds half of a fair share or more; `None`: others' workers
-    /// are to find one among theirs.
+    /// Chooses, of the connections whose request holds at least half of a fair share, the one whose last
+    /// progress is oldest. `None`: the other workers have to choose one of theirs.
     fn whose_request_gives_way(&self, asks: Option<usize>) -> Option<usize> {
-        // Whoever asks comes on just now.
+        // The connection that asks has just made progress.
         let others = self.unfinished.in_order().filter(|place| Some(*place) != asks);
         let held = others.filter_map(|place| {
             let connection = self.connections[place].as_deref()?;
@@ -165,18 +169,18 @@ impl Worker<'_> {
         self.process.unfinished.is_exceeded().then_some(last)
     }
 
-    /// The newest of those who leave replies unread, or the oldest if it has for long.
+    /// Chooses the newest of the connections with unread replies, or the oldest if it has left them unread for long.
     fn whose_replies_give_way(&self) -> Option<usize> {
         let (first, last) = self.unsent.ends()?;
-        // Nothing is received from a client while replies wait for it.
+        // Nothing is received from a client while replies wait for it, so its last request is older than they are.
         let last_request_s = self.connections[first].as_deref()?.last_request_s();
         let is_first_stalled = self.now.saturating_sub(last_request_s) > STALLED_S;
         Some(if is_first_stalled { first } else { last })
     }
 }
 
-/// What it costs to go on with a connection, whatever it asks: a batch of requests, and a system call or two.
+/// The cost of continuing with a connection, whatever it asks: a batch of requests, and a system call or two.
 const SERVE_BYTES: usize = 8 << 10;
-/// Events taken at once where most are a crowd's, which wait for a later turn: the system lists those whose requests have just
-/// come last.
+/// The most events taken at a time while most of them belong to a crowd that waits for a later turn. The
+/// system lists the connections whose requests arrived last at the end.
 const CROWD_EVENTS_MAX: usize = 1024;

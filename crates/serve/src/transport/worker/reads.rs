@@ -1,13 +1,13 @@
-//! Reads of storage for a worker's connections: those that wait, those under way, and going on once they have ended.
+//! Reads of storage for a worker's connections: waiting, under way, and ended.
 //!
 //! ```text
 //! Next::Parked ─ park ─▶ waiting ─ begin_reads (end of turn, one submission) ─▶ under way ─ reap ─▶ served again
 //! ```
 //! # Invariants
-//! 1. A ticket is given once. An ended read goes to the answers with its ticket, or to nobody: their connection has closed,
-//!    or has moved on.
-//! 2. At most `ext_inflight` reads and 32 MiB and one read are under way, or held for reads that are. Further
-//!    connections wait in their order.
+//! 1. A ticket is used once. An ended read goes to the answers with its ticket. If there are none, their
+//!    connection was closed or has moved on, and the read is discarded.
+//! 2. At most `ext_inflight` reads, and 32 MiB and one read, are under way or held for reads under way.
+//!    Further connections wait in their order.
 
 use super::{Patience, Worker};
 use crate::fetched::ParkedMark;
@@ -16,7 +16,7 @@ use crate::transport::state::Interest;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker<'_> {
-    /// A connection waits for what its answers want.
+    /// Parks a connection that waits for the reads that its answers need.
     #[cold]
     pub(super) fn park(&mut self, place: usize) {
         let (Some(lane), Some(connection)) = (&mut self.lane, &mut self.connections[place]) else {
@@ -28,7 +28,7 @@ impl Worker<'_> {
         self.register(place, Interest::Turn);
     }
 
-    /// Begins the reads of those who wait, as far as there is room.
+    /// Begins the reads of the waiting connections, as far as the limits permit.
     pub(super) fn begin_reads(&mut self) {
         let Some(lane) = &mut self.lane else { return };
         while let Some(&(place, ticket)) = lane.waiting.front() {
@@ -64,7 +64,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Goes on with those whose reads have ended.
+    /// Continues with the connections whose reads have ended.
     #[cold]
     pub(super) fn reap(&mut self) {
         let Some(lane) = &mut self.lane else { return };

@@ -1,4 +1,4 @@
-//! A worker's turns, by hand.
+//! Tests of a worker's turns, run by hand.
 
 use super::*;
 use crate::process::detail::Event;
@@ -10,7 +10,7 @@ use rustix::net::sockopt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// Leaves a connection to worker 0.
+/// Gives a connection to worker 0.
 fn arrive(process: &Process, socket: OwnedFd) {
     let peer = Peer::Unix { to: "unix:test".into() };
     let seat = process.roster.enter(socket.as_raw_fd(), peer, Doing::Reading, 2);
@@ -24,7 +24,7 @@ fn a_connection_that_the_system_does_not_watch_is_dropped_and_the_next_is_served
     let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
     let (ours, mut client) = UnixStream::pair().unwrap();
     client.set_nonblocking(true).unwrap();
-    // epoll refuses a file with EPERM, as it refuses one descriptor too many with ENOSPC.
+    // epoll refuses a file with EPERM, as it refuses too many descriptors with ENOSPC.
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     for socket in [OwnedFd::from(file), ours.into()] {
         arrive(&process, socket);
@@ -39,7 +39,7 @@ fn a_connection_that_the_system_does_not_watch_is_dropped_and_the_next_is_served
     assert_eq!(&reply, b"MN\r\n");
 }
 
-/// A client of worker 0.
+/// Connects a client to worker 0.
 fn connect(process: &Process) -> UnixStream {
     let (ours, client) = UnixStream::pair().unwrap();
     client.set_nonblocking(true).unwrap();
@@ -47,7 +47,7 @@ fn connect(process: &Process) -> UnixStream {
     client
 }
 
-/// What has arrived at a client.
+/// Returns what has arrived at a client.
 fn arrived(client: &mut UnixStream) -> Vec<u8> {
     let mut all = Vec::new();
     let error = client.read_to_end(&mut all).unwrap_err();
@@ -55,12 +55,12 @@ fn arrived(client: &mut UnixStream) -> Vec<u8> {
     all
 }
 
-/// How often `word` is in `text`.
+/// Counts how often `word` occurs in `text`.
 fn count(text: &[u8], word: &[u8]) -> usize {
     text.windows(word.len()).filter(|window| *window == word).count()
 }
 
-/// A binary `stat` of this kind.
+/// A binary `stat` request of this kind.
 fn stat_packet(kind: &str) -> Vec<u8> {
     let mut packet = [0; 24];
     let bytes = u8::try_from(kind.len()).unwrap();
@@ -68,7 +68,7 @@ fn stat_packet(kind: &str) -> Vec<u8> {
     [&packet[..], kind.as_bytes()].concat()
 }
 
-/// So many sockets beside those of the test.
+/// Adds `sockets` sockets to the roster.
 fn crowd(process: &Process, sockets: usize) {
     let to: std::sync::Arc<str> = "tcp:127.0.0.1:11211".into();
     for n in 0..sockets {
@@ -83,7 +83,7 @@ fn a_turn_executes_one_costly_command_of_all_connections_and_all_get_their_turns
     let process = process("-m 8 -t 1");
     let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
     let connect = || connect(&process);
-    // What each sends, and what ends each reply.
+    // The request that each connection sends, and the end of each reply.
     let binary = stat_packet("settings");
     let end_of_binary = [&[0x81, 0x10][..], &[0; 22]].concat();
     let kinds = [
@@ -114,8 +114,9 @@ fn a_turn_executes_one_costly_command_of_all_connections_and_all_get_their_turns
     assert_eq!(executed, vec![EACH; costly.len()]);
 }
 
-/// Has `clients` of one worker send `request`, and takes turns until each got `lines` lines. In a turn all of them get `most`
-/// lines at most, but for the first `exempt` turns, and another client is answered as soon as the system tells of its request.
+/// Makes `clients` of one worker send `request`, and takes turns until each has received `lines` lines.
+/// Except in the first `exempt` turns, all of them together get at most `most` lines per turn, and
+/// another client is answered as soon as the system reports its request.
 fn share(
     process: &Process,
     clients: usize,
@@ -164,7 +165,7 @@ fn a_turn_executes_about_a_thousand_requests_whoever_sends_them() {
     share(&process("-m 8 -t 1"), 140, &requests, (3000, 2 * 1024, 0));
     let no_requests = b"x\r\n".repeat(3000);
     share(&process("-m 8 -t 1"), 140, &no_requests, (3000, 2 * 1024, 0));
-    // With few of each connection it goes on with 32 connections, once the system has told of all.
+    // With few requests per connection, a turn continues with 32 connections once the system has reported all.
     let requests = b"mn\r\n".repeat(50);
     share(&process("-m 8 -t 1 -R 5"), 300, &requests, (50, 32 * 5, 3));
 }
@@ -182,7 +183,7 @@ fn a_turn_copies_one_large_value_whoever_asks() {
     });
 }
 
-/// Each of them was received from as much as its socket held.
+/// Each connection used to be read from as long as its socket held bytes.
 #[test]
 fn a_turn_receives_about_a_quarter_of_a_mib_whoever_sends() {
     for flags in ["-t 1", "-m 64 -t 1", "-m 1024 -t 1"] {
@@ -294,7 +295,7 @@ fn a_long_listing_in_packets_is_answered_a_piece_a_turn_too() {
     assert_eq!(count(&listed, b":addrtcp:192.0.2.1:4000"), SOCKETS);
 }
 
-/// What prefixes do changes while their listing is measured and sent.
+/// The prefixes' counts change while their listing is measured and sent.
 #[test]
 fn a_long_listing_in_one_packet_is_as_long_as_was_said_whatever_happens_meanwhile() {
     const PREFIXES: usize = 5000;
@@ -316,7 +317,7 @@ fn a_long_listing_in_one_packet_is_as_long_as_was_said_whatever_happens_meanwhil
         let (mut listed, mut turns) = (Vec::new(), 0);
         let bytes = |listed: &[u8]| -> usize {
             let Some(head) = listed.get(..24) else { return usize::MAX };
-            // The packet, and the last one.
+            // The packet, and the one that ends the reply.
             24 + 24 + u32::from_be_bytes(head[8..12].try_into().unwrap()) as usize
         };
         while listed.len() < bytes(&listed) {
@@ -375,7 +376,7 @@ fn a_crowd_that_does_not_read_keeps_little_each_though_that_is_free_of_charge() 
         let all: usize = unsent(&worker).iter().sum();
         let most = process.unsent.bytes_max() / 2 + CLIENTS * PIECE_BYTES;
         assert!(all < most, "{all} bytes of at most {most}");
-        // What is given back is noted.
+        // What is released is subtracted from the counts.
         drop(clients);
         while worker.connections.iter().flatten().count() > 0 {
             worker.turn().unwrap();
@@ -389,7 +390,7 @@ fn a_client_that_asks_for_little_is_answered_before_a_crowd_has_its_turn() {
     few_wait_for_no_crowd_of(40);
 }
 
-/// The system told of 128 of them at a time, and whose request came last waited for all.
+/// The system used to report 128 of them at a time, and the client whose request came last waited for all of them.
 #[test]
 fn a_client_that_asks_for_little_is_answered_in_each_turn_however_large_the_crowd_is() {
     few_wait_for_no_crowd_of(400);
@@ -399,7 +400,7 @@ fn few_wait_for_no_crowd_of(clients: usize) {
     const AT_ONCE: usize = 50;
     let process = process("-m 8 -t 1");
     let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
-    // Their sockets are ready before its own.
+    // Their sockets are ready before the calm client's.
     let mut crowd: Vec<_> = (0..clients).map(|_| (connect(&process), AT_ONCE)).collect();
     let mut calm = connect(&process);
     calm.write_all(b"set n 0 0 1\r\n0\r\n").unwrap();
@@ -418,7 +419,7 @@ fn few_wait_for_no_crowd_of(clients: usize) {
         worker.turn().unwrap();
         let reply = String::from_utf8(arrived(&mut calm)).unwrap();
         waits = reply.is_empty();
-        // The turn before the second was no crowd's.
+        // The turn before the second one wasn't used up by the crowd.
         if turn >= 2 {
             let seen: usize = reply.lines().nth(1).expect("an answer").parse().unwrap();
             assert_eq!(seen, counted, "turn {turn}");
