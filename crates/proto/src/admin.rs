@@ -1,7 +1,7 @@
-//! Commands for whoever runs the server, checked as far as their own line goes.
+//! Commands for operators, checked as far as their own line allows.
 //!
-//! What depends on the server (is it switched on, does the class exist, is the crawler busy) is the server's to answer;
-//! the lines for it are in [`fixed`](crate::fixed).
+//! Checks that depend on the server (whether a part is switched on, the class exists, the crawler is
+//! busy) are left to the server; its replies are in [`fixed`](crate::fixed).
 
 /// One administrative command.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,30 +15,30 @@ pub enum Admin {
     },
     /// `slabs reassign`: one page from a class to another.
     SlabsReassign {
-        /// Class that gives; -1 = any.
+        /// The class that gives the page; -1: any.
         source: i32,
-        /// Class that gets; 0 = the global pool.
+        /// The class that gets the page; 0: the global pool.
         target: i32,
     },
     /// `slabs automove`.
     SlabsAutomove(AutomoveCommand),
-    /// `lru tune`: shares of at most 80 % together, factors over 0.
+    /// `lru tune`: shares of at most 80 % together, factors above 0.
     LruTune {
         /// Share of the hot queue.
         hot_percent: u32,
         /// Share of the warm queue.
         warm_percent: u32,
-        /// Greatest age of the hot queue over that of the cold one.
+        /// The greatest age in the hot queue, relative to the cold queue's.
         hot_factor: f64,
-        /// Greatest age of the warm queue over that of the cold one.
+        /// The greatest age in the warm queue, relative to the cold queue's.
         warm_factor: f64,
     },
     /// `lru mode`.
     LruMode {
-        /// `segmented`; else `flat`.
+        /// `segmented` if true, otherwise `flat`.
         segmented: bool,
     },
-    /// `lru temp_ttl`: negative turns the temporary queue off.
+    /// `lru temp_ttl`: a negative value turns the temporary queue off.
     LruTempTtl {
         /// Seconds.
         seconds: i32,
@@ -54,7 +54,7 @@ pub enum Admin {
     },
     /// `lru_crawler tocrawl`.
     CrawlerToCrawl {
-        /// Items a run looks at in each class; 0 = all.
+        /// Items that a walk visits in each class; 0: all.
         items: u32,
     },
     /// `lru_crawler crawl`.
@@ -74,7 +74,7 @@ pub enum Admin {
 }
 
 impl Admin {
-    /// Appends the command, without a `noreply` and its line end.
+    /// Appends the command, without `noreply` and the line end.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let line = match *self {
             Admin::Shutdown(ShutdownMode::Now) => "shutdown".into(),
@@ -118,38 +118,38 @@ impl Admin {
     }
 }
 
-/// How `shutdown` was asked for.
+/// The mode of `shutdown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
-    /// No word: as by SIGINT.
+    /// Without a word: like SIGINT.
     Now,
-    /// `graceful`: as by SIGUSR1.
+    /// `graceful`: like SIGUSR1.
     Graceful,
-    /// Any other words: refused with [`SHUTDOWN_MODE`](crate::fixed::SHUTDOWN_MODE) if shutdown is enabled at all.
+    /// Any other words. They are refused with [`SHUTDOWN_MODE`](crate::fixed::SHUTDOWN_MODE) if shutdown is enabled.
     Unknown,
 }
 
-/// What `slabs automove` sets.
+/// A setting of `slabs automove`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AutomoveCommand {
-    /// 0 off, 1 slow, 2 on each eviction.
+    /// 0: off, 1: slow, 2: on each eviction.
     Level(u32),
-    /// Age of a class's tail under this share of the average gives it a page.
+    /// A class gets a page if the age of its tail is below this share of the average.
     Ratio(f64),
-    /// Share of memory kept free.
+    /// The share of memory that is kept free.
     FreeRatio(f64),
     /// 3 to 1,800 samples.
     Window(u32),
 }
 
-/// What `extstore` sets.
+/// A setting of `extstore`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StorageCommand {
     /// A setting that is a whole number.
     Number(StorageSetting, u32),
-    /// Pages of which less is in use are compacted.
+    /// Pages whose used share is smaller are compacted.
     MaxFrag(f64),
-    /// Whether compaction drops what nobody has read.
+    /// Whether compaction drops items that were never read.
     DropUnread(bool),
     /// Without effect, also in memcached: a class and a number of chunks.
     FreeMemchunks(u32, u32),
@@ -162,15 +162,15 @@ pub enum StorageSetting {
     ItemSize,
     /// Seconds after which an idle item is stored.
     ItemAge,
-    /// Shorter times to live are stored apart.
+    /// Items with less time to live are stored separately.
     LowTtl,
-    /// Of so many items read again one goes back to memory.
+    /// One of this many items that are read again goes back to memory.
     RecacheRate,
-    /// Compact while fewer pages are free.
+    /// Pages are compacted while fewer are free.
     CompactUnder,
-    /// Drop what is cold while fewer pages are free.
+    /// Cold items are dropped while fewer pages are free.
     DropUnder,
-    /// Longest pause of the threads behind, in microseconds.
+    /// The longest pause of the background threads, in microseconds.
     MaxSleep,
 }
 
@@ -185,7 +185,7 @@ impl StorageSetting {
         (Self::MaxSleep, "max_sleep"),
     ];
 
-    /// The setting of a name.
+    /// Returns the setting of this name.
     pub(crate) fn named(name: &[u8]) -> Option<StorageSetting> {
         Self::ALL.into_iter().find(|(_, n)| n.as_bytes() == name).map(|(setting, _)| setting)
     }
@@ -206,19 +206,19 @@ impl StorageCommand {
     }
 }
 
-/// Which items `lru_crawler` looks at.
+/// The items that `lru_crawler` visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlTarget {
     /// Each class.
     All,
     /// The hash table, in its order.
     Hash,
-    /// Bit n = class n, 1 to 63.
+    /// Some classes: bit n stands for class n, from 1 to 63.
     Classes(u64),
 }
 
 impl std::fmt::Display for CrawlTarget {
-    /// As the command line has it.
+    /// Formats the target as it appears in the command.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             CrawlTarget::All => f.write_str("all"),
@@ -235,35 +235,35 @@ impl std::fmt::Display for CrawlTarget {
     }
 }
 
-/// What `debugtime` does to the clock.
+/// The change that `debugtime` makes to the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockShift {
     /// `p`.
     Pause,
     /// `r`.
     Resume,
-    /// Seconds forward, or back.
+    /// Moves the clock by this many seconds, forward or back.
     By(i64),
 }
 
-/// A set of kinds of log line.
+/// A set of kinds of watch events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchKinds(u16);
 
 impl WatchKinds {
     /// No kind.
     pub const NONE: WatchKinds = WatchKinds(0);
-    /// Look-ups of keys.
+    /// Lookups of keys.
     pub const FETCHERS: WatchKinds = WatchKinds(1);
     /// Storage commands.
     pub const MUTATIONS: WatchKinds = WatchKinds(1 << 1);
-    /// Items that had to go.
+    /// Evicted items.
     pub const EVICTIONS: WatchKinds = WatchKinds(1 << 2);
-    /// Connections that come and go.
+    /// Connections that open and close.
     pub const CONNEVENTS: WatchKinds = WatchKinds(1 << 3);
-    /// Items that clients took out.
+    /// Items that clients deleted.
     pub const DELETIONS: WatchKinds = WatchKinds(1 << 4);
-    /// What the server does by itself.
+    /// Events of the server's own work.
     pub const SYSEVENTS: WatchKinds = WatchKinds(1 << 5);
 
     /// The names, in the order of the bits.
@@ -280,7 +280,7 @@ impl WatchKinds {
         "proxyuser",
     ];
 
-    /// The set as bits, to be kept in one word.
+    /// The set as bits, to be stored in one word.
     pub fn bits(self) -> u16 {
         self.0
     }

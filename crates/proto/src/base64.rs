@@ -1,15 +1,15 @@
-//! Binary keys: base64 as the meta commands carry it under flag `b`.
+//! Binary keys: base64 as used by the meta commands with flag `b`.
 //!
-//! Encoding is the standard alphabet with padding. Decoding is as forgiving as memcached's, which no library is: it skips
-//! bytes outside the alphabet and ignores what follows the padded block, so that both servers take one wire key to the same
-//! stored key.
+//! Encoding uses the standard alphabet with padding. Decoding is as lenient as memcached's, which no
+//! library is: it skips bytes outside the alphabet and ignores what follows the padded block. Both
+//! servers thus take the same key on the wire for the same stored key.
 
 use crate::KEY_BYTES_MAX;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use std::io::Write as _;
 
-/// Decodes `text`, at most [`KEY_BYTES_MAX`] bytes, into `out`; `None` when it is not base64 or decodes to nothing.
+/// Decodes `text`, at most [`KEY_BYTES_MAX`] bytes, into `out`. Returns `None` if it isn't base64 or decodes to nothing.
 ///
 /// # Cost
 /// Two passes over `text`.
@@ -42,11 +42,11 @@ pub fn decode_base64<'o>(text: &[u8], out: &'o mut [u8; KEY_BYTES_MAX]) -> Optio
 
 /// Appends `bytes` in base64.
 pub fn append_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    // A Vec takes all that is written.
+    // Writing to a Vec can't fail.
     let _ = write!(out, "{}", Base64Display::new(bytes, &STANDARD));
 }
 
-/// The six bits of a byte of the alphabet; `=` counts as zeros.
+/// The six bits that a byte of the alphabet stands for; `=` counts as zeros.
 fn symbol(b: u8) -> Option<u8> {
     match b {
         b'A'..=b'Z' => Some(b - b'A'),

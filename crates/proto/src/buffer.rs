@@ -1,16 +1,16 @@
-//! The front of a buffer: a whole request line, or not yet.
+//! Parses the request line at the front of a buffer, if it is complete.
 
 use crate::key::find;
 use crate::line::BadLine;
 use crate::{Command, text};
 
-/// How much of one line a caller is willing to buffer. Bytes.
+/// How many bytes of one line a caller is willing to buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// More than this without a newline closes the connection, unless the line is a `get` or `gets`.
-    /// A longer line that is already complete is accepted, as memcached accepts it.
+    /// A longer line without a newline closes the connection, unless it is a `get` or `gets`. A longer
+    /// line that is complete is accepted, as in memcached.
     pub line_bytes_max: usize,
-    /// The same for a `get` or `gets` line (after at most 100 leading spaces), complete or not.
+    /// The limit for a `get` or `gets` line (after at most 100 leading spaces), complete or not.
     pub multiget_line_bytes_max: usize,
 }
 
@@ -25,19 +25,19 @@ impl Default for Limits {
     }
 }
 
-/// What the front of a buffer holds.
+/// The request at the front of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Parsed<R> {
-    /// A whole request but for its body, which is not part of `used`.
+    /// A complete request except for its body, which isn't part of `used`.
     Request {
-        /// What was asked, borrowed from the buffer.
+        /// The request, borrowed from the buffer.
         request: R,
-        /// Bytes of the line, its newline included; in binary of header, extras and key.
+        /// Bytes of the line including its newline; in binary, of header, extras and key.
         used: usize,
     },
-    /// Not all of that yet.
+    /// The request isn't complete.
     Incomplete {
-        /// Total bytes in the buffer below which asking again is pointless.
+        /// The total bytes that the buffer must hold before parsing again can succeed.
         at_least: usize,
     },
 }
@@ -45,7 +45,7 @@ pub enum Parsed<R> {
 /// Reads one request from the front of `input`.
 ///
 /// # Errors
-/// The line is complete and wrong, or too long, or spoken by an HTTP client: see [`BadLine`].
+/// The line is complete and wrong, is too long, or comes from an HTTP client: see [`BadLine`].
 ///
 /// # Cost
 /// One search for the newline and one pass over the line; no allocation.
@@ -54,13 +54,13 @@ pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<Command<'b>>
     parse_from(input, 0, limits)
 }
 
-/// [`parse`] for a line that arrives in pieces: the first `scanned` bytes are known to hold no newline.
+/// Like [`parse`], for a line that arrives in pieces: the first `scanned` bytes are known to hold no newline.
 ///
-/// After `Incomplete` the caller may pass the length it had, so that a line of n bytes is searched once
-/// however it was cut.
+/// After `Incomplete` the caller may pass the length that it had. A line of n bytes is then searched only
+/// once, however it was cut.
 ///
 /// # Errors
-/// As [`parse`].
+/// Those of [`parse`].
 #[inline]
 pub fn parse_from<'b>(
     input: &'b [u8],
@@ -98,7 +98,7 @@ fn unfinished<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<Command<'b>
     Ok(Parsed::Incomplete { at_least: input.len() + 1 })
 }
 
-/// Whether an over-long line may still become a multiget.
+/// Whether an overlong line may still become a multiget.
 fn is_multiget(input: &[u8]) -> bool {
     let spaces = input.iter().take(LEADING_SPACES_MAX + 1).take_while(|&&b| b == b' ').count();
     let word = &input[spaces..];

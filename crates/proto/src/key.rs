@@ -1,32 +1,32 @@
-//! Keys and words: what lies between the spaces of a line.
+//! Keys and words: the parts of a line between its spaces.
 //!
-//! Only the space (0x20) separates; runs of it count as one. Any other byte but the newline may be part of a key.
+//! Only the space (0x20) separates; several spaces count as one. Any other byte except the newline may be part of a key.
 
-/// The longest key, as sent. Bytes.
+/// The longest key in bytes, as sent.
 pub const KEY_BYTES_MAX: usize = 250;
 
-/// Whether a client may send `key` as it stands: 1 to 250 bytes, no space and no control character among them.
+/// Whether a client may send `key` unchanged: 1 to 250 bytes without spaces and control characters.
 ///
-/// A server is laxer. A client that is not lets whoever chooses the key write requests of their own; other keys
-/// can be sent as base64 under the meta flag `b`.
+/// A server accepts more. A client that doesn't check allows the author of a key to inject requests.
+/// Other keys can be sent as base64 with the meta flag `b`.
 pub fn is_key(key: &[u8]) -> bool {
     (1..=KEY_BYTES_MAX).contains(&key.len()) && key.iter().all(|&b| b > b' ' && b != 0x7f)
 }
 
-/// The space-separated words of a stretch of line, in order. Copying it starts over.
+/// The space-separated words of a part of a line, in order. A copy iterates independently.
 #[derive(Clone, Copy)]
 pub struct Words<'b> {
     rest: &'b [u8],
 }
 
 impl<'b> Words<'b> {
-    /// The words of `text`, which holds no newline if the result is to be encoded.
+    /// The words of `text`, which must not hold a newline if the result is to be encoded.
     #[inline]
     pub fn new(text: &'b [u8]) -> Words<'b> {
         Words { rest: text }
     }
 
-    /// The bytes not yet taken, spaces included.
+    /// The bytes not yet consumed, spaces included.
     #[inline]
     pub fn rest(&self) -> &'b [u8] {
         self.rest
@@ -44,7 +44,7 @@ impl<'b> Iterator for Words<'b> {
         if self.rest.is_empty() {
             return None;
         }
-        // One byte is the usual number and the usual meta flag, and a call to memchr the dearer way to find out.
+        // Numbers and meta flags are usually one byte long, for which a call to memchr would cost more.
         let end = match self.rest {
             [_] | [_, b' ', ..] => 1,
             rest => find(b' ', rest).unwrap_or(rest.len()),
@@ -56,7 +56,7 @@ impl<'b> Iterator for Words<'b> {
 }
 
 impl PartialEq for Words<'_> {
-    /// The same words, however spaced.
+    /// Compares the words, regardless of the spaces between them.
     fn eq(&self, other: &Self) -> bool {
         Iterator::eq(*self, *other)
     }
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Words<'_> {
     }
 }
 
-/// `text` without the spaces at its front, many at a time: a line of nothing else may have millions.
+/// Removes the spaces at the front of `text`, many at a time: a line may consist of millions of them.
 pub(crate) fn skip_spaces(text: &[u8]) -> &[u8] {
     let (blocks, _) = text.as_chunks();
     let blank = blocks.iter().take_while(|block| **block == [b' '; BLOCK_BYTES]).count();
@@ -81,8 +81,8 @@ pub(crate) fn skip_spaces(text: &[u8]) -> &[u8] {
     rest
 }
 
-/// Whether no word of `text` is longer than a key. One search for each [`KEY_BYTES_MAX`] bytes, however many words they are:
-/// a line of millions takes milliseconds to walk through word by word.
+/// Whether each word of `text` is at most as long as a key. It takes one search per [`KEY_BYTES_MAX`]
+/// bytes, however many words there are: walking a line of millions word by word would take milliseconds.
 pub(crate) fn has_no_long_word(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(reach) = rest.get(..=KEY_BYTES_MAX) {
@@ -92,14 +92,14 @@ pub(crate) fn has_no_long_word(text: &[u8]) -> bool {
     true
 }
 
-/// The place of the first `byte` in `text`. Short lines and words, the usual ones, end within the first steps here, which
-/// take half of what it costs to call memchr.
+/// The offset of the first `byte` in `text`. In short lines and words, the usual ones, the first steps
+/// here find it at half the cost of a call to memchr.
 #[inline]
 pub(crate) fn find(byte: u8, text: &[u8]) -> Option<usize> {
     let (words, tail) = text.as_chunks();
     for (n, word) in words.iter().take(WORDS_MAX).enumerate() {
         let other_bits = u64::from_le_bytes(*word) ^ (EACH_BYTE * u64::from(byte));
-        // The top bit of each byte that is 0, and at times of one behind such a byte.
+        // The top bit of each byte that is 0, and sometimes of a byte after such a one.
         let equal = other_bits.wrapping_sub(EACH_BYTE) & !other_bits & (EACH_BYTE << 7);
         if equal != 0 {
             return Some(8 * n + equal.trailing_zeros() as usize / 8);
@@ -113,11 +113,11 @@ pub(crate) fn find(byte: u8, text: &[u8]) -> Option<usize> {
     found.map(|at| searched + at)
 }
 
-/// 1 in each byte.
+/// A word with 1 in each byte.
 const EACH_BYTE: u64 = u64::MAX / 0xff;
-/// Spaces that are skipped at a time.
+/// The number of spaces that are skipped at a time.
 const BLOCK_BYTES: usize = 64;
-/// Words of 8 bytes that are searched one by one.
+/// The number of 8-byte words that are searched here.
 const WORDS_MAX: usize = 4;
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
         for (len, at) in (0..80).flat_map(|len| (0..=len).map(move |at| (len, at))) {
             for other in [0, b' ' - 1, b' ' + 1, b' ' | 0x80, 0xff] {
                 let mut text = vec![other; len];
-                // What follows the first one may look like it.
+                // The bytes after the first one may look like it.
                 text[at..].fill(b' ' ^ 1);
                 text.iter_mut().skip(at).step_by(5).for_each(|b| *b = b' ');
                 assert_eq!(find(b' ', &text), (at < len).then_some(at), "{text:?}");
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// As it was before: word by word.
+    /// Compares with a search word by word.
     #[test]
     fn a_word_that_is_too_long_for_a_key_is_found_wherever_it_is() {
         for (before, spaces, len) in

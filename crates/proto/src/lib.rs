@@ -1,7 +1,7 @@
 //! The memcached text, meta and [`binary`] protocols as pure functions: bytes to requests and replies, and back.
 //!
-//! Nothing here does I/O, reads a clock, starts a thread or keeps state between calls. A caller owns
-//! a buffer, asks [`parse`] what its first line says, drops `used` bytes and asks again:
+//! Nothing here does I/O, reads a clock, starts a thread or keeps state between calls. A caller has a
+//! buffer, lets [`parse`] read its first line, removes `used` bytes and calls it again:
 //!
 //! ```text
 //! buffer  | set k 0 0 5\r\n | hello\r\n | get k\r\n …
@@ -19,19 +19,20 @@
 //! assert_eq!((store.key, store.exptime, store.value_bytes, used), (&b"k"[..], 60, 5, 14));
 //! ```
 //! # Laws
-//! 1. A prefix is never an error: a request cut anywhere is `Incomplete` until its newline is there. The one
-//!    exception is the protocol's own: a line too long (see [`Limits`]) closes the connection.
-//! 2. Nothing past `used` is looked at: the same line followed by anything gives the same answer.
+//! 1. A prefix is never an error: a request cut anywhere is `Incomplete` until its newline arrives. The
+//!    protocol itself has the one exception: a line that is too long (see [`Limits`]) closes the
+//!    connection.
+//! 2. Bytes beyond `used` aren't examined: the same line gives the same result, whatever follows it.
 //! 3. `encode ∘ parse` is the identity on canonical lines (single spaces, `\r\n`, no ignored words).
-//! 4. No input panics.
+//! 4. No input causes a panic.
 //!
 //! # Costs
-//! No allocation in `parse`; a request borrows its key and flags from the buffer. A short `get`, `mg` or `set`
-//! costs about 20 ns. A line that arrives in pieces is searched once if the caller passes on what was
-//! already [`scanned`](parse_from).
+//! `parse` doesn't allocate; a request borrows its key and flags from the buffer. A short `get`, `mg` or
+//! `set` costs about 20 ns. A line that arrives in pieces is searched once if the caller passes the
+//! number of bytes already [`scanned`](parse_from).
 //!
-//! Bad at: a client that sends one key per line without pipelining, where the two system calls a
-//! request cost a hundred times what is spent here.
+//! Bad at: a client that sends one key per line without pipelining. The two system calls per request then
+//! cost a hundred times as much as parsing.
 
 #![forbid(unsafe_code)]
 

@@ -1,38 +1,38 @@
-//! What the lines of all families have in common: how a value is stored, whether a reply is wanted, how long a body is,
-//! and why a line is refused.
+//! What the lines of all commands have in common: the verb of a storage command, whether a reply is
+//! wanted, the length of a body, and the error for a bad line.
 
 use crate::number::parse_i32;
 
-/// How a value is stored.
+/// The condition and the effect of a storage command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Verb {
-    /// Whatever was there.
+    /// Stores whether the item exists or not.
     #[default]
     Set,
-    /// Only if nothing is there.
+    /// Stores only if the item doesn't exist.
     Add,
-    /// Only if something is there.
+    /// Stores only if the item exists.
     Replace,
-    /// After what is there.
+    /// Appends to the existing value.
     Append,
-    /// Before what is there.
+    /// Prepends to the existing value.
     Prepend,
-    /// Only if nobody stored since.
+    /// Stores only if no other client has stored since.
     Cas,
-    /// Only under the key's lease token.
+    /// Stores only with the key's lease token.
     Lease,
 }
 
-/// A line that is no request: what to answer and how to go on.
+/// A line that isn't a request, with the reply to it and how to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// The line to send, with its `\r\n`; empty when the client asked for no reply or is hung up on.
+    /// The line to send, with its `\r\n`; empty if the client asked for no reply or the connection is closed.
     pub reply: &'static [u8],
-    /// Bytes to drop from the front of the buffer.
+    /// Bytes to remove from the front of the buffer.
     pub used: usize,
-    /// Bytes to throw away after those: the body of a refused storage request with its `\r\n`.
+    /// Bytes to discard after those: the body of a refused storage request with its `\r\n`.
     pub swallow: u64,
-    /// Close the connection after `reply`.
+    /// Whether to close the connection after `reply`.
     pub close: bool,
 }
 
@@ -42,7 +42,7 @@ impl BadLine {
     }
 }
 
-/// Why a line is refused, before it is known how long it was.
+/// The error for a line whose length isn't known yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal {
     pub(crate) reply: &'static [u8],
@@ -57,12 +57,12 @@ impl Refusal {
 
     pub(crate) const HANG_UP: Refusal = Refusal { reply: b"", swallow: 0, close: true };
 
-    /// Says nothing when the client asked for that.
+    /// Removes the reply if the client asked for none.
     pub(crate) const fn unless(self, quiet: bool) -> Refusal {
         if quiet { Refusal { reply: b"", ..self } } else { self }
     }
 
-    /// Throws the body away so that the stream stays in step.
+    /// Discards the body as well, so that the stream stays in step.
     pub(crate) const fn with_body(self, value_bytes: u32) -> Refusal {
         Refusal { swallow: value_bytes as u64 + 2, ..self }
     }
@@ -85,12 +85,12 @@ pub(crate) fn is_quiet(text: &[u8]) -> bool {
     }
 }
 
-/// The length of a body; with its `\r\n` it fits a C int, as memcached wants it.
+/// Parses the length of a body. As in memcached, it has to fit in a C int together with its `\r\n`.
 #[inline]
 pub(crate) fn parse_value_bytes(text: &[u8]) -> Option<u32> {
     let value_bytes = u32::try_from(parse_i32(text)?).ok()?;
     (value_bytes <= VALUE_BYTES_MAX).then_some(value_bytes)
 }
 
-/// 2^31 - 1 less the `\r\n`.
+/// 2^31 - 1, minus the `\r\n`.
 const VALUE_BYTES_MAX: u32 = 2_147_483_645;

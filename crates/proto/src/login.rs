@@ -1,42 +1,42 @@
-//! Logging in over text: memcached has no command for it, a `set` whose value is `user password` stands in.
+//! Logins over text: memcached has no command for them and uses a `set` whose value is `user password`.
 //!
 //! ```text
-//! set anything 0 0 7\r\n | foo bar\r\n       the key, flags and exptime are not looked at
+//! set anything 0 0 7\r\n | foo bar\r\n       key, flags and exptime are ignored
 //! └─ a line of ≥ 6 bytes ─┘ └ ≤ 16,384 bytes, split at the first space
 //! ```
-//! As [`parse`](crate::parse), a prefix is never an error and nothing past `used` is looked at.
+//! As with [`parse`](crate::parse), a prefix is never an error, and bytes beyond `used` aren't examined.
 
 use crate::fixed;
 use memchr::memchr;
 
-/// What the front of a buffer holds, on a connection that has not logged in.
+/// The input at the front of a buffer, on a connection that has not logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextLogin<'b> {
-    /// A piece of a line.
+    /// Part of a line.
     Line,
-    /// The line, and a piece of the value.
+    /// The line, and part of the value.
     Value,
     /// A user and a password.
     Token {
-        /// Before the first space.
+        /// The bytes before the first space.
         user: &'b [u8],
-        /// Behind it.
+        /// The bytes after it.
         password: &'b [u8],
         /// Bytes of line and value.
         used: usize,
     },
-    /// Anything else: to be answered, and not executed.
+    /// Anything else, which is refused and not executed.
     Refused {
-        /// The answer.
+        /// The reply.
         reply: &'static [u8],
-        /// Bytes to drop.
+        /// Bytes to remove.
         used: usize,
     },
-    /// What no client of this protocol sends: close without a word.
+    /// An input that a client of this protocol never sends: the connection is closed without a reply.
     Junk,
 }
 
-/// Reads one attempt to log in from the front of `input`.
+/// Reads one login attempt from the front of `input`.
 pub fn parse_login(input: &[u8]) -> TextLogin<'_> {
     let Some(end) = memchr(b'\n', input) else {
         return if input.len() > LINE_BYTES_MAX { TextLogin::Junk } else { TextLogin::Line };
@@ -67,7 +67,7 @@ pub fn parse_login(input: &[u8]) -> TextLogin<'_> {
     }
 }
 
-/// The length that a `set` announces.
+/// The length that a `set` line announces.
 fn value_bytes(line: &[u8]) -> Option<usize> {
     let mut words = line.split(|&b| b == b' ').filter(|word| !word.is_empty());
     let is_set = words.next()?.starts_with(b"set") && line.starts_with(b"set");
@@ -75,11 +75,11 @@ fn value_bytes(line: &[u8]) -> Option<usize> {
     is_set.then_some(number as usize)
 }
 
-/// A shorter line can't be a login; memcached closes.
+/// A shorter line can't be a login; as in memcached, it closes the connection.
 const LINE_BYTES_MIN: usize = 6;
-/// More than this without a newline closes.
+/// A longer line without a newline closes the connection.
 const LINE_BYTES_MAX: usize = 2048;
-/// User, space and password.
+/// The limit for user, space and password together.
 const TOKEN_BYTES_MAX: usize = 16_384;
 
 #[cfg(test)]

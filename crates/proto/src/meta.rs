@@ -1,16 +1,17 @@
 //! The meta commands: `mg`, `ms`, `md`, `ma`, `me`.
 //!
-//! All share one table of flags: a letter and what its token must be. A known letter is accepted on every command,
-//! as memcached accepts it, and ignored where it means nothing; its token must be good all the same. A letter
-//! twice is an error, so a set of 58 bits says which are there.
+//! All of them share one table of flags: a letter, and the kind of its token. As in memcached, a known
+//! letter is accepted on every command and ignored where it has no meaning, but its token must be valid
+//! in any case. A letter may occur once, so a set of 58 bits records which are present.
 //!
 //! ```text
 //! mg <key> <flag>*        ms <key> <bytes> <flag>*       flag = letter token?       T30  v  Oabc
 //! ```
 //! # Invariants
-//! 1. Every flag of a [`Meta`] was checked: known, single, its token of its kind, the opaque short, the key
-//!    base64 under `b`. A reply can be built by walking [`Meta::flags`] without a further check.
-//! 2. At most twenty words in all, so that walk is short.
+//! 1. Every flag of a [`Meta`] was checked: it is known and unique, its token is of the right kind, the
+//!    opaque is short, and with `b` the key is base64. A reply can be built by walking [`Meta::flags`]
+//!    without further checks.
+//! 2. There are at most twenty words in total, so that walk is short.
 
 mod flags;
 
@@ -23,15 +24,15 @@ use crate::line::Verb;
 use crate::number::{parse_i32, parse_u32, parse_u64};
 use crate::{KEY_BYTES_MAX, Words, decode_base64, fixed};
 
-/// The longest opaque, its letter `O` included. Bytes.
+/// The longest opaque in bytes, including its letter `O`.
 pub const OPAQUE_BYTES_MAX: usize = 32;
 
-/// A meta command's key and flags. Which command it is, the [`Command`](crate::Command) says.
+/// The key and the flags of a meta command. The [`Command`](crate::Command) tells which command it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Meta<'b> {
     key: &'b [u8],
     flags: Words<'b>,
-    /// Bit n: letter `A` + n is there.
+    /// Bit n is set if the letter `A` + n is present.
     present: u64,
     compare_cas: u64,
     new_cas: u64,
@@ -44,7 +45,7 @@ pub struct Meta<'b> {
     mode: u8,
 }
 
-/// Which meta command.
+/// The meta command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaVerb {
     /// `mg`.
@@ -58,12 +59,12 @@ pub enum MetaVerb {
 }
 
 impl<'b> Meta<'b> {
-    /// A command to be sent: checks `flags` (`"v t T30"`) as a server would.
+    /// Creates a command to be sent. Checks `flags` (`"v t T30"`) as a server would.
     ///
-    /// `key` and `flags` go on the wire as they are: see [`is_key`](crate::is_key).
+    /// `key` and `flags` are sent unchanged: see [`is_key`](crate::is_key).
     ///
     /// # Errors
-    /// The line the server would answer with.
+    /// The line with which the server would refuse the command.
     #[inline]
     pub fn new(
         verb: MetaVerb,
@@ -116,67 +117,67 @@ impl<'b> Meta<'b> {
         bit(letter).is_some_and(|bit| self.present & bit != 0)
     }
 
-    /// Flag `q`: the ordinary answer is not wanted.
+    /// Flag `q`: the ordinary reply isn't wanted.
     #[inline]
     pub fn quiet(&self) -> bool {
         self.has(b'q')
     }
 
-    /// `C`: the cas that the item must have.
+    /// Flag `C`: the cas that the item must have.
     #[inline]
     pub fn compare_cas(&self) -> Option<u64> {
         self.has(b'C').then_some(self.compare_cas)
     }
 
-    /// `E`: the cas that the item gets.
+    /// Flag `E`: the cas that the item gets.
     #[inline]
     pub fn new_cas(&self) -> Option<u64> {
         self.has(b'E').then_some(self.new_cas)
     }
 
-    /// `T`: the exptime that the item gets, as sent.
+    /// Flag `T`: the exptime that the item gets, as sent.
     #[inline]
     pub fn ttl(&self) -> Option<i32> {
         self.has(b'T').then_some(self.ttl)
     }
 
-    /// `N`: create the item on a miss, with this exptime.
+    /// Flag `N`: the item is created on a miss, with this exptime.
     #[inline]
     pub fn vivify(&self) -> Option<i32> {
         self.has(b'N').then_some(self.vivify)
     }
 
-    /// `R`: win the right to recache if fewer seconds are left.
+    /// Flag `R`: the client wins the right to recache if fewer seconds are left.
     #[inline]
     pub fn recache(&self) -> Option<i32> {
         self.has(b'R').then_some(self.recache)
     }
 
-    /// `F`: the client's 32 bits; 0 when left out.
+    /// Flag `F`: the client's 32 bits; 0 if absent.
     #[inline]
     pub fn client_flags(&self) -> u32 {
         self.client_flags
     }
 
-    /// `D`: by how much; 1 when left out.
+    /// Flag `D`: the delta; 1 if absent.
     #[inline]
     pub fn delta(&self) -> u64 {
         self.delta
     }
 
-    /// `J`: what a created number starts at; 0 when left out.
+    /// Flag `J`: the initial value of a created number; 0 if absent.
     pub fn initial(&self) -> u64 {
         self.number(b'J').unwrap_or(0)
     }
 
-    /// `M` of `ma`: count down.
+    /// Flag `M` of `ma`: whether to decrement.
     #[inline]
     pub fn is_decrement(&self) -> bool {
         matches!(self.mode, b'D' | b'-')
     }
 
-    /// `M` of `ms`, `Set` when left out. [`Verb::Cas`] when `C` makes a plain set or a replace conditional;
-    /// add, append and prepend stay what they are and compare beside it.
+    /// Flag `M` of `ms`: the verb; `Set` if absent. `C` turns a plain set or a replace into
+    /// [`Verb::Cas`]. Add, append and prepend keep their verb and compare the cas in addition.
     pub fn verb(&self) -> Verb {
         match self.mode {
             b'E' => Verb::Add,
@@ -188,13 +189,13 @@ impl<'b> Meta<'b> {
         }
     }
 
-    /// Length of the body after an `ms` line, without its `\r\n`.
+    /// The length of the body after an `ms` line, without its `\r\n`.
     #[inline]
     pub fn value_bytes(&self) -> u32 {
         self.value_bytes
     }
 
-    /// The number behind a letter, read anew: so a flag that few commands have needs no field, which all would carry.
+    /// Parses the number after a letter again. A rare flag thus needs no field, which every command would carry.
     fn number(&self, letter: u8) -> Option<u64> {
         self.flags().find(|flag| flag.letter() == letter).and_then(|flag| parse_u64(flag.token()))
     }
@@ -217,7 +218,7 @@ impl<'b> Meta<'b> {
             }
             self.present |= bit;
             words += 1;
-            // memcached goes on to the end and reports the last fault.
+            // Like memcached, reads all flags and reports the last error.
             if let Err(found) = self.read_flag(letter, token) {
                 if matches!(found, Fault::Letter) {
                     return Err(found);
@@ -256,13 +257,13 @@ impl<'b> Meta<'b> {
             Kind::Delta => self.delta = parse_u64(token).ok_or(Fault::Delta)?,
             Kind::Initial => parse_u64(token).map(drop).ok_or(Fault::Initial)?,
             Kind::ClientFlags => self.client_flags = parse_u32(token).ok_or(Fault::ClientFlags)?,
-            // An empty mode is a wrong one, but only for the commands that have modes.
+            // An empty mode is invalid, but only for the commands that have modes.
             Kind::Mode => self.mode = token.first().copied().unwrap_or(b' '),
         }
         Ok(())
     }
 
-    /// What memcached finds out only when it acts on the flags.
+    /// Makes the checks that memcached makes only when it executes the flags.
     #[inline]
     fn check_tokens(&self, verb: MetaVerb) -> Result<(), &'static [u8]> {
         match (verb, self.mode) {
@@ -280,7 +281,7 @@ impl<'b> Meta<'b> {
         Ok(())
     }
 
-    /// Which line a fault gets, in memcached's order of checks.
+    /// The error line for a fault, in memcached's order of checks.
     #[cold]
     fn explain(&self, verb: MetaVerb, words_before: usize, fault: Fault) -> &'static [u8] {
         if self.flags.take(WORDS_KEPT - words_before).any(|flag| !is_flag_like(flag[0])) {
@@ -318,13 +319,13 @@ impl std::fmt::Debug for Meta<'_> {
     }
 }
 
-/// Out of line: its buffer would burden the frame of every meta command.
+/// Not inlined, because its buffer would enlarge the stack frame of every meta command.
 #[inline(never)]
 pub(crate) fn is_base64(key: &[u8]) -> bool {
     decode_base64(key, &mut [0; KEY_BYTES_MAX]).is_some()
 }
 
-/// What is wrong with a flag.
+/// The error in a flag.
 #[derive(Clone, Copy)]
 enum Fault {
     Key,
@@ -338,11 +339,11 @@ enum Fault {
     Encoding,
 }
 
-/// Command, key and length included.
+/// The limit of words, including the command, the key and the length.
 const WORDS_MAX: usize = 20;
 
-/// A line that is longer than 2 KiB closes a connection with memcached, which others may share.
+/// With memcached, a line of more than 2 KiB closes the connection, which other clients may share.
 const FLAGS_BYTES_MAX: usize = 1024;
 
-/// memcached looks no further than this many words.
+/// memcached examines no more than this many words.
 const WORDS_KEPT: usize = 23;

@@ -1,8 +1,9 @@
 //! Decimal numbers, read as memcached reads them and written without allocation.
 //!
-//! Two grammars. The strict one (lengths, deltas, cas, times of `touch` and of the meta flags) is digits, with one
-//! `-` where the type is signed. The C one (flags and exptime of the `set` family) also takes a `+` and, where
-//! memcached would truncate what exceeds 32 bits, refuses a flag and saturates a time.
+//! There are two grammars. The strict one (lengths, deltas, cas, times of `touch` and of the meta flags)
+//! takes digits, with one `-` if the type is signed. The C one (flags and exptime of the `set` family)
+//! also takes a `+`. Where memcached would truncate a value that exceeds 32 bits, it refuses a flag and
+//! saturates a time.
 
 /// Strict, at most 22 digits as sent.
 #[inline]
@@ -43,7 +44,7 @@ pub(crate) fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Client flags by C's rules; negative or over 32 bits is refused.
+/// Parses client flags by C's rules; a value that is negative or exceeds 32 bits is refused.
 #[inline]
 pub(crate) fn parse_client_flags(text: &[u8]) -> Option<u32> {
     match text {
@@ -54,7 +55,7 @@ pub(crate) fn parse_client_flags(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// An exptime by C's rules, saturated to 32 bits; 4,294,967,295 is how libmemcached writes -1.
+/// Parses an exptime by C's rules, saturated to 32 bits; 4,294,967,295 is libmemcached's form of -1.
 #[inline]
 pub(crate) fn parse_exptime(text: &[u8]) -> Option<i32> {
     let (negative, digits) = match text {
@@ -71,16 +72,16 @@ pub(crate) fn parse_exptime(text: &[u8]) -> Option<i32> {
     Some(i32::try_from(value).unwrap_or(if negative { i32::MIN } else { i32::MAX }))
 }
 
-/// -1 as a client with unsigned times sends it.
+/// The form in which a client with unsigned times sends -1.
 const MINUS_ONE: i64 = 0xffff_ffff;
 
-/// A finite decimal fraction.
+/// Parses a finite decimal fraction.
 pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() < 32)?;
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Any number of digits, saturated.
+/// Parses any number of digits; the result saturates.
 fn parse_digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

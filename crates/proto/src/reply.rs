@@ -1,7 +1,7 @@
 //! Replies: written by a server, read by a client.
 //!
-//! The functions here append to a buffer of the caller's; lines that never vary are constants in [`fixed`](crate::fixed).
-//! A client's half, [`parse`] and [`ReplyLine`], is in the module below.
+//! The functions here append to the caller's buffer; lines that never vary are constants in
+//! [`fixed`](crate::fixed). A client uses [`parse`] and [`ReplyLine`], which are in the module below.
 //!
 //! ```text
 //! VALUE <key> <flags> <bytes>[ <cas>]\r\n   value_header, then the value and \r\n; END after the last
@@ -9,7 +9,7 @@
 //! VA <bytes>[ <flag>]*\r\n                  MetaReply::value, then the value and \r\n
 //! HD|EN|NF|NS|EX[ <flag>]*\r\n              MetaReply::status
 //! ```
-//! Meta flags are answered in the order asked; `Z`, `X` and `W` come after them, in this order.
+//! A reply has its meta flags in the order of the request; `Z`, `X` and `W` follow them, in this order.
 
 mod parse;
 
@@ -30,7 +30,7 @@ pub fn value_header(
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
     match u8::try_from(flags) {
-        // Usual flags, in one piece.
+        // The usual flags are appended in one piece.
         Ok(flags @ 0..10) => out.extend_from_slice(&[b' ', b'0' + flags, b' ']),
         _ => {
             out.push(b' ');
@@ -48,7 +48,7 @@ pub fn value_header(
 
 /// Appends the header of one miss of a `lease-get`; the stale value, or nothing, and `\r\n` follow.
 ///
-/// The token 1 tells to wait: somebody else fetches the value.
+/// The token 1 tells the client to wait, because another client is fetching the value.
 pub fn lease_header(out: &mut Vec<u8>, key: &[u8], token: u64, flags: u32, value_bytes: usize) {
     out.extend_from_slice(b"LVALUE ");
     out.extend_from_slice(key);
@@ -59,7 +59,7 @@ pub fn lease_header(out: &mut Vec<u8>, key: &[u8], token: u64, flags: u32, value
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the answer to `incr` or `decr`.
+/// Appends the reply to `incr` or `decr`.
 #[inline]
 pub fn number(out: &mut Vec<u8>, n: u64) {
     append_u64(out, n);
@@ -75,7 +75,7 @@ pub fn stat(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the answer to `version`.
+/// Appends the reply to `version`.
 pub fn version(out: &mut Vec<u8>, version: &str) {
     out.extend_from_slice(b"VERSION ");
     out.extend_from_slice(version.as_bytes());
@@ -89,16 +89,16 @@ pub enum MetaStatus {
     Done,
     /// `EN`: a miss of `mg`.
     Miss,
-    /// `NF`: no such item.
+    /// `NF`: the item doesn't exist.
     NotFound,
     /// `NS`: not stored.
     NotStored,
-    /// `EX`: somebody else stored since.
+    /// `EX`: another client has stored the item since.
     Exists,
 }
 
 impl MetaStatus {
-    /// As on the wire.
+    /// The two letters as sent.
     pub const fn code(self) -> &'static [u8; 2] {
         match self {
             MetaStatus::Done => b"HD",
@@ -110,7 +110,7 @@ impl MetaStatus {
     }
 }
 
-/// A meta reply's header while it is written: code, flags in the order asked, marks, [`end`](Self::end).
+/// The header of a meta reply while it is written: code, flags in the order of the request, marks, [`end`](Self::end).
 #[must_use = "a header needs its end"]
 #[derive(Debug)]
 pub struct MetaReply<'o> {
@@ -140,7 +140,7 @@ impl<'o> MetaReply<'o> {
         append_u64(self.out, n);
     }
 
-    /// Appends ` t<seconds>`; `None` is never, -1.
+    /// Appends ` t<seconds>`; `None` means never and is sent as -1.
     #[inline]
     pub fn ttl(&mut self, seconds: Option<u32>) {
         match seconds {
@@ -149,7 +149,7 @@ impl<'o> MetaReply<'o> {
         }
     }
 
-    /// Appends ` k<key>`, or ` k<base64> b` for a key that came as base64. `key` is the stored one.
+    /// Appends ` k<key>`, or ` k<base64> b` for a key that was sent as base64. `key` is the stored key.
     #[inline]
     pub fn key(&mut self, key: &[u8], is_base64: bool) {
         self.out.extend_from_slice(b" k");
@@ -161,14 +161,15 @@ impl<'o> MetaReply<'o> {
         }
     }
 
-    /// Appends ` <text>` as it was sent: the opaque.
+    /// Appends ` <text>` unchanged: the opaque.
     #[inline]
     pub fn echo(&mut self, text: &[u8]) {
         self.out.push(b' ');
         self.out.extend_from_slice(text);
     }
 
-    /// Appends ` Z`, ` X` and ` W`, those that hold: somebody won already, the item is stale, this caller won.
+    /// Appends those of ` Z`, ` X` and ` W` that hold: another client has won already, the item is stale,
+    /// this client has won.
     #[inline]
     pub fn marks(&mut self, is_won_already: bool, is_stale: bool, has_won: bool) {
         for (holds, mark) in [(is_won_already, b" Z"), (is_stale, b" X"), (has_won, b" W")] {
@@ -185,29 +186,29 @@ impl<'o> MetaReply<'o> {
     }
 }
 
-/// What `me` tells about an item.
+/// The reply of `me` about an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaDebug<'b> {
     /// The stored key.
     pub key: &'b [u8],
-    /// The key came as base64 and goes back so.
+    /// Whether the key was sent as base64, and is returned so.
     pub is_base64: bool,
-    /// Seconds left; negative = never.
+    /// Seconds left; negative: never expires.
     pub exptime: i64,
     /// Seconds since the last access.
     pub idle_s: u64,
     /// The item's cas.
     pub cas: u64,
-    /// It was read since it was stored.
+    /// Whether the item was read since it was stored.
     pub is_fetched: bool,
     /// Its slab class.
     pub class: u32,
-    /// Bytes of the whole item.
+    /// Bytes of the complete item.
     pub size: u64,
 }
 
 impl MetaDebug<'_> {
-    /// Appends the answer to `me`.
+    /// Appends the reply to `me`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"ME ");
         if self.is_base64 {

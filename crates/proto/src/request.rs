@@ -1,10 +1,11 @@
-//! What a client can ask, as borrowed data.
+//! The requests of clients as borrowed data.
 //!
-//! A [`Command`] is `Copy`, borrows every byte string from the buffer that was parsed and owns nothing. The
-//! hot ones come first. `quiet` is the text protocol's `noreply`; the meta commands carry theirs as flag `q`.
+//! A [`Command`] is `Copy`: it borrows every byte string from the parsed buffer and owns nothing. The
+//! most frequent ones come first. `quiet` is the text protocol's `noreply`; the meta commands have the
+//! flag `q` instead.
 //!
-//! Relative and absolute times stay as they were sent (`exptime`: 0 = never, 1 … 2,592,000 = seconds from
-//! now, larger = Unix time, negative = already past): what they mean needs a clock, which is the caller's.
+//! Times stay as they were sent (`exptime`: 0 = never, 1 … 2,592,000 = seconds from now, larger = Unix
+//! time, negative = already past). Converting them needs a clock, which the caller has.
 
 mod encode;
 
@@ -26,7 +27,7 @@ pub enum Command<'b> {
     Delete {
         /// The item to remove.
         key: &'b [u8],
-        /// Seconds for which adds are to be refused: 0 to [`HOLD_OFF_MAX_S`](crate::HOLD_OFF_MAX_S).
+        /// Seconds for which adds are refused: 0 to [`HOLD_OFF_MAX_S`](crate::HOLD_OFF_MAX_S).
         hold_off_s: u32,
         /// No reply wanted.
         quiet: bool,
@@ -46,18 +47,18 @@ pub enum Command<'b> {
         /// No reply wanted.
         quiet: bool,
     },
-    /// `mn`: answers `MN` and flushes what is queued.
+    /// `mn`: replies `MN` and flushes what is queued.
     MetaNoop,
-    /// `me`: what the server knows about an item.
+    /// `me`: returns what the server knows about an item.
     MetaDebug {
         /// As sent.
         key: &'b [u8],
-        /// The key is base64 (checked): see [`decode_base64`](crate::decode_base64).
+        /// Whether the key is base64 (checked): see [`decode_base64`](crate::decode_base64).
         base64: bool,
     },
     /// `flush_all`.
     FlushAll {
-        /// As sent; 0 when left out. At or below 0 means now.
+        /// As sent; 0 if absent. 0 and negative values mean now.
         exptime: i32,
         /// No reply wanted.
         quiet: bool,
@@ -71,13 +72,13 @@ pub enum Command<'b> {
         /// No reply wanted.
         quiet: bool,
     },
-    /// `quit`: close without a word.
+    /// `quit`: closes the connection without a reply.
     Quit,
     /// `stats` and the words after it.
     Stats(Words<'b>),
-    /// A command for whoever runs the server.
+    /// A command for operators.
     Admin {
-        /// Which.
+        /// The command.
         command: Admin,
         /// No reply wanted.
         quiet: bool,
@@ -89,11 +90,11 @@ pub enum Command<'b> {
 pub struct Get<'b> {
     /// At least one key, none over [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
     pub keys: Words<'b>,
-    /// Return the cas of each item (`gets`, `gats`).
+    /// Whether to return the cas of each item (`gets`, `gats`).
     pub cas: bool,
-    /// New exptime of each item found, as sent (`gat`, `gats`).
+    /// The new exptime of each item found, as sent (`gat`, `gats`).
     pub touch: Option<i32>,
-    /// Return a lease token for each key without an item (`lease-get`).
+    /// Whether to return a lease token for each key without an item (`lease-get`).
     pub lease: bool,
 }
 
@@ -102,7 +103,7 @@ pub struct Get<'b> {
 pub struct StoreCommand<'b> {
     /// 1 to 250 bytes.
     pub key: &'b [u8],
-    /// Compared with the item's for [`Verb::Cas`]; the token of [`Verb::Lease`]; else 0.
+    /// The cas to compare with for [`Verb::Cas`], or the token of [`Verb::Lease`]; otherwise 0.
     pub cas: u64,
     /// The client's own 32 bits.
     pub flags: u32,
@@ -110,7 +111,7 @@ pub struct StoreCommand<'b> {
     pub exptime: i32,
     /// Length of the value, without the `\r\n` after it. At most 2,147,483,645.
     pub value_bytes: u32,
-    /// Which command.
+    /// The command.
     pub verb: Verb,
     /// No reply wanted.
     pub quiet: bool,
@@ -121,9 +122,9 @@ pub struct StoreCommand<'b> {
 pub struct ArithmeticCommand<'b> {
     /// The item that holds the number.
     pub key: &'b [u8],
-    /// By how much.
+    /// The amount.
     pub delta: u64,
-    /// `decr`: stops at 0. Else `incr`: wraps at 2^64.
+    /// Whether this is `decr`, which stops at 0. `incr` wraps at 2^64.
     pub decrement: bool,
     /// No reply wanted.
     pub quiet: bool,

@@ -1,8 +1,8 @@
-//! The text commands, one function each, and the choice between them.
+//! The text commands, one function each, and the selection between them.
 //!
-//! The order of checks is memcached's, because it decides which error a client sees: too few words first (and that
-//! error is sent even under `noreply`), then a body length that cannot be read, then `noreply`, then
-//! everything else. Once the length is known, whatever is wrong after it swallows the body.
+//! The order of checks is memcached's, because it decides which error a client sees. Too few words come
+//! first (that error is sent even with `noreply`), then a body length that can't be parsed, then
+//! `noreply`, then everything else. Once the length is known, any later error discards the body.
 
 mod admin;
 mod meta;
@@ -14,7 +14,7 @@ use crate::{ArithmeticCommand, Command, Get, KEY_BYTES_MAX, MetaVerb, StoreComma
 
 type Line<'b> = Result<Command<'b>, Refusal>;
 
-/// Reads one line, which has lost its line end; `used` is its length with that.
+/// Parses one line, without its line end; `used` is its length including that.
 #[inline]
 pub(crate) fn parse_line(line: &[u8], used: usize) -> Line<'_> {
     if used < LINE_BYTES_MIN {
@@ -81,7 +81,7 @@ fn lease_get(args: &[u8]) -> Line<'_> {
     Ok(Command::Get(Get { keys: keys(args)?, cas: false, touch: None, lease: true }))
 }
 
-/// At least one key and none too long.
+/// Checks that there is at least one key, and that none is too long.
 #[inline]
 fn keys(text: &[u8]) -> Result<Words<'_>, Refusal> {
     let keys = Words::new(text);
@@ -112,7 +112,7 @@ fn store(args: &[u8], verb: Verb) -> Line<'_> {
     }
 }
 
-/// As mcrouter's: the token comes first, and it may not be left out.
+/// Parses a `lease-set` in mcrouter's form: the token comes first, and is required.
 fn lease_set(args: &[u8]) -> Line<'_> {
     let mut words = Words::new(args);
     let (Some(key), Some(token), Some(flags), Some(exptime), Some(bytes)) =
@@ -144,9 +144,10 @@ fn arithmetic(args: &[u8], decrement: bool) -> Line<'_> {
     }
 }
 
-/// A number after the key is the time for which adds are refused (the paper's hold-off; mcrouter passes it on). Other
-/// words there are ignored, but more than four after `delete` are refused: memcached
-/// 1.6.45 ignores any number, libmemcached's memcapable insists that five are an error.
+/// Parses a `delete`. A number after the key is the time for which adds are refused (the paper's
+/// hold-off, which mcrouter passes on). Other words there are ignored, but more than four after `delete`
+/// are refused: memcached 1.6.45 ignores any number of them, while libmemcached's memcapable requires an
+/// error for five.
 fn delete(args: &[u8]) -> Line<'_> {
     let mut words = Words::new(args);
     let key = words.next().ok_or(BAD)?;
@@ -181,10 +182,10 @@ fn touch(args: &[u8]) -> Line<'_> {
 
 const BAD: Refusal = Refusal::new(fixed::BAD_FORMAT);
 
-/// Shorter lines are refused unread, line end included.
+/// Shorter lines, counted with their line end, are refused without being parsed.
 const LINE_BYTES_MIN: usize = 4;
 
 /// The longest time for which a delete refuses adds, in seconds.
 pub const HOLD_OFF_MAX_S: u32 = 60;
-/// Words after `delete`.
+/// The most words after `delete`.
 const DELETE_WORDS_MAX: usize = 4;

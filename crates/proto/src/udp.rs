@@ -1,33 +1,33 @@
-//! The frame around a datagram: which request it belongs to, and which part of a reply it is.
+//! The frame of a datagram: the request it belongs to, and its position in a reply.
 //!
 //! ```text
 //! request:2 sequence:2 datagrams:2 reserved:2 | text or binary, up to PAYLOAD_BYTES_MAX in a reply
 //! ```
-//! Numbers are big-endian. A request is one datagram; a reply is as many as it needs, each with the
-//! request's number, its own place and the count of all.
+//! Numbers are big-endian. A request is one datagram. A reply has as many as it needs, each with the
+//! request's number, its own position and the number of datagrams.
 
 use std::ops::Range;
 
 /// Bytes of a frame.
 pub const FRAME_BYTES: usize = 8;
-/// A reply's datagrams have at most this size, frame included: it fits an Ethernet frame.
+/// The largest datagram of a reply, frame included: it fits in an Ethernet frame.
 pub const DATAGRAM_BYTES_MAX: usize = 1400;
 /// Bytes of a reply that one datagram carries.
 pub const PAYLOAD_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - FRAME_BYTES;
 
-/// The front of a datagram.
+/// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The client's number for its request.
     pub request: u16,
-    /// Which of the message's datagrams this is, from 0.
+    /// The position among the message's datagrams, from 0.
     pub sequence: u16,
-    /// Datagrams of the message.
+    /// The number of datagrams in the message.
     pub datagrams: u16,
 }
 
 impl Frame {
-    /// The frame as it is sent.
+    /// Returns the frame as it is sent.
     pub fn to_bytes(self) -> [u8; FRAME_BYTES] {
         let [r0, r1] = self.request.to_be_bytes();
         let [s0, s1] = self.sequence.to_be_bytes();
@@ -35,7 +35,7 @@ impl Frame {
         [r0, r1, s0, s1, d0, d1, 0, 0]
     }
 
-    /// The frame and the payload of a datagram; `None` if it is too short to have both.
+    /// Splits a datagram into frame and payload. Returns `None` if it is too short for both.
     pub fn split(datagram: &[u8]) -> Option<(Frame, &[u8])> {
         let (&[r0, r1, s0, s1, d0, d1, _, _], payload) = datagram.split_first_chunk()?;
         let frame = Frame {
@@ -47,15 +47,15 @@ impl Frame {
     }
 }
 
-/// The number and the payload of a request. `None`: the datagram is none, or a part of one that has
-/// several, which nobody puts together.
+/// Returns the number and the payload of a request. `None`: the datagram is too short, or part of a
+/// request of several datagrams, which isn't supported.
 pub fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
     let (frame, payload) = Frame::split(datagram)?;
     (frame.datagrams == 1).then_some((frame.request, payload))
 }
 
-/// The frames of a reply of so many bytes, each with the bytes that it carries. `None`: more
-/// datagrams than can be counted.
+/// Returns the frames of a reply of `reply_bytes`, each with the range of bytes that it carries. `None`:
+/// the reply needs more datagrams than a frame can count.
 pub fn reply_frames(
     request: u16,
     reply_bytes: usize,

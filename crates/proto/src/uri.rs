@@ -1,15 +1,16 @@
-//! Keys in the lines that list them: URI-encoded, so that a line splits at its spaces whatever its keys hold.
+//! Keys in the lines of listings: URI-encoded, so that a line can be split at its spaces, whatever its keys hold.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// Appends `bytes` with all but letters, digits and `-._~` as `%` and two hexadecimal digits: at most three times as long.
+/// Appends `bytes`, with all but letters, digits and `-._~` as `%` and two hexadecimal digits. At most
+/// three times as long.
 pub fn append_uri(out: &mut Vec<u8>, bytes: &[u8]) {
     for part in percent_encode(bytes, RESERVED) {
         out.extend_from_slice(part.as_bytes());
     }
 }
 
-/// What RFC 3986 doesn't call unreserved.
+/// The characters that RFC 3986 doesn't call unreserved.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[cfg(test)]

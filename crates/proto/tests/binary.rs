@@ -1,4 +1,4 @@
-//! The binary protocol: which lengths each opcode takes, and the laws over all of them.
+//! Tests of the binary protocol: the lengths that each opcode takes, and the laws over all of them.
 
 use guira_proto::Parsed;
 use guira_proto::binary::{
@@ -34,7 +34,7 @@ fn status_of(bytes: &[u8]) -> Result<Packet<'_>, Status> {
     }
 }
 
-/// The lengths that an opcode takes: extras, whether a key, whether a value.
+/// The lengths that an opcode takes: extras, whether there is a key, whether there is a value.
 fn shapes(code: u8) -> Vec<(usize, bool, bool)> {
     use opcode::*;
     match code {
@@ -91,7 +91,7 @@ fn opcodes_that_nobody_has_are_unknown_and_their_values_thrown_away() {
     }
 }
 
-/// What an opcode asks for, in a word.
+/// A word for the command of an opcode.
 fn meaning(command: &PacketBody<'_>) -> String {
     match command {
         PacketBody::Get { with_key, touch, .. } => {
@@ -199,7 +199,7 @@ fn replies_repeat_opcode_and_opaque_and_count_their_bodies() {
     }
 }
 
-/// Requests of all kinds, most of them good.
+/// Requests of all kinds, most of them valid.
 fn requests() -> impl Strategy<Value = Vec<u8>> {
     let code = prop_oneof![8 => 0..=0x24u8, 1 => any::<u8>()];
     let extras = prop_oneof![Just(0), Just(4), Just(8), Just(20), 0..30usize];

@@ -1,4 +1,4 @@
-//! The grammar as tables: lines in, canonical lines or refusals out.
+//! The grammar as tables: lines, and their canonical lines or refusals.
 
 use crate::lines::{self, Expect};
 use guira_proto::{
@@ -23,7 +23,7 @@ fn each_line_means_what_the_table_says() {
     for (line, expect) in lines::rows() {
         for end in ["\r\n", "\n"] {
             let wire = format!("{line}{end}");
-            // A line may be too short with one end and not with the other.
+            // A line may be too short with one line end and long enough with the other.
             if end == "\n" && (3..4).contains(&wire.len()) {
                 continue;
             }
@@ -50,7 +50,7 @@ fn each_line_means_what_the_table_says() {
     }
 }
 
-/// The lines that only a server can choose, because they depend on what it holds or how it was started.
+/// The lines that only a server can choose, because they depend on its items or its flags.
 const SERVER_ONLY: &str = "
     END STORED NOT_STORED STALE_STORED EXISTS NOT_FOUND DELETED TOUCHED OK RESET META_NOOP META_MISS
     BAD_DATA_CHUNK NON_NUMERIC BAD_COMMAND_LINE ILLEGAL_SLAB_ID STATS_DETAIL_USAGE STATS_DETAIL_NOT_ALLOWED

@@ -1,4 +1,4 @@
-//! What the crate promises: the grammar as tables, and the laws of its head over the same lines.
+//! Tests of the crate's promises: the grammar as tables, and the laws of the crate's documentation over the same lines.
 
 mod binary;
 mod grammar;

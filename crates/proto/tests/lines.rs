@@ -1,10 +1,10 @@
-//! Lines and what they mean: the grammar as a table, shared by `grammar` and `split`.
+//! Lines and their meaning: the grammar as a table, shared by `grammar` and `split`.
 //!
-//! Inputs stand without their `\r\n`. What was checked against memcached 1.6.45 itself: all but the rows marked *ours*.
+//! Inputs have no `\r\n` here. All rows except those marked *ours* were checked against memcached 1.6.45 itself.
 
 use guira_proto::fixed::*;
 
-/// What a line must give.
+/// The expected result of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expect {
     /// A request whose canonical line is the input.
@@ -13,15 +13,15 @@ pub(crate) enum Expect {
     As(&'static str),
     /// An error with this reply.
     Says(&'static [u8]),
-    /// An error with this reply, and a body of so many bytes to throw away.
+    /// An error with this reply, and the number of bytes of a body to discard.
     Swallows(&'static [u8], u64),
-    /// The connection is closed without a word.
+    /// The connection is closed without a reply.
     HangUp,
 }
 
 use Expect::{As, HangUp, Same, Says, Swallows};
 
-/// Two keys of 250 and 251 bytes.
+/// A key of 250 bytes.
 pub(crate) const KEY_250: &str = concat!(
     "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk",
     "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk",
@@ -30,12 +30,12 @@ pub(crate) const KEY_250: &str = concat!(
     "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk",
 );
 
-/// Written `%` in the tables for [`KEY_250`], so that `%k` is a key too long.
+/// Replaces `%` in the tables by [`KEY_250`], so that `%k` is a key that is too long.
 pub(crate) fn expand(line: &str) -> String {
     line.replace('%', KEY_250)
 }
 
-/// Retrieval.
+/// Commands that read items.
 pub(crate) const GET: &[(&str, Expect)] = &[
     ("get k", Same),
     ("get %", Same),
@@ -59,7 +59,7 @@ pub(crate) const GET: &[(&str, Expect)] = &[
     ("get ", Says(BAD_FORMAT)),
     ("get   ", Says(BAD_FORMAT)),
     ("gets", Says(BAD_FORMAT)),
-    // Ours, here and below: memcached sends an empty line after this error of a get.
+    // Ours, here and below: memcached sends an additional empty line after this error of a get.
     ("get %k", Says(BAD_FORMAT)),
     ("get a %k b", Says(BAD_FORMAT)),
     ("gets a %k", Says(BAD_FORMAT)),
@@ -77,7 +77,7 @@ pub(crate) const GET: &[(&str, Expect)] = &[
     ("get\tk", Says(ERROR)),
 ];
 
-/// Storage.
+/// Storage commands.
 pub(crate) const STORE: &[(&str, Expect)] = &[
     ("set k 0 0 5", Same),
     ("set k 0 0 0", Same),
@@ -133,7 +133,7 @@ pub(crate) const STORE: &[(&str, Expect)] = &[
     ("cas k 0 0 5 noreply", Swallows(b"", 7)),
 ];
 
-/// Everything else about one key.
+/// The other commands for one key.
 pub(crate) const KEYED: &[(&str, Expect)] = &[
     ("incr k 1", Same),
     ("decr k 18446744073709551615 noreply", Same),
@@ -244,7 +244,7 @@ pub(crate) const META: &[(&str, Expect)] = &[
     ("ms k 5 M", Swallows(INVALID_SET_MODE, 7)),
     ("ms k 5 MI O12345678901234567890123456789012", Swallows(INVALID_SET_MODE, 7)),
     ("ms k 5 O12345678901234567890123456789012", Swallows(OPAQUE_TOO_LONG, 7)),
-    // Ours: memcached forgets the length and runs the body as a command.
+    // Ours: memcached forgets the length and executes the body as a command.
     ("ms k 5 !", Swallows(BAD_FORMAT, 7)),
     ("md k", Same),
     ("md k q C5 E6 I T30 x k Oabc", Same),
@@ -270,7 +270,7 @@ pub(crate) const META: &[(&str, Expect)] = &[
     ("ma k O12345678901234567890123456789012", Says(OPAQUE_TOO_LONG)),
     ("me k", Same),
     ("me k x y", As("me k")),
-    // Ours: memcached looks at b only when one more word follows.
+    // Ours: memcached examines b only if another word follows.
     ("me Zm9v b", Same),
     ("me !!!! b", Says(BAD_FORMAT)),
     ("me", Says(BAD_FORMAT)),
@@ -281,7 +281,7 @@ pub(crate) const META: &[(&str, Expect)] = &[
     ("mnx", Says(ERROR)),
 ];
 
-/// The server itself.
+/// Commands for the server itself.
 pub(crate) const SERVER: &[(&str, Expect)] = &[
     ("version", Same),
     ("version foo noreply", As("version")),
@@ -342,7 +342,7 @@ pub(crate) const SERVER: &[(&str, Expect)] = &[
     ("lru tune 20", Says(ERROR)),
     ("lru tune 20 40 x 2", Says(ERROR)),
     ("lru tune 41 40 1 2", Says(LRU_PERCENT_TOO_HIGH)),
-    // Ours: in memcached the sum wraps and passes.
+    // Ours: in memcached the sum wraps and is accepted.
     ("lru tune 4294967295 1 1 2", Says(LRU_PERCENT_TOO_HIGH)),
     ("lru tune 20 40 0 2", Says(LRU_FACTOR_TOO_LOW)),
     ("lru_crawler enable", Same),
@@ -357,7 +357,7 @@ pub(crate) const SERVER: &[(&str, Expect)] = &[
     ("lru_crawler enable x", Says(ERROR)),
     ("lru_crawler metadump", Says(ERROR)),
     ("lru_crawler crawl 1 2", Says(ERROR)),
-    // memcached says so only where the crawler runs.
+    // memcached replies so only while the crawler runs.
     ("lru_crawler crawl 0", Says(CRAWLER_BAD_CLASS)),
     ("lru_crawler crawl 64", Says(CRAWLER_BAD_CLASS)),
     ("lru_crawler sleep 1000001", Says(CRAWLER_SLEEP_TOO_LONG)),
@@ -366,7 +366,7 @@ pub(crate) const SERVER: &[(&str, Expect)] = &[
     ("watch fetchers evictions", Same),
     ("watch deletions mutations", As("watch mutations deletions")),
     ("watch foo", Says(ERROR)),
-    // memcached knows refresh_certs, extstore and debugtime in some builds only.
+    // memcached has refresh_certs, extstore and debugtime only in some builds.
     ("refresh_certs", Same),
     ("extstore item_size 5", Same),
     ("extstore item_age 4294967295", Same),
@@ -400,7 +400,7 @@ pub(crate) const SERVER: &[(&str, Expect)] = &[
     ("GET / HTTP/1.0", HangUp),
     ("PUT /a HTTP/1.1", HangUp),
     ("DELETE HTTP/1.1", HangUp),
-    // Ours: memcached looks at the last word only.
+    // Ours: memcached examines only the last word.
     ("POST /set HTTP/1.1 x", HangUp),
     ("HTTP/1.1", Says(ERROR)),
 ];

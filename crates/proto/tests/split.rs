@@ -1,4 +1,4 @@
-//! The laws: however a stream is cut, whatever follows, it means the same; and what is read can be written again.
+//! Tests of the laws: a stream means the same however it is cut and whatever follows, and what is parsed can be encoded.
 
 use guira_proto::reply::{self, ReplyLimits, ReplyParsed};
 use guira_proto::{BadLine, Command, Limits, Parsed, parse, parse_from};
@@ -8,7 +8,7 @@ use crate::lines;
 
 const LIMITS: Limits = Limits::DEFAULT;
 
-/// What a connection makes of a stream: each request in canonical form with its body, each refusal.
+/// What a connection receives from a stream: each request in canonical form with its body, and each refusal.
 #[derive(Debug, Default, PartialEq)]
 struct Heard {
     events: Vec<(Vec<u8>, Vec<u8>)>,
@@ -16,7 +16,7 @@ struct Heard {
     is_closed: bool,
 }
 
-/// A connection as a server would hold one.
+/// A connection as a server would have it.
 #[derive(Default)]
 struct Connection {
     buffer: Vec<u8>,
@@ -32,7 +32,7 @@ impl Connection {
         while self.step() {}
     }
 
-    /// One request, refusal or stretch of body; false when more bytes are needed.
+    /// Consumes one request, refusal or part of a body. Returns false if more bytes are needed.
     fn step(&mut self) -> bool {
         if self.buffer.is_empty() || self.heard.is_closed {
             return false;
@@ -272,7 +272,7 @@ fn a_reply_that_is_no_reply_is_refused() {
     }
 }
 
-/// Streams that look like the protocol: words that mean something, in any order.
+/// Streams that resemble the protocol: its words, in any order.
 fn soup() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         8 => proptest::sample::select(lines::rows().map(|(line, _)| line.into_bytes()).collect::<Vec<_>>()),

@@ -1,4 +1,4 @@
-//! Frames: a reply in datagrams can be put together again, and nothing but a request is taken for one.
+//! Tests of frames: a reply in datagrams can be put together again, and only a request is accepted as one.
 
 use guira_proto::udp::{
     DATAGRAM_BYTES_MAX, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, reply_frames, request,

@@ -1,4 +1,4 @@
-//! What all packets have: a header, a status, and the way in which they are refused.
+//! What all packets have in common: the header, the status, and how a bad packet is refused.
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 24;
@@ -6,7 +6,7 @@ pub const HEADER_BYTES: usize = 24;
 pub const REQUEST_MAGIC: u8 = 0x80;
 /// The first byte of a reply.
 pub const REPLY_MAGIC: u8 = 0x81;
-/// A request that announces a larger body is refused, as memcached refuses it.
+/// A request with a larger body is refused, as in memcached.
 pub const BODY_BYTES_MAX: u32 = 1 << 30;
 
 /// The front of a request or a reply.
@@ -14,7 +14,7 @@ pub const BODY_BYTES_MAX: u32 = 1 << 30;
 pub struct Header {
     /// [`REQUEST_MAGIC`] or [`REPLY_MAGIC`].
     pub magic: u8,
-    /// What is asked, or what was.
+    /// The opcode of the request, also in its reply.
     pub opcode: u8,
     /// Bytes of the key.
     pub key_bytes: u16,
@@ -26,9 +26,9 @@ pub struct Header {
     pub status: u16,
     /// Bytes of extras, key and value together.
     pub body_bytes: u32,
-    /// The client's own number, sent back with the reply.
+    /// The client's own number, returned in the reply.
     pub opaque: u32,
-    /// The item's unique, or the one to compare with; 0 for none.
+    /// The item's unique, or the one to compare with; 0: none.
     pub cas: u64,
 }
 
@@ -51,7 +51,7 @@ impl Header {
         }
     }
 
-    /// The header as it is sent.
+    /// Returns the header as it is sent.
     #[inline]
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let [k0, k1] = self.key_bytes.to_be_bytes();
@@ -89,44 +89,44 @@ impl Header {
     }
 }
 
-/// What a reply repeats of its request.
+/// The fields of a request that its reply repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// As sent: a quiet request's reply has the quiet opcode.
+    /// The opcode as sent: a quiet request's reply has the quiet opcode.
     pub opcode: u8,
     /// The client's own number.
     pub opaque: u32,
 }
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It was done.
+    /// The request was executed.
     Success,
-    /// No such item; no such statistic.
+    /// The item or the statistic doesn't exist.
     NotFound,
-    /// There is an item, or it has another unique.
+    /// The item exists, or has another unique.
     Exists,
-    /// The item would be over the limit.
+    /// The item would exceed the size limit.
     TooLarge,
-    /// The lengths don't fit the opcode, or the key or body is too long.
+    /// The lengths don't match the opcode, or the key or the body is too long.
     InvalidArguments,
-    /// An append or prepend found nothing to extend.
+    /// The item to append or prepend to doesn't exist.
     NotStored,
-    /// The value is no number.
+    /// The value isn't a number.
     NonNumeric,
-    /// Not logged in, or not allowed.
+    /// The client isn't logged in, or isn't allowed to do this.
     Auth,
-    /// The login goes on: the body is the server's challenge.
+    /// The login continues: the body is the server's challenge.
     Continue,
-    /// No such opcode.
+    /// The opcode is unknown.
     UnknownCommand,
-    /// There is no memory for it.
+    /// There is no memory for the request.
     OutOfMemory,
 }
 
 impl Status {
-    /// As in the header.
+    /// The code in the header.
     pub const fn code(self) -> u16 {
         match self {
             Status::Success => 0x00,
@@ -143,7 +143,7 @@ impl Status {
         }
     }
 
-    /// What an error reply says in its body; memcached's words, which clients show.
+    /// The body of an error reply: memcached's wording, which clients show.
     pub const fn text(self) -> &'static str {
         match self {
             Status::Success | Status::Continue => "",
@@ -160,20 +160,20 @@ impl Status {
     }
 }
 
-/// A request that can't be answered as asked: what to say and how to go on.
+/// A request that can't be executed, with the reply to it and how to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadPacket {
-    /// The status to send, and what goes back with it; `None`: say nothing.
+    /// The status to send, and the fields to repeat; `None`: no reply.
     pub reply: Option<(Echo, Status)>,
-    /// Bytes to drop from the front of the buffer.
+    /// Bytes to remove from the front of the buffer.
     pub used: usize,
-    /// Bytes to throw away after those.
+    /// Bytes to discard after those, as they arrive.
     pub swallow: u64,
-    /// Close the connection after the reply.
+    /// Whether to close the connection after the reply.
     pub close: bool,
 }
 
-/// Bytes of extras and key, as the header has them.
+/// The sum of the bytes of extras and key that the header announces.
 pub(super) fn extras_and_key(header: &Header) -> u32 {
     u32::from(header.extras_bytes) + u32::from(header.key_bytes)
 }

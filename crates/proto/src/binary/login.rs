@@ -1,11 +1,11 @@
-//! Logging in over binary, by SASL: what a connection may send before it has.
+//! Logins over binary, by SASL: the requests of a connection that has not logged in.
 //!
 //! ```text
-//! SASL_MECHANISMS   nothing               the names of the mechanisms, by spaces
+//! SASL_MECHANISMS   nothing               the names of the mechanisms, separated by spaces
 //! SASL_AUTH         mechanism | response  done, or "continue" with the server's challenge
-//! SASL_STEP         mechanism | response  as SASL_AUTH
+//! SASL_STEP         mechanism | response  like SASL_AUTH
 //! ```
-//! [`parse`](super::parse) takes these opcodes for unknown: a server without logins answers so.
+//! [`parse`](super::parse) treats these opcodes as unknown, because a server without logins replies so.
 
 use super::header::{
     BODY_BYTES_MAX, BadPacket, Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, extras_and_key,
@@ -16,31 +16,31 @@ use crate::KEY_BYTES_MAX;
 /// A request of a connection that has not logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaslLogin<'b> {
-    /// Which mechanisms there are.
+    /// Asks for the names of the mechanisms.
     Mechanisms,
-    /// Begins to log in.
+    /// Begins a login.
     Begin(Response<'b>),
-    /// Answers a challenge.
+    /// Answers the server's challenge.
     Step(Response<'b>),
-    /// The server's version, which anybody may know.
+    /// Asks for the server's version, which needs no login.
     Version,
 }
 
-/// What the client says to the server.
+/// A client's message in a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response<'b> {
-    /// 1 to 32 bytes.
+    /// The name of the mechanism: 1 to 32 bytes.
     pub mechanism: &'b [u8],
-    /// At most [`RESPONSE_BYTES_MAX`].
+    /// The message itself: at most [`RESPONSE_BYTES_MAX`].
     pub bytes: &'b [u8],
 }
 
-/// A whole request, and its bytes.
+/// A complete request, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole<'b> {
-    /// What goes back with the reply.
+    /// The fields that the reply repeats.
     pub echo: Echo,
-    /// What is asked.
+    /// The request.
     pub login: SaslLogin<'b>,
     /// Bytes of header, key and value.
     pub used: usize,
@@ -51,10 +51,10 @@ pub const fn is_login(opcode: u8) -> bool {
     matches!(opcode, opcode::SASL_MECHANISMS | opcode::SASL_AUTH | opcode::SASL_STEP)
 }
 
-/// Reads one request from the front of `input`; `None`: not all of it is there.
+/// Reads one request from the front of `input`. Returns `None` if it is incomplete.
 ///
 /// # Errors
-/// It is none of [`SaslLogin`], and refused in memcached's way: see [`BadPacket`].
+/// The request is none of [`SaslLogin`], and is refused as in memcached: see [`BadPacket`].
 pub fn parse(input: &[u8]) -> Result<Option<Whole<'_>>, BadPacket> {
     if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
         return Err(BadPacket { reply: None, used: input.len(), swallow: 0, close: true });
@@ -102,9 +102,9 @@ pub fn parse(input: &[u8]) -> Result<Option<Whole<'_>>, BadPacket> {
     Ok(Some(Whole { echo, login, used: HEADER_BYTES + body.len() }))
 }
 
-/// A longer name is no mechanism's.
+/// The longest name of a mechanism that is accepted.
 const MECHANISM_BYTES_MAX: usize = 32;
-/// What a client may say in one request; far above what a name and a password take.
+/// The longest message in one request: far more than a name and a password need.
 pub const RESPONSE_BYTES_MAX: usize = 4096;
 
 #[cfg(test)]

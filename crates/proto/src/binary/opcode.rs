@@ -1,7 +1,8 @@
 //! The opcodes, and which of them are quiet.
 //!
-//! A quiet twin (`…Q`) answers only what is out of the ordinary: a get that hits, anything else that
-//! fails. A client sends a run of them and a [`NOOP`] behind, whose answer says that all are done.
+//! A quiet twin (`…Q`) only gets a reply in the exceptional case: a quiet get on a hit, any other quiet
+//! request on an error. A client sends a series of them followed by a [`NOOP`], whose reply shows that
+//! all are done.
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {
@@ -12,39 +13,39 @@ macro_rules! opcodes {
 }
 
 opcodes! {
-    /// The value of a key.
+    /// Returns the value of a key.
     GET = 0x00;
-    /// Stores, whatever was there.
+    /// Stores a value, whether the item exists or not.
     SET = 0x01;
-    /// Stores if nothing is there.
+    /// Stores a value if the item doesn't exist.
     ADD = 0x02;
-    /// Stores if something is there.
+    /// Stores a value if the item exists.
     REPLACE = 0x03;
-    /// Removes.
+    /// Deletes an item.
     DELETE = 0x04;
-    /// Adds to a number.
+    /// Increments a number.
     INCREMENT = 0x05;
-    /// Takes from a number.
+    /// Decrements a number.
     DECREMENT = 0x06;
-    /// Answers, then closes.
+    /// Replies, then closes the connection.
     QUIT = 0x07;
     /// Empties the cache.
     FLUSH = 0x08;
     /// Quiet twin of [`GET`].
     GET_Q = 0x09;
-    /// Answers: everything before it was answered.
+    /// Replies, which shows that everything before it was answered.
     NOOP = 0x0a;
-    /// The server's version.
+    /// Returns the server's version.
     VERSION = 0x0b;
-    /// As [`GET`], with the key in the reply.
+    /// Like [`GET`], with the key in the reply.
     GET_K = 0x0c;
     /// Quiet twin of [`GET_K`].
     GET_K_Q = 0x0d;
-    /// Stores behind what is there.
+    /// Appends to the value of an item.
     APPEND = 0x0e;
-    /// Stores before what is there.
+    /// Prepends to the value of an item.
     PREPEND = 0x0f;
-    /// Statistics, a reply each.
+    /// Returns statistics, one reply for each.
     STAT = 0x10;
     /// Quiet twin of [`SET`].
     SET_Q = 0x11;
@@ -58,7 +59,7 @@ opcodes! {
     INCREMENT_Q = 0x15;
     /// Quiet twin of [`DECREMENT`].
     DECREMENT_Q = 0x16;
-    /// Closes without a word.
+    /// Closes the connection without a reply.
     QUIT_Q = 0x17;
     /// Quiet twin of [`FLUSH`].
     FLUSH_Q = 0x18;
@@ -66,19 +67,19 @@ opcodes! {
     APPEND_Q = 0x19;
     /// Quiet twin of [`PREPEND`].
     PREPEND_Q = 0x1a;
-    /// A new exptime.
+    /// Sets a new exptime.
     TOUCH = 0x1c;
-    /// As [`GET`], with a new exptime.
+    /// Like [`GET`], with a new exptime.
     GAT = 0x1d;
     /// Quiet twin of [`GAT`].
     GAT_Q = 0x1e;
-    /// Names the ways to log in.
+    /// Returns the mechanisms for logins.
     SASL_MECHANISMS = 0x20;
-    /// Begins to log in.
+    /// Begins a login.
     SASL_AUTH = 0x21;
-    /// Goes on logging in.
+    /// Continues a login.
     SASL_STEP = 0x22;
-    /// As [`GET_K`], with a new exptime.
+    /// Like [`GET_K`], with a new exptime.
     GAT_K = 0x23;
     /// Quiet twin of [`GAT_K`].
     GAT_K_Q = 0x24;

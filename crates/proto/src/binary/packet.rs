@@ -1,4 +1,4 @@
-//! The front of a buffer: a whole request, or not yet.
+//! Parses the request at the front of a buffer, if it is complete.
 
 use super::header::{
     BODY_BYTES_MAX, BadPacket, Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, extras_and_key,
@@ -10,7 +10,7 @@ use crate::Parsed;
 /// Reads one request from the front of `input`.
 ///
 /// # Errors
-/// No request begins there, its opcode is unknown, or its lengths don't fit: see [`BadPacket`].
+/// The input isn't a request, its opcode is unknown, or its lengths don't match the opcode: see [`BadPacket`].
 ///
 /// # Cost
 /// No allocation; nothing beyond header, extras and key is touched.

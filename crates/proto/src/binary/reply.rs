@@ -1,9 +1,9 @@
-//! Replies of a server that speaks binary. Each function appends one to a buffer of the caller's.
+//! The replies of a server over binary. Each function appends one reply to the caller's buffer.
 //!
 //! ```text
 //! hit      flags:4 in the extras, the key if asked for, then the value, which the caller appends
 //! done     no body; the item's unique, or 0
-//! error    a sentence as body; unique 0
+//! error    a sentence as the body; unique 0
 //! ```
 
 use super::{Echo, HEADER_BYTES, Header, REPLY_MAGIC, Status};
@@ -25,13 +25,13 @@ pub fn hit(
     out.extend_from_slice(key);
 }
 
-/// Appends "it was done", with the item's unique where the request has one to tell, else 0.
+/// Appends a success without a body, with the item's unique if the request has one to return, otherwise 0.
 #[inline]
 pub fn done(out: &mut Vec<u8>, echo: Echo, cas: u64) {
     header(out, echo, Status::Success, cas, Lengths::default());
 }
 
-/// Appends the answer to an increment or decrement.
+/// Appends the reply to an increment or decrement.
 #[inline]
 pub fn number(out: &mut Vec<u8>, echo: Echo, cas: u64, number: u64) {
     let number = number.to_be_bytes();
@@ -39,27 +39,27 @@ pub fn number(out: &mut Vec<u8>, echo: Echo, cas: u64, number: u64) {
     out.extend_from_slice(&number);
 }
 
-/// Appends a text: the server's version.
+/// Appends a text, such as the server's version.
 pub fn text(out: &mut Vec<u8>, echo: Echo, text: &str) {
     let lengths = Lengths { value: text.len(), ..Lengths::default() };
     header(out, echo, Status::Success, 0, lengths);
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends one statistic. The last one has neither name nor value.
+/// Appends one statistic. The last reply has neither name nor value.
 pub fn stat(out: &mut Vec<u8>, echo: Echo, name: &[u8], value: &[u8]) {
     stat_head(out, echo, name, value.len());
     out.extend_from_slice(value);
 }
 
-/// The same without its value, which has so many bytes and comes behind it.
+/// Like [`stat`], without the value, which has `value_bytes` and has to be appended by the caller.
 pub fn stat_head(out: &mut Vec<u8>, echo: Echo, name: &[u8], value_bytes: usize) {
     let lengths = Lengths { extras: 0, key: name.len(), value: value_bytes };
     header(out, echo, Status::Success, 0, lengths);
     out.extend_from_slice(name);
 }
 
-/// Appends a miss that tells its key.
+/// Appends a miss that contains its key.
 #[inline]
 pub fn miss_with_key(out: &mut Vec<u8>, echo: Echo, key: &[u8]) {
     let lengths = Lengths { key: key.len(), ..Lengths::default() };
@@ -67,13 +67,13 @@ pub fn miss_with_key(out: &mut Vec<u8>, echo: Echo, key: &[u8]) {
     out.extend_from_slice(key);
 }
 
-/// Appends an error in the words of its status.
+/// Appends an error with the text of its status.
 #[inline]
 pub fn error(out: &mut Vec<u8>, echo: Echo, status: Status) {
     error_saying(out, echo, status, status.text());
 }
 
-/// Appends an error in words of the caller's.
+/// Appends an error with a text of the caller's choice.
 pub fn error_saying(out: &mut Vec<u8>, echo: Echo, status: Status, text: &str) {
     header(out, echo, status, 0, Lengths { value: text.len(), ..Lengths::default() });
     out.extend_from_slice(text.as_bytes());

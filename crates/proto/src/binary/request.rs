@@ -1,34 +1,34 @@
-//! What a client can ask in binary, as borrowed data; which lengths each opcode takes.
+//! The requests of the binary protocol as borrowed data, and the lengths that each opcode takes.
 //!
 //! Times stay as they were sent, unsigned: 0 = never, 1 … 2,592,000 = seconds from now, larger = Unix
-//! time. What they mean needs a clock, which is the caller's.
+//! time. Converting them needs a clock, which the caller has.
 
 use super::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, opcode};
 use crate::Verb;
 
-/// One request, without the value that a [`PacketBody::Store`] brings.
+/// One request, without the value that follows a [`PacketBody::Store`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'b> {
-    /// What goes back with the reply.
+    /// The fields that the reply repeats.
     pub echo: Echo,
     /// The unique to compare with; 0: none.
     pub cas: u64,
-    /// Answer only what is out of the ordinary.
+    /// Whether to reply only in the exceptional case.
     pub quiet: bool,
-    /// What to do.
+    /// The command.
     pub command: PacketBody<'b>,
 }
 
-/// What an opcode asks for.
+/// The command of an opcode, with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketBody<'b> {
     /// `get`, `getk`, `gat`, `gatk`.
     Get {
         /// 1 to 250 bytes.
         key: &'b [u8],
-        /// The reply has the key, a miss's too.
+        /// Whether the reply contains the key, also on a miss.
         with_key: bool,
-        /// The item's new exptime.
+        /// The item's new exptime, if it gets one.
         touch: Option<u32>,
     },
     /// `set`, `add`, `replace`, `append`, `prepend`: the value follows.
@@ -49,7 +49,7 @@ pub enum PacketBody<'b> {
     },
     /// `flush`.
     Flush {
-        /// When; 0 or none: now.
+        /// When to flush; 0 or `None`: now.
         exptime: Option<u32>,
     },
     /// `noop`.
@@ -60,7 +60,7 @@ pub enum PacketBody<'b> {
     Quit,
     /// `stat`.
     Stat {
-        /// Which statistics; empty: the general ones.
+        /// The kind of statistics; empty: the general ones.
         name: &'b [u8],
     },
 }
@@ -76,7 +76,7 @@ pub struct PacketStore<'b> {
     pub exptime: u32,
     /// Bytes of the value that follows.
     pub value_bytes: u32,
-    /// Which: never [`Verb::Cas`], that is a request whose `cas` isn't 0.
+    /// The command. Never [`Verb::Cas`]: a cas is a request whose `cas` isn't 0.
     pub verb: Verb,
 }
 
@@ -85,17 +85,17 @@ pub struct PacketStore<'b> {
 pub struct PacketArithmetic<'b> {
     /// The item that holds the number.
     pub key: &'b [u8],
-    /// By how much.
+    /// The amount.
     pub delta: u64,
-    /// The number of an item that is created.
+    /// The initial value, if the item is created.
     pub initial: u64,
-    /// The exptime of an item that is created; `None`: create none.
+    /// The exptime, if the item is created; `None`: it isn't created.
     pub exptime: Option<u32>,
-    /// Stops at 0. Else it wraps at 2^64.
+    /// Whether this is a decrement, which stops at 0. An increment wraps at 2^64.
     pub decrement: bool,
 }
 
-/// The command of `opcode`, if these lengths are its own.
+/// Returns the command of `code`, if the lengths match it.
 #[inline]
 pub(super) fn command<'b>(
     code: u8,
@@ -179,7 +179,7 @@ fn arithmetic<'b>(key: &'b [u8], extras: &[u8], decrement: bool) -> Option<Packe
     }))
 }
 
-/// The extras as `N` numbers, if there are as many.
+/// Returns the extras as `N` numbers, if they have that length.
 fn words<const N: usize>(extras: &[u8]) -> Option<[u32; N]> {
     let (words, []) = extras.as_chunks() else { return None };
     let words: &[[u8; 4]; N] = words.try_into().ok()?;
@@ -187,7 +187,7 @@ fn words<const N: usize>(extras: &[u8]) -> Option<[u32; N]> {
 }
 
 impl<'b> Packet<'b> {
-    /// The key, where the request has one.
+    /// The key, if the request has one.
     #[inline]
     pub fn key(&self) -> Option<&'b [u8]> {
         match self.command {
@@ -215,7 +215,7 @@ impl<'b> Packet<'b> {
 
     /// Appends header, extras and key, without the value of a storage request.
     ///
-    /// [`parse`](super::parse) of what is appended gives an equal request, if its opcode is the command's.
+    /// [`parse`](super::parse) of the appended bytes returns an equal request, if its opcode is the command's.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + HEADER_BYTES, 0);
@@ -259,7 +259,7 @@ fn append<const N: usize>(out: &mut Vec<u8>, numbers: [u32; N]) {
     }
 }
 
-/// The exptime of an increment that creates nothing.
+/// The exptime of an increment that doesn't create an item.
 const CREATE_NONE: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Packet<'static>>() <= 72, "a request is passed by value");

@@ -1,4 +1,4 @@
-//! The letters: what each stands for, and a walk over those that were sent.
+//! The letters of the meta flags: the meaning of each, and an iterator over those that were sent.
 
 use crate::Words;
 
@@ -8,26 +8,26 @@ pub struct MetaFlag<'b> {
     text: &'b [u8],
 }
 
-/// The flags of a meta command in the order sent, which is the order of the reply.
+/// The flags of a meta command in the order in which they were sent, which is the order of the reply.
 #[derive(Clone, Copy, Debug)]
 pub struct MetaFlags<'b> {
     words: Words<'b>,
 }
 
 impl<'b> MetaFlag<'b> {
-    /// Which flag.
+    /// The letter of the flag.
     #[inline]
     pub fn letter(&self) -> u8 {
         self.text[0]
     }
 
-    /// What is attached to the letter; may be empty.
+    /// The token after the letter; may be empty.
     #[inline]
     pub fn token(&self) -> &'b [u8] {
         &self.text[1..]
     }
 
-    /// Letter and token, as an echo (`O`) wants them.
+    /// Letter and token together, as an echo (`O`) needs them.
     #[inline]
     pub fn text(&self) -> &'b [u8] {
         self.text
@@ -69,7 +69,7 @@ impl std::fmt::Debug for MetaFlag<'_> {
     }
 }
 
-/// What a letter stands for.
+/// The meaning of a letter.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Unknown,
@@ -111,7 +111,7 @@ pub(super) fn bit(letter: u8) -> Option<u64> {
     matches!(letter, b'A'..=b'z').then(|| 1 << (letter - b'A'))
 }
 
-/// What memcached's tokenizer lets through as the first character of a flag.
+/// Whether memcached's tokenizer accepts `first` as the first character of a flag.
 pub(crate) fn is_flag_like(first: u8) -> bool {
     matches!(first, b'A'..=b'z' | b'0'..=b'9')
 }

@@ -1,14 +1,14 @@
-//! A client's half: bytes to replies, whole or not at all.
+//! The client's side: parses complete replies.
 //!
-//! [`parse`] takes one reply from the front of a buffer; a value comes with its header, so that `Incomplete` says
-//! how many bytes are needed and a caller can read them in one go. What a line means can depend on the command
-//! (a number, `OK`, lines of a dump): the caller knows what it asked.
+//! [`parse`] takes one reply from the front of a buffer. A value is part of its reply, so that
+//! `Incomplete` tells how many bytes are needed and a caller can read them at once. The meaning of a line
+//! can depend on the command (a number, `OK`, lines of a dump), which the caller knows.
 //!
 //! # Invariants
 //! 1. A prefix of a reply is `Incomplete`, never an error, unless it exceeds [`ReplyLimits`].
-//! 2. [`ReplyLine::encode`] gives back what was read, for canonical replies.
+//! 2. For canonical replies, [`ReplyLine::encode`] returns the bytes that were read.
 //!
-//! Bad at: values near the limit, which are wanted in one stretch of memory.
+//! Bad at: values near the limit, because each must be contiguous in memory.
 
 use super::{MetaStatus, lease_header, number, value_header};
 use crate::key::find;
@@ -20,45 +20,45 @@ use crate::{MetaFlags, fixed};
 pub enum ReplyLine<'b> {
     /// A hit of a get, with its value.
     Value {
-        /// As asked for.
+        /// The key, as requested.
         key: &'b [u8],
         /// The client's 32 bits.
         flags: u32,
-        /// After `gets` and `gats`.
+        /// The item's unique, after `gets` and `gats`.
         cas: Option<u64>,
-        /// Without its `\r\n`.
+        /// The value without its `\r\n`.
         value: &'b [u8],
     },
     /// A miss of a lease-get, with a stale value or an empty one.
     LeaseValue {
-        /// As asked for.
+        /// The key, as requested.
         key: &'b [u8],
-        /// To store under; 1 tells to wait.
+        /// The token to store with; 1 tells the client to wait.
         token: u64,
         /// The client's 32 bits.
         flags: u32,
-        /// Without its `\r\n`.
+        /// The stale value without its `\r\n`.
         value: &'b [u8],
     },
     /// `VA`: a meta hit, with its value.
     MetaValue {
-        /// In the order asked.
+        /// The flags in the order of the request.
         flags: MetaFlags<'b>,
-        /// Without its `\r\n`.
+        /// The value without its `\r\n`.
         value: &'b [u8],
     },
     /// `HD`, `EN`, `NF`, `NS`, `EX`.
     Meta {
         /// The code.
         status: MetaStatus,
-        /// In the order asked.
+        /// The flags in the order of the request.
         flags: MetaFlags<'b>,
     },
     /// `END`.
     End,
     /// `STORED`.
     Stored,
-    /// `STALE_STORED`: kept as a stale value only.
+    /// `STALE_STORED`: the value is kept only as a stale one.
     StaleStored,
     /// `NOT_STORED`.
     NotStored,
@@ -76,11 +76,11 @@ pub enum ReplyLine<'b> {
     Reset,
     /// `MN`.
     MetaNoop,
-    /// The answer to `incr` or `decr`.
+    /// The reply to `incr` or `decr`.
     Number(u64),
     /// One line of `stats`.
     Stat {
-        /// First word.
+        /// The first word.
         name: &'b [u8],
         /// The rest of the line.
         value: &'b [u8],
@@ -99,24 +99,24 @@ pub enum ReplyLine<'b> {
     Line(&'b [u8]),
 }
 
-/// What the front of a buffer holds.
+/// The reply at the front of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyParsed<'b> {
-    /// A whole reply, its value included.
+    /// A complete reply, its value included.
     Reply {
-        /// What was answered.
+        /// The reply.
         reply: ReplyLine<'b>,
-        /// Bytes of it.
+        /// Its bytes.
         used: usize,
     },
-    /// Not yet.
+    /// The reply isn't complete.
     Incomplete {
-        /// Total bytes in the buffer below which asking again is pointless.
+        /// The total bytes that the buffer must hold before parsing again can succeed.
         at_least: usize,
     },
 }
 
-/// How much of one reply a caller is willing to buffer. Bytes.
+/// How many bytes of one reply a caller is willing to buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimits {
     /// Longest line.
@@ -136,16 +136,16 @@ impl Default for ReplyLimits {
     }
 }
 
-/// The server does not speak the protocol; the connection is of no more use.
+/// The server doesn't speak the protocol, and the connection can't be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyError {
     /// No newline within [`ReplyLimits::line_bytes_max`].
     LineTooLong,
-    /// A header of a value that cannot be read.
+    /// The header of a value can't be parsed.
     BadHeader,
-    /// A value over [`ReplyLimits::value_bytes_max`].
+    /// A value longer than [`ReplyLimits::value_bytes_max`].
     ValueTooLong,
-    /// A value not followed by `\r\n`.
+    /// A value that isn't followed by `\r\n`.
     BadValueEnd,
 }
 
@@ -167,10 +167,10 @@ impl std::error::Error for ReplyError {}
 /// Reads one reply from the front of `input`.
 ///
 /// # Errors
-/// What comes is not the protocol, or exceeds `limits`: see [`ReplyError`].
+/// The input isn't of the protocol, or exceeds `limits`: see [`ReplyError`].
 ///
 /// # Cost
-/// One search for the newline and one pass over the line; no allocation, no look at a value but its end.
+/// One search for the newline and one pass over the line. No allocation; of a value only the end is examined.
 pub fn parse<'b>(input: &'b [u8], limits: &ReplyLimits) -> Result<ReplyParsed<'b>, ReplyError> {
     let Some(newline) = find(b'\n', input) else {
         return if input.len() > limits.line_bytes_max {
@@ -196,7 +196,7 @@ pub fn parse<'b>(input: &'b [u8], limits: &ReplyLimits) -> Result<ReplyParsed<'b
     with_value(input, newline + 1, value_bytes, limits, head)
 }
 
-/// A header whose value is still to be found.
+/// The header of a reply whose value follows.
 #[derive(Clone, Copy)]
 enum Head<'b> {
     Text { key: &'b [u8], flags: u32, cas: Option<u64> },
@@ -205,7 +205,7 @@ enum Head<'b> {
 }
 
 fn value_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
-    // The key is most of it.
+    // The key is most of the header.
     let end = find(b' ', text).filter(|&end| end > 0)?;
     let (key, rest) = text.split_at(end);
     let mut fields = rest[1..].split(|&b| b == b' ');
@@ -290,7 +290,7 @@ fn parse_line(line: &[u8]) -> ReplyLine<'_> {
             b"OK" => ReplyLine::Ok,
             b"RESET" => ReplyLine::Reset,
             b"MN" => ReplyLine::MetaNoop,
-            // decr leaves spaces behind a number that got shorter, and some servers send them.
+            // decr leaves spaces after a number that has become shorter, and some servers send them.
             line => match parse_u64(line.trim_ascii_end()) {
                 Some(n) => ReplyLine::Number(n),
                 None => ReplyLine::Line(line),

@@ -1,6 +1,6 @@
-//! Requests back to bytes: what a client or a router sends.
+//! Encodes requests: what a client or a router sends.
 //!
-//! The line is canonical: single spaces, `\r\n`, nothing that a server would ignore. A body is the caller's to append.
+//! The line is canonical: single spaces, `\r\n`, and no words that a server would ignore. The caller appends the body.
 
 use super::{Command, StoreCommand};
 use crate::line::Verb;
@@ -10,7 +10,7 @@ use crate::{Meta, Words};
 impl Command<'_> {
     /// Appends the request's line, its `\r\n` included, without the body of a storage request.
     ///
-    /// [`parse`](crate::parse) of what is appended gives an equal request.
+    /// [`parse`](crate::parse) of the appended bytes returns an equal request.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let quiet = match *self {
             Command::Get(get) => {
@@ -36,7 +36,8 @@ impl Command<'_> {
                 if hold_off_s > 0 {
                     unsigned(out, hold_off_s.into());
                 } else if key == b"noreply" && !quiet {
-                    // Alone it would be both the key and the wish; the old time argument keeps them apart.
+                    // Alone, `noreply` would be taken for both the key and the flag; the old time
+                    // argument separates them.
                     out.extend_from_slice(b" 0");
                 }
                 quiet
@@ -91,7 +92,7 @@ impl Command<'_> {
             Command::MetaNoop => word(out, "mn"),
             Command::Version => word(out, "version"),
             Command::Quit => word(out, "quit"),
-            // The rest is the caller's own match.
+            // The caller's match handles the other commands.
             _ => false,
         }
     }

@@ -1,6 +1,7 @@
 //! The lines of [`Admin`] commands.
 //!
-//! Sub-commands are matched whole, where memcached takes any prefix; kinds of log line by any prefix, as there.
+//! Sub-commands must match completely, while memcached accepts any prefix. For the kinds of watch events,
+//! any prefix is accepted here as well.
 
 use crate::line::{Refusal, is_quiet};
 use crate::number::{parse_f64, parse_i32, parse_i64, parse_u32};
@@ -9,7 +10,7 @@ use crate::{
     StorageSetting, WatchKinds, Words, fixed,
 };
 
-/// Reads a line that no data command claimed. Leading spaces are allowed here, as memcached allows them.
+/// Parses a line that isn't a data command. Leading spaces are allowed here, as in memcached.
 pub(super) fn parse_admin(line: &[u8]) -> Result<Command<'_>, Refusal> {
     let mut words = Words::new(line);
     let quiet = is_quiet(line);
@@ -33,14 +34,14 @@ pub(super) fn parse_admin(line: &[u8]) -> Result<Command<'_>, Refusal> {
     }
 }
 
-/// `watch`: knows no noreply.
+/// Parses a `watch`, which has no noreply.
 pub(super) fn parse_watch(words: Words<'_>) -> Result<Command<'_>, Refusal> {
     let mut kinds = 0;
     for word in words {
         let name = WatchKinds::NAMES.iter().position(|name| name.as_bytes().starts_with(word));
         kinds |= 1 << name.ok_or(Refusal::new(fixed::ERROR))?;
     }
-    // Fetchers are what a bare watch means.
+    // A watch without kinds means fetchers.
     let kinds = if kinds == 0 { WatchKinds::FETCHERS } else { WatchKinds::from_bits(kinds) };
     Ok(Command::Admin { command: Admin::Watch(kinds), quiet: false })
 }
@@ -203,7 +204,7 @@ fn debugtime(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
     }))
 }
 
-/// A browser, or somebody who makes one talk to us: nothing it sends may be run as a command.
+/// Whether the line comes from a browser, perhaps abused to attack the server. Nothing it sends may be executed.
 fn is_http(line: &[u8]) -> bool {
     let mut words = Words::new(line).skip(1);
     match line {

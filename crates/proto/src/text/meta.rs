@@ -1,10 +1,10 @@
-//! The lines of the meta commands: key, length and flags, of which [`Meta`] makes sense.
+//! The lines of the meta commands: splits key, length and flags, which [`Meta`] interprets.
 
 use crate::line::{Refusal, parse_value_bytes};
 use crate::meta::{Meta, MetaVerb, is_base64, is_flag_like};
 use crate::{Command, KEY_BYTES_MAX, Words, fixed};
 
-/// Reads `mg`, `ms`, `md` or `ma` from what follows the command.
+/// Parses `mg`, `ms`, `md` or `ma` from the bytes after the command.
 #[inline]
 pub(super) fn parse_meta(verb: MetaVerb, args: &[u8]) -> Result<Command<'_>, Refusal> {
     let mut words = Words::new(args);
@@ -26,7 +26,7 @@ pub(super) fn parse_meta(verb: MetaVerb, args: &[u8]) -> Result<Command<'_>, Ref
     })
 }
 
-/// Reads `me`.
+/// Parses `me`.
 pub(super) fn parse_debug(args: &[u8]) -> Result<Command<'_>, Refusal> {
     const BAD: Refusal = Refusal::new(fixed::BAD_FORMAT);
     let mut words = Words::new(args);
