@@ -1,8 +1,10 @@
-//! A server that answers without looking: what the kernel and the protocol cost any cache. `floor ADDRESS VALUE_BYTES`.
+//! A server that replies without a lookup: it shows what the kernel and the protocol cost any cache.
+//! `floor ADDRESS VALUE_BYTES`.
 //!
-//! One thread, one `epoll` queue; in a turn each connection that is readable costs one receive and one send. A get is
-//! answered by its keys with a constant value, a set by `STORED`. There is no index, no item and no memory for values, so
-//! a cache that takes as much time as this one has nothing left to gain. `tests/performance` puts it beside the others.
+//! It has one thread and one `epoll` queue; per turn, each readable connection costs one receive and one
+//! send. A get is answered with a constant value for each key, a set with `STORED`. There is no index, no
+//! item and no memory for values, so a cache that takes as much time as this server can't be improved.
+//! `tests/performance` compares it with the others.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -12,16 +14,16 @@ use std::os::fd::AsRawFd;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-/// A client, and what of its input has no end yet.
+/// A client, and the incomplete end of its input.
 struct Client {
     stream: TcpStream,
     input: Vec<u8>,
     filled: usize,
-    /// Bytes of a set's value that are still to come.
+    /// Bytes of a set's value that haven't arrived.
     skip: usize,
 }
 
-/// What follows the key of a get, and what answers an `mg`.
+/// The bytes after the key of a get, and the reply to an `mg`.
 struct Replies {
     text: Vec<u8>,
     meta: Vec<u8>,
@@ -67,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Receives once, answers what is whole, sends once; false at the end of the client's input.
+/// Receives once, answers the complete requests, sends once. Returns false at the end of the client's input.
 fn serve(client: &mut Client, replies: &Replies, output: &mut Vec<u8>) -> std::io::Result<bool> {
     let received = client.stream.read(&mut client.input[client.filled..])?;
     client.filled += received;
@@ -88,7 +90,7 @@ fn serve(client: &mut Client, replies: &Replies, output: &mut Vec<u8>) -> std::i
     Ok(received > 0 && client.filled < client.input.len())
 }
 
-/// Answers a line; returns how many bytes of value follow it.
+/// Answers a line. Returns how many bytes of value follow it.
 fn answer(line: &[u8], replies: &Replies, output: &mut Vec<u8>) -> usize {
     let mut words = line.split(|byte| *byte == b' ');
     let number = |word: Option<&[u8]>| std::str::from_utf8(word?).ok()?.parse::<usize>().ok();

@@ -1,4 +1,4 @@
-//! Where a server is: `HOST:PORT`, `unix:/path`, and for comparisons `name=ADDRESS@PID`.
+//! The address of a server: `HOST:PORT`, `unix:/path`, and for comparisons `name=ADDRESS@PID`.
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use crate::error::BenchError;
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAddress {
-    /// `HOST:PORT`; a host without a port means port 11211.
+    /// `HOST:PORT`; without a port, port 11211.
     Tcp(String),
     /// `unix:/path`.
     Unix(PathBuf),
 }
 
 impl ServerAddress {
-    /// Connects, blocking, with Nagle's algorithm off.
+    /// Connects in blocking mode, with Nagle's algorithm off.
     pub(crate) fn connect(&self) -> Result<Socket, BenchError> {
         self.try_connect()
             .map_err(|source| BenchError::Connect { address: self.to_string(), source })
@@ -85,14 +85,14 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// A server to measure: an address, what to call it, and the process whose CPU time counts.
+/// A server to measure: its address, its name, and the process whose CPU time is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What tables and JSON call it; the address where no name was given.
+    /// The name in tables and JSON; the address if no name was given.
     pub name: String,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: ServerAddress,
-    /// Its process on this machine.
+    /// Its process, if that is on this machine.
     pub pid: Option<u32>,
 }
 

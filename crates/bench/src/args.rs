@@ -237,14 +237,14 @@ pub(crate) enum Counting {
     Replies,
 }
 
-/// A word of `compare --preset`.
+/// A value of `compare --preset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
     All,
     One(Preset),
 }
 
-/// Takes `all`, or a preset's name.
+/// Returns a parser for `all` or a preset's name.
 fn rows() -> impl TypedValueParser<Value = Rows> {
     let presets = Preset::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     let all = PossibleValue::new("all").help("all of them");
@@ -252,7 +252,8 @@ fn rows() -> impl TypedValueParser<Value = Rows> {
         .map(|name| Preset::from_str(&name, false).map_or(Rows::All, Rows::One))
 }
 
-/// `-s` names the server in `guira ping` and its like, so an address here is a slip that deserves an answer.
+/// Parses the seconds of `-s`. In `guira ping` and similar commands `-s` names the server, so the error
+/// explains the difference.
 fn parse_seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .map_err(|_| "a number of seconds, such as 5 or 0.5; --server names the server".into())

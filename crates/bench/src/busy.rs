@@ -1,14 +1,14 @@
-//! Busy mode: a closed loop that never becomes the bottleneck.
+//! Busy mode: a closed loop in which the client never becomes the bottleneck.
 //!
-//! Each connection's requests are built beforehand, in steps of one pipeline, and repeated when they
-//! run out. The thread polls its sockets without sleeping. Replies are counted by their bytes, which
-//! the kernel is told to drop (`MSG_TRUNC`) instead of copying them to us; so every read must hit,
-//! and its length be known. Where reads may miss, replies are received and cut up instead.
+//! Each connection's requests are built beforehand, in steps of one pipeline, and repeated when they are
+//! used up. The thread polls its sockets without sleeping. Replies are counted by their bytes, which the
+//! kernel drops (`MSG_TRUNC`) instead of copying them; so every read must hit, and the length of its
+//! reply be known. If reads may miss, replies are received and parsed instead.
 //!
-//! Nothing is verified here: a reading pass in the closed loop does that before and after.
+//! Nothing is verified in this mode: a reading pass in the closed loop does that before and after.
 //!
 //! # Costs
-//! A step: one send, one receive, and as many empty polls as the server takes time.
+//! One send and one receive per step, and as many empty polls as the server takes time.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use crate::plan::Plan;
 use crate::reply::{self, Reply};
 use crate::requests::{Asked, Requests};
 
-/// The work of thread `thread`; `by_bytes` tells how replies are counted.
+/// Does the work of thread `thread`; `by_bytes` tells whether replies are counted by their bytes.
 pub(crate) fn run(
     plan: &Plan,
     address: &ServerAddress,
@@ -68,14 +68,14 @@ pub(crate) fn run(
     }
 }
 
-/// A pipeline's worth of prebuilt requests.
+/// The prebuilt requests of one pipeline.
 struct Step {
-    /// Where its bytes end; they begin where the step before ends.
+    /// The end of its bytes, which begin at the end of the former step.
     end: usize,
     requests: u64,
     /// Keys read and items written.
     operations: u64,
-    /// What its replies owe: bytes, or replies.
+    /// What its replies must bring: bytes, or a number of replies.
     owed: u64,
 }
 
@@ -89,7 +89,7 @@ struct Lane {
     owed: u64,
     /// Whether a step is under way.
     waits: bool,
-    /// What was received and not yet cut up, where replies are counted.
+    /// The bytes received and not yet parsed, if replies are counted.
     replies: Option<Vec<u8>>,
 }
 
@@ -107,7 +107,7 @@ impl Lane {
         Ok(Self { socket, bytes, steps, step, unsent: 0..0, owed: 0, waits: false, replies })
     }
 
-    /// Begins the next step, or none if the quota is spent.
+    /// Begins the next step, unless the quota is used up.
     fn begin(&mut self, quota: &mut u64) -> Result<(), BenchError> {
         self.waits = *quota > 0;
         if !self.waits {
@@ -131,7 +131,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Looks once; true when the step has been answered.
+    /// Polls once. Returns true when the step is answered.
     fn poll(&mut self, scratch: &mut [u8]) -> Result<bool, BenchError> {
         if !self.waits {
             return Ok(false);
@@ -170,7 +170,7 @@ fn ignore_busy(errno: rustix::io::Errno, doing: &'static str) -> Result<(), Benc
     }
 }
 
-/// Builds the steps of connection `lane` within its share of the memory; at least one.
+/// Builds the steps of connection `lane` within its share of the memory; at least one step.
 fn build(plan: &Plan, lane: usize, by_bytes: bool) -> (Vec<u8>, Vec<Step>) {
     let share = plan.stream_bytes / plan.connections;
     let needed = plan.requests_max.unwrap_or(u64::MAX);
@@ -189,7 +189,7 @@ fn build(plan: &Plan, lane: usize, by_bytes: bool) -> (Vec<u8>, Vec<Step>) {
             owed: if by_bytes { requests.wire.reply_bytes(&asked) } else { count },
         });
         built += count;
-        // Enough that a repetition finds nothing of the last round in the processor's caches.
+        // Enough requests that in a repetition nothing of the former round is left in the processor's caches.
         if built >= needed || built * plan.connections as u64 > REQUESTS_MAX {
             break;
         }
@@ -197,12 +197,12 @@ fn build(plan: &Plan, lane: usize, by_bytes: bool) -> (Vec<u8>, Vec<Step>) {
     (bytes, steps)
 }
 
-/// Removes whole replies from `received` and returns how many requests they answer.
+/// Removes complete replies from `received`. Returns how many requests they answer.
 fn cut(received: &mut Vec<u8>) -> Result<u64, BenchError> {
     let (mut used, mut answered) = (0, 0);
     while let Some((reply, length)) = reply::first(&received[used..])? {
         match reply {
-            // Only the value of a single meta get comes without a key and ends its reply.
+            // Only the value of a single meta get has no key and ends its reply.
             Reply::Value { key: Some(_), .. } => {}
             Reply::Value { key: None, .. } | Reply::NoMore | Reply::Stored | Reply::Refused(_) => {
                 answered += 1;
@@ -215,14 +215,14 @@ fn cut(received: &mut Vec<u8>) -> Result<u64, BenchError> {
     Ok(answered)
 }
 
-/// Receive size. With `MSG_TRUNC` over TCP its pages are never touched.
+/// The size of a receive. With `MSG_TRUNC` over TCP its pages are never touched.
 const SCRATCH_BYTES: usize = 1 << 20;
 
-/// Prebuilt requests at most, all connections together.
+/// The most prebuilt requests, over all connections.
 const REQUESTS_MAX: u64 = 4_000_000;
 
-/// Sweeps over the connections between two looks at the clock.
+/// Sweeps over the connections between two readings of the clock.
 const SWEEPS: usize = 64;
 
-/// No reply for this long means that none will come.
+/// If no reply arrives for this long, none is expected any more.
 const STALL_NS: u64 = 5_000_000_000;

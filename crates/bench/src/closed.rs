@@ -1,8 +1,8 @@
 //! The closed loop: a connection sends its next pipeline when the last one is answered.
 //!
-//! Latency is from the send of the pipeline to the reply of each request. A server that stalls also
-//! stalls the requests that would have noticed (coordinated omission): for latency under a given
-//! load use the open loop.
+//! Latency is measured from the send of the pipeline to the reply of each request. A server that stalls
+//! also delays the requests that would have noticed the stall (coordinated omission). To measure latency
+//! under a given load, use the open loop.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::crew::{Tally, Watch};
 use crate::error::BenchError;
 use crate::plan::Plan;
 
-/// The work of thread `thread`.
+/// Does the work of thread `thread`.
 pub(crate) fn run(
     plan: &Plan,
     address: &ServerAddress,
@@ -57,5 +57,5 @@ fn send(connection: &mut Connection, quota: &mut u64, watch: &Watch) -> Result<(
     Ok(())
 }
 
-/// How long a thread sleeps at most before it looks whether the run is over.
+/// The longest sleep of a thread before it checks whether the run is over.
 const WAKE: Duration = Duration::from_millis(10);

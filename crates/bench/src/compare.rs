@@ -1,8 +1,8 @@
-//! `guira bench compare`: servers take turns, round by round; medians and ratios.
+//! `guira bench compare`: measures servers in turn, round by round, and prints medians and ratios.
 //!
-//! On a shared machine the rate of a run says more about the neighbours than about the server.
-//! Interleaving gives every server the same weather, medians drop the storms, and CPU time an
-//! operation hardly sees either.
+//! On a shared machine the rate of a run tells more about the neighbours than about the server.
+//! Interleaving exposes all servers to the same disturbances, medians discard the extremes, and CPU time
+//! per operation is hardly affected by either.
 
 use serde::Serialize;
 
@@ -20,52 +20,52 @@ use crate::workload::Workload;
 pub struct Row {
     /// The preset's name, or `custom`.
     pub row: String,
-    /// One entry a server, in the order given.
+    /// One entry per server, in the given order.
     pub servers: Vec<Standing>,
 }
 
-/// What the rounds of one server come to.
+/// The summary of one server's rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Standing {
     /// The server's name.
     pub server: String,
-    /// CPU time an operation in the server's code, microseconds.
+    /// CPU time per operation in the server's code, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_us: Option<Spread>,
-    /// CPU time an operation in the kernel, microseconds.
+    /// CPU time per operation in the kernel, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_us: Option<Spread>,
-    /// Both together.
+    /// The sum of both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<Spread>,
-    /// The first server's CPU median by this one's: above 1, this one needs less.
+    /// The first server's median CPU time divided by this one's. Above 1: this one needs less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ratio: Option<f64>,
-    /// Operations a second.
+    /// Operations per second.
     pub rate: Spread,
-    /// This one's median rate by the first server's: above 1, this one does more.
+    /// This one's median rate divided by the first server's. Above 1: this one does more.
     pub rate_ratio: f64,
-    /// Keys that were read and not found, where replies were looked at.
+    /// Keys that were read and not found, if replies were parsed.
     pub misses: u64,
-    /// Values that no write stored.
+    /// Values read that no write stored.
     pub violations: u64,
-    /// The rounds as they were measured.
+    /// The results of the rounds.
     pub rounds: Vec<RunResult>,
 }
 
-/// The middle and the ends of several figures.
+/// The median and the extremes of several figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Half of the rounds are above (of an even number, the mean of the middle two).
+    /// The median; of an even number of figures, the mean of the middle two.
     pub median: f64,
-    /// The least.
+    /// The lowest figure.
     pub least: f64,
-    /// The most.
+    /// The highest figure.
     pub most: f64,
 }
 
 impl Spread {
-    /// `None` where there are no figures.
+    /// Returns `None` if there are no figures.
     fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -75,12 +75,12 @@ impl Spread {
     }
 }
 
-/// Measures every row on every server; of an interrupted comparison, what is there.
+/// Measures every row on every server. Returns the finished rows if the comparison is interrupted.
 pub(crate) fn run(args: &Compare, around: &Around<'_>) -> Result<Vec<Row>, BenchError> {
     let (mut loaded, mut measured) = (None, Vec::new());
     for preset in rows(args) {
         let plan = Plan::new(&args.workload, &args.pace, preset, true)?;
-        // Rows that share their items share the loading of them.
+        // Rows with the same items share the loading of them.
         let items = items_of(&plan.workload);
         if !args.no_load && loaded.replace(items) != Some(items) {
             match load_all(&plan, &args.servers, around) {
@@ -104,7 +104,7 @@ fn load_all(plan: &Plan, servers: &[Target], around: &Around<'_>) -> Result<(), 
     })
 }
 
-/// The rows asked for; `None` stands for a workload of the user's own.
+/// The rows to measure; `None` stands for a workload given by flags.
 fn rows(args: &Compare) -> Vec<Option<Preset>> {
     use clap::ValueEnum;
     if args.preset.is_empty() {
@@ -117,7 +117,7 @@ fn rows(args: &Compare) -> Vec<Option<Preset>> {
     args.preset.iter().flat_map(expand).map(Some).collect()
 }
 
-/// What tells the items of two workloads apart.
+/// The properties by which the items of two workloads differ.
 fn items_of(workload: &Workload) -> (u64, usize, crate::workload::Sizes) {
     (workload.keys, workload.key_bytes, workload.value)
 }
@@ -131,7 +131,7 @@ fn measure_row(
     let mut rounds: Vec<Vec<RunResult>> = vec![Vec::new(); args.servers.len()];
     for round in 0..args.rounds.get() as usize {
         for turn in 0..args.servers.len() {
-            // Each round begins with another server, so that none always follows the same.
+            // Each round begins with another server, so that a server doesn't always follow the same one.
             let place = (turn + round) % args.servers.len();
             let server: &Target = &args.servers[place];
             let prefix = format!("{row}: {} {}/{}", server.name, round + 1, args.rounds);

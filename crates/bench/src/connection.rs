@@ -1,6 +1,6 @@
-//! A non-blocking connection with its requests, and the poller that wakes a thread for its own.
+//! A non-blocking connection with its requests, and the poller that wakes a thread for its connections.
 //!
-//! For the modes that look at replies; busy mode has a smaller one of its own.
+//! Used by the modes that parse replies; busy mode has a simpler connection of its own.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::requests::{Asked, Request, Requests};
 use crate::verify::{Counts, settle};
 
-/// A connection, what it will ask, and what it is owed.
+/// A connection, its requests, and the replies it waits for.
 pub(crate) struct Connection {
     socket: Socket,
     pub(crate) requests: Requests,
@@ -49,18 +49,18 @@ impl Connection {
         })
     }
 
-    /// Adds a pipeline's worth of requests and sends what the socket takes.
+    /// Appends the requests of one pipeline, and sends what the socket takes.
     pub(crate) fn send_batch(&mut self, at_ns: u64) -> Result<(), BenchError> {
         self.requests.append_batch(&mut self.out, &mut self.asked, at_ns);
         self.flush()
     }
 
-    /// Adds one operation, due at `at_ns`, without sending it.
+    /// Appends one operation, due at `at_ns`, without sending it.
     pub(crate) fn add(&mut self, at_ns: u64) {
         self.requests.append(&mut self.out, &mut self.asked, at_ns);
     }
 
-    /// Sends what the socket takes; the poller wakes us when it takes more.
+    /// Sends what the socket takes; the poller wakes the thread when it takes more.
     pub(crate) fn flush(&mut self) -> Result<(), BenchError> {
         while self.sent < self.out.len() {
             match (&self.socket).write(&self.out[self.sent..]) {
@@ -75,7 +75,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives all there is into the measured part or the warm-up, whichever it is by now. The operations that are measured.
+    /// Receives what has arrived, and counts it for the measured part or the warm-up. Returns the number
+    /// of measured operations.
     pub(crate) fn tally(&mut self, watch: &Watch, tally: &mut Tally) -> Result<u64, BenchError> {
         let now = watch.clock.now_ns();
         let is_measured = watch.counts(now);
@@ -90,7 +91,7 @@ impl Connection {
         Ok(if is_measured { operations } else { 0 })
     }
 
-    /// Receives all there is and settles it; `done` hears of each request that is answered.
+    /// Receives what has arrived and settles it; `done` is called for each request that is answered.
     fn receive(
         &mut self,
         counts: &mut Counts,
@@ -115,7 +116,7 @@ impl Connection {
     }
 }
 
-/// A connection that breaks is the server's doing, whichever of our calls notices.
+/// Converts an error. A broken connection is attributed to the server, whichever call notices it.
 pub(crate) fn lost(error: std::io::Error, doing: &'static str) -> BenchError {
     match error.kind() {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => BenchError::Closed,
@@ -130,12 +131,12 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// Watches `connections`; each event carries the connection's place among them.
+    /// Watches `connections`; each event holds the connection's index.
     pub(crate) fn new(connections: &[Connection]) -> Result<Self, BenchError> {
         let refused =
             |errno: rustix::io::Errno| BenchError::io("watching connections")(errno.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused)?;
-        // Edge-triggered: both loops read and write until the socket has no more.
+        // Edge-triggered, because both loops read and write until the socket is exhausted.
         let wanted = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         for (place, connection) in connections.iter().enumerate() {
             let data = epoll::EventData::new_u64(place as u64);
@@ -144,7 +145,7 @@ impl Poller {
         Ok(Self { epoll, events: Vec::with_capacity(connections.len().max(1)) })
     }
 
-    /// Waits at most `timeout`; returns the places of the connections that are ready.
+    /// Waits for at most `timeout`. Returns the indices of the connections that are ready.
     pub(crate) fn wait(
         &mut self,
         timeout: Duration,
@@ -168,7 +169,7 @@ impl Poller {
     }
 }
 
-/// Receive buffer at first; it grows to hold the largest value.
+/// The initial size of the receive buffer, which grows to hold the largest value.
 const INPUT_BYTES: usize = 64 * 1024;
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,8 +1,9 @@
-//! Processor time and memory of a process, and the pinning of our own threads.
+//! Processor time and memory of a process, and pinning of the client's threads.
 //!
-//! Time comes from `/proc/PID/stat`, fields 14 and 15: all threads of the process, those that ended
-//! included, in clock ticks (10 ms on Linux). The kernel scales the two to the scheduler's exact sum,
-//! so their sum is good to a tick; the division between user and system is sampled and noisier.
+//! The time is read from `/proc/PID/stat`, fields 14 and 15: the sum over all threads of the process,
+//! including ended ones, in clock ticks (10 ms on Linux). The kernel scales the two fields to the
+//! scheduler's exact sum, so their sum is exact to a tick. The division into user and system time is
+//! sampled and less exact.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::error::BenchError;
 
-/// Processor time that a process has used, microseconds.
+/// Processor time that a process has used, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CpuTime {
     pub(crate) user_us: f64,
@@ -18,7 +19,7 @@ pub(crate) struct CpuTime {
 }
 
 impl CpuTime {
-    /// What process `pid` has used since its start.
+    /// The time that process `pid` has used since its start.
     pub(crate) fn of(pid: u32) -> Result<Self, BenchError> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
             .map_err(|source| BenchError::process(pid, source))?;
@@ -40,14 +41,14 @@ impl CpuTime {
     }
 }
 
-/// User and system ticks. The second field is the command in parentheses and may hold anything,
-/// spaces and parentheses included, so fields are counted from the last parenthesis.
+/// Returns the user and the system ticks. The second field is the command in parentheses, which may
+/// contain spaces and parentheses itself, so fields are counted from the last parenthesis.
 fn parse_stat(stat: &str) -> Option<(u64, u64)> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// Memory of process `pid` that is in RAM now, bytes.
+/// The memory of process `pid` that is in RAM, in bytes.
 pub(crate) fn resident_bytes(pid: u32) -> Result<u64, BenchError> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
         .map_err(|source| BenchError::process(pid, source))?;
@@ -58,7 +59,7 @@ pub(crate) fn resident_bytes(pid: u32) -> Result<u64, BenchError> {
         .ok_or_else(|| BenchError::Usage(format!("process {pid} has no resident memory")))
 }
 
-/// Keeps the calling thread on processor `cpu`.
+/// Pins the calling thread to processor `cpu`.
 pub(crate) fn pin(cpu: usize) -> Result<(), BenchError> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(BenchError::Usage(format!("--pin {cpu}: there is no such processor")));

@@ -1,11 +1,11 @@
-//! The threads of a run and the one that watches them.
+//! The threads of a run, and the thread that observes them.
 //!
-//! Threads connect and build what they need, say that they are ready, and work. The watcher then
-//! lets the warm-up pass, takes the counters and the server's CPU time, waits, and takes them again:
-//! what is measured is exactly what lies between, and no thread is stopped or started inside it.
+//! Threads connect, prepare their requests, report that they are ready, and work. The observer then waits
+//! for the warm-up to pass, reads the counters and the server's CPU time, waits, and reads them again.
+//! The measurement is exactly the difference, and no thread is started or stopped during it.
 //!
 //! # Orderings
-//! Counters and marks are relaxed: each is one number, and results come back by joining threads.
+//! Counters and marks are relaxed: each is a single number, and results are returned by joining the threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -21,20 +21,20 @@ use crate::latency::Latency;
 use crate::plan::Plan;
 use crate::verify::Counts;
 
-/// What one thread brings back.
+/// The results of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Of the measured part.
+    /// The counts of the measured part.
     pub(crate) counts: Counts,
-    /// Of the time before.
+    /// The counts of the warm-up.
     pub(crate) warmup: Counts,
     pub(crate) latency: Latency,
 }
 
-/// What threads and watcher share.
+/// The state that threads and observer share.
 pub(crate) struct Watch {
     pub(crate) clock: Clock,
-    /// When the measured part began; `u64::MAX` before.
+    /// The time at which the measured part began; `u64::MAX` before.
     measured_from_ns: AtomicU64,
     over: AtomicBool,
     ready: AtomicUsize,
@@ -42,7 +42,7 @@ pub(crate) struct Watch {
     done: Box<[Lane]>,
 }
 
-/// A thread's count of finished operations, on a cache line pair of its own.
+/// A thread's count of finished operations, on its own pair of cache lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Lane(AtomicU64);
@@ -59,22 +59,22 @@ impl Watch {
         }
     }
 
-    /// Whether what fell due at `at_ns` is in the measured part.
+    /// Whether a request due at `at_ns` belongs to the measured part.
     pub(crate) fn counts(&self, at_ns: u64) -> bool {
         at_ns >= self.measured_from_ns.load(Relaxed)
     }
 
-    /// Whether threads should end.
+    /// Whether threads must end.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Relaxed)
     }
 
-    /// Thread `thread` has finished `operations`: those that are measured, and any before these.
+    /// Reports that thread `thread` has finished `operations`, measured ones and former ones.
     pub(crate) fn report(&self, thread: usize, operations: u64) {
         self.done[thread].0.store(operations, Relaxed);
     }
 
-    /// The calling thread is about to send its first request.
+    /// Reports that the calling thread is about to send its first request.
     pub(crate) fn ready(&self) {
         self.ready.fetch_add(1, Relaxed);
     }
@@ -94,7 +94,7 @@ pub(crate) struct Measured {
     pub(crate) tally: Tally,
 }
 
-/// What surrounds a run: whose CPU time counts, who is told, who may stop it.
+/// The surroundings of a run: the process whose CPU time is measured, the progress bar, and the user's interrupt.
 #[derive(Clone)]
 pub(crate) struct Around<'a> {
     pub(crate) pid: Option<u32>,
@@ -103,7 +103,7 @@ pub(crate) struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// Whether the user wants an end.
+    /// Whether the user has interrupted the run.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Relaxed)
     }
@@ -144,7 +144,7 @@ where
     })
 }
 
-/// Waits through warm-up and measured part; returns its seconds, operations and CPU time.
+/// Waits through the warm-up and the measured part. Returns the latter's seconds, operations and CPU time.
 fn observe(
     plan: &Plan,
     around: &Around<'_>,
@@ -153,7 +153,7 @@ fn observe(
     let ended = || watch.ended.load(Relaxed) == plan.threads;
     let stop = || ended() || around.is_interrupted();
     let wait = || thread::park_timeout(Duration::from_millis(2));
-    // A run that is bounded by requests is measured from the first one on.
+    // A run that is limited by requests is measured from the first request on.
     if plan.requests_max.is_some() {
         watch.measured_from_ns.store(0, Relaxed);
     }

@@ -1,74 +1,74 @@
-//! What can go wrong in a run, and whose fault it is.
+//! The errors of a run, and who causes them.
 
 use std::{fmt, io};
 
-/// Why a run ended without a result, or with a bad one.
+/// The reason why a run ended without a valid result.
 #[derive(Debug)]
 pub enum BenchError {
-    /// The arguments contradict each other or ask for the impossible; the text says which and why.
+    /// The arguments contradict each other or are impossible; holds an explanation.
     Usage(String),
-    /// The server cannot be reached at this address.
+    /// The server can't be reached at this address.
     Connect {
         /// The address as it was given.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server's process can't be looked at.
+    /// The server's process can't be examined.
     Process {
-        /// Its number.
+        /// The process id.
         pid: u32,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server closed a connection in the middle of the run.
+    /// The server closed a connection during the run.
     Closed,
-    /// The server's bytes are not memcached's protocol, or not the reply to what was asked.
+    /// The server's bytes aren't of memcached's protocol, or aren't the reply to the request.
     Protocol {
         /// The start of what arrived.
         got: String,
     },
-    /// The server refused a request that must succeed for the run to mean anything.
+    /// The server refused a request without which the run has no meaning.
     Refused {
         /// The server's line.
         reply: String,
     },
-    /// Replies stopped coming in busy mode, where they are counted by their bytes.
+    /// Replies stopped arriving in busy mode, where they are counted by their bytes.
     Stalled {
-        /// Bytes still owed on the connection.
+        /// Bytes that are still missing on the connection.
         owed: u64,
     },
-    /// The user stopped the run before there was anything to report.
+    /// The user interrupted the run before there was anything to report.
     Interrupted,
-    /// `--verify` saw values that no write stored.
+    /// `--verify` found values that no write stored.
     Violations(u64),
 }
 
 impl BenchError {
-    /// Wraps an error of the system with what was being done.
+    /// Returns a function that wraps an error of the system, with the operation that failed.
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }
 
-    /// The system tells nothing of the server's process.
+    /// Wraps an error of the system about the server's process.
     pub(crate) fn process(pid: u32, source: io::Error) -> Self {
         Self::Process { pid, source }
     }
 
-    /// The server's unexpected bytes, cut to a line that can be printed.
+    /// The server's unexpected bytes, as one printable line.
     pub(crate) fn protocol(bytes: &[u8]) -> Self {
         Self::Protocol { got: printable(bytes) }
     }
 }
 
-/// The start of `bytes` with everything unprintable escaped.
+/// The first bytes of `bytes`, with all unprintable ones escaped.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(80)].escape_ascii().to_string()
 }
@@ -112,5 +112,5 @@ impl fmt::Display for BenchError {
     }
 }
 
-/// Without sources: each sentence has its cause in it, and whoever prints a chain would say it twice.
+/// Has no sources: each sentence contains its cause, which printing a chain would repeat.
 impl std::error::Error for BenchError {}

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::requests::{Kind, Request};
 
-/// Latencies in nanoseconds, to three digits, up to a minute.
+/// Latencies in nanoseconds, with three digits of precision, up to a minute.
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
     reads: Histogram<u64>,
@@ -19,7 +19,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// `request` was answered at `now_ns`.
+    /// Records that `request` was answered at `now_ns`.
     pub(crate) fn record(&mut self, request: Request, now_ns: u64) {
         let histogram = match request.kind {
             Kind::Read => &mut self.reads,
@@ -33,20 +33,20 @@ impl Latency {
         self.writes.add(&other.writes).expect("both have the same bounds");
     }
 
-    /// The figures to show, reads and writes; `None` where there were none.
+    /// The figures to show for reads and writes; `None` if there were none.
     pub(crate) fn summaries(&self) -> (Option<Summary>, Option<Summary>) {
         (Summary::of(&self.reads), Summary::of(&self.writes))
     }
 }
 
-/// Percentiles of latency, microseconds.
+/// Percentiles of latency, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Requests that were timed.
+    /// The number of timed requests.
     pub requests: u64,
-    /// Their mean.
+    /// The mean latency.
     pub mean_us: f64,
-    /// Half were faster.
+    /// Half of the requests were faster.
     pub p50_us: f64,
     /// 90 % were faster.
     pub p90_us: f64,
@@ -54,7 +54,7 @@ pub struct Summary {
     pub p99_us: f64,
     /// 99.9 % were faster.
     pub p999_us: f64,
-    /// The slowest.
+    /// The slowest request.
     pub max_us: f64,
 }
 

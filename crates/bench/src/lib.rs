@@ -7,11 +7,11 @@
 //!                          |  busy    prebuilt requests, polled, replies dropped uncopied
 //!                        requests (workload, zipf, value) -> bytes -> reply -> verify
 //! ```
-//! The figure to trust on a machine that does other things too is the server's CPU time an operation
-//! ([`CpuCost`]), which the kernel accounts to its process; throughput and latency come second.
+//! On a machine that also does other work, the figure to trust is the server's CPU time per operation
+//! ([`CpuCost`]), which the kernel accounts to its process. Throughput and latency come second.
 //!
 //! Bad at: servers on other machines (no CPU time), more connections than one process may open, and
-//! judging whether a read is stale: it checks that a value is some write's, not that it is the last.
+//! detecting stale reads: it checks that a value was stored by some write, not by the last one.
 
 #![forbid(unsafe_code)]
 
@@ -61,15 +61,14 @@ mod workload;
 mod zipf;
 mod rng;
 
-/// Does what the arguments ask and prints the result to standard output; progress goes to standard
-/// error where that is a terminal.
+/// Runs what the arguments ask for and prints the result to standard output. Progress is shown on
+/// standard error if that is a terminal.
 ///
-/// A first SIGINT ends the run early with a summary of what was measured so far, a second one ends
-/// the process.
+/// The first SIGINT ends the run early, with a summary of what was measured so far; the second one ends the process.
 ///
 /// # Errors
-/// [`BenchError::Usage`] before anything is sent; [`BenchError::Violations`] after the result is printed, if
-/// values were read that no write stored; the others when the run could not be finished.
+/// [`BenchError::Usage`] before anything is sent. [`BenchError::Violations`] after the result is printed,
+/// if values were read that no write stored. The others if the run couldn't be finished.
 pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
     let bar = progress();
     let around = Around { pid: None, bar: &bar, interrupted: interruptible()? };
@@ -96,10 +95,10 @@ pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
     if violations == 0 { Ok(()) } else { Err(BenchError::Violations(violations)) }
 }
 
-/// What `guira bench compare` prints, without printing it: for programs that compare servers themselves.
+/// Returns what `guira bench compare` prints, for programs that compare servers themselves.
 ///
 /// # Errors
-/// [`BenchError::Usage`] if the arguments ask for something else; others when the comparison could not be finished.
+/// [`BenchError::Usage`] if the arguments aren't those of a comparison; others if the comparison couldn't be finished.
 pub fn compared(args: &BenchArgs) -> Result<Vec<Row>, BenchError> {
     let Some(Command::Compare(compare)) = &args.command else {
         return Err(BenchError::Usage("only `compare` has rows".into()));
@@ -108,7 +107,7 @@ pub fn compared(args: &BenchArgs) -> Result<Vec<Row>, BenchError> {
     compare::run(compare, &Around { pid: None, bar: &bar, interrupted })
 }
 
-/// A run without a subcommand.
+/// Executes a run without a subcommand.
 fn plain(args: &BenchArgs, around: &Around<'_>) -> Result<RunResult, BenchError> {
     let plan = Plan::new(&args.workload, &args.pace, args.preset, false)?;
     let target = Target {
@@ -124,7 +123,7 @@ fn plain(args: &BenchArgs, around: &Around<'_>) -> Result<RunResult, BenchError>
     outcome::run(&plan, &target, around)
 }
 
-/// A flag that SIGINT sets; the next SIGINT then has its usual effect.
+/// Returns a flag that SIGINT sets; the next SIGINT then has its default effect.
 fn interruptible() -> Result<Arc<AtomicBool>, BenchError> {
     let flag = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register_conditional_default(SIGINT, flag.clone())
@@ -133,7 +132,7 @@ fn interruptible() -> Result<Arc<AtomicBool>, BenchError> {
     Ok(flag)
 }
 
-/// A bar that is drawn only where standard error is a terminal.
+/// A progress bar that is drawn only if standard error is a terminal.
 fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix:28} {wide_bar} {percent:>3} %  {msg}")
         .expect("the template is a constant");

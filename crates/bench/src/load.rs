@@ -1,8 +1,8 @@
-//! Stores items before a run: pipelined quiet writes, of which every so many-th is loud.
+//! Stores items before a run: by pipelined quiet writes, with a loud one after each batch.
 //!
-//! The loud one is answered after all before it, so its reply says that they were taken; and since a
-//! quiet write may fail without a word, its reply is also the sample that shows a server which
-//! refuses what it is given.
+//! The server replies to the loud write after all writes before it, so its reply shows that they were
+//! executed. Since a quiet write may fail silently, that reply is also the sample that reveals a server
+//! which refuses the writes.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -54,8 +54,7 @@ impl Loader {
         Ok(Self { socket: address.connect()?, wire: Wire::new(workload), out: Vec::new() })
     }
 
-    /// Stores the items of `numbers`, or fewer if the user interrupts, and returns when the server has
-    /// taken them.
+    /// Stores the items of `numbers`, or fewer if the user interrupts. Returns when the server has executed the writes.
     pub(crate) fn store(
         &mut self,
         numbers: std::ops::Range<u64>,
@@ -79,7 +78,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Sends what is queued, the last write of it being loud, and waits for the reply.
+    /// Sends what is queued, whose last write is loud, and waits for the reply.
     fn settle(&mut self) -> Result<(), BenchError> {
         (&self.socket).write_all(&self.out).map_err(BenchError::io("storing items"))?;
         self.out.clear();
@@ -91,7 +90,7 @@ impl Loader {
     }
 }
 
-/// Reads a line and returns it without its end.
+/// Reads a line and returns it without its line end.
 fn read_line(socket: &Socket) -> Result<Vec<u8>, BenchError> {
     let mut line = Vec::new();
     let mut chunk = [0; 512];
@@ -110,7 +109,7 @@ fn read_line(socket: &Socket) -> Result<Vec<u8>, BenchError> {
     Ok(line)
 }
 
-/// The figure `name` of the server's `stats`.
+/// Returns the figure `name` of the server's `stats`.
 pub(crate) fn stat(address: &ServerAddress, name: &str) -> Result<u64, BenchError> {
     let socket = address.connect()?;
     (&socket).write_all(b"stats\r\n").map_err(BenchError::io("asking for stats"))?;
@@ -129,5 +128,5 @@ pub(crate) fn stat(address: &ServerAddress, name: &str) -> Result<u64, BenchErro
         .ok_or_else(|| BenchError::protocol(format!("stats has no {name}").as_bytes()))
 }
 
-/// Bytes sent before a loud write.
+/// Bytes to send before a loud write.
 const BATCH_BYTES: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! `guira bench memory`: fills a server and divides its resident memory by its items.
 //!
-//! The server says how many items it holds (`stats`: `curr_items`), the kernel how much of it is in
-//! RAM (`VmRSS`). What the server had before the first item is reported too, not subtracted.
+//! The server reports how many items it holds (`stats`: `curr_items`), and the kernel how much of it is
+//! in RAM (`VmRSS`). The memory before the first item is reported as well, but not subtracted.
 
 use serde::Serialize;
 
@@ -14,29 +14,29 @@ use crate::load::{Loader, stat};
 use crate::value::fits;
 use crate::workload::Workload;
 
-/// A server's memory when it was full, or held what it was given.
+/// A server's memory when it was full, or held all items.
 #[derive(Clone, Debug, Serialize)]
 pub struct Filling {
     /// The server's address.
     pub server: String,
-    /// Items stored into it.
+    /// Items that were stored.
     pub stored: u64,
-    /// Items it holds.
+    /// Items that the server holds.
     pub items: u64,
-    /// Whether it began to evict.
+    /// Whether the server began to evict.
     pub evicted: bool,
-    /// Resident memory before the first item, bytes.
+    /// Resident memory before the first item, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_before: Option<u64>,
-    /// Resident memory now, bytes.
+    /// Resident memory now, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident: Option<u64>,
-    /// Resident memory by items held.
+    /// Resident memory divided by the items held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_an_item: Option<f64>,
 }
 
-/// Fills the server.
+/// Fills the server and measures its memory.
 pub(crate) fn run(args: &Memory, around: &Around<'_>) -> Result<Filling, BenchError> {
     if !fits(args.items, args.key_bytes) {
         return Err(BenchError::Usage(format!(
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Memory, around: &Around<'_>) -> Result<Filling, BenchEr
     })
 }
 
-/// Stores items until the server evicts, all are stored, or the user has seen enough.
+/// Stores items until the server evicts, all are stored, or the user interrupts.
 fn fill(
     workload: &Workload,
     address: &ServerAddress,
@@ -93,5 +93,5 @@ fn fill(
     Ok((stored, false))
 }
 
-/// Items stored between two questions whether the server evicts.
+/// Items stored between two checks whether the server evicts.
 const CHUNK_ITEMS: u64 = 50_000;

@@ -1,13 +1,13 @@
-//! The open loop: requests fall due at their times, whether or not earlier ones are answered.
+//! The open loop: requests are due at given times, whether or not earlier ones are answered.
 //!
-//! Latency counts from when a request fell due. One that waits because its connections have their
-//! pipelines full, or because the client was late, has waited all the same; a stall of the server
-//! thus appears in every request that it delayed (no coordinated omission). What is unanswered when
-//! the run ends enters with the time it has waited so far, which is less than it would have become.
+//! Latency counts from the time at which a request was due, including the time it waited because its
+//! connections' pipelines were full or the client was late. A stall of the server thus appears in every
+//! request that it delayed (no coordinated omission). Requests that are unanswered when the run ends
+//! count with the time they have waited so far, which is less than it would have become.
 //!
 //! # Costs
-//! The thread sleeps between requests unless `--busy` is given; a wake-up is late by some 50 us, and
-//! that lateness is in the figures. With `--busy` it polls.
+//! The thread sleeps between requests unless `--busy` is given. A wake-up is late by some 50 us, which is
+//! included in the figures. With `--busy` it polls.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ use crate::plan::Plan;
 use crate::requests::{Kind, Request};
 use crate::rng::Rng;
 
-/// What of the plan's mode an open loop needs.
+/// The parameters of the open loop.
 #[derive(Clone, Copy)]
 pub(crate) struct Pacing {
-    /// Requests a second, all threads together.
+    /// Requests per second, over all threads.
     pub(crate) rate: f64,
     pub(crate) arrivals: Arrivals,
     pub(crate) spin: bool,
 }
 
-/// The work of thread `thread`.
+/// Does the work of thread `thread`.
 pub(crate) fn run(
     (plan, pacing): (&Plan, Pacing),
     address: &ServerAddress,
@@ -51,7 +51,7 @@ pub(crate) fn run(
         let now = watch.clock.now_ns();
         send_due(&mut connections, &mut due, now, &mut turn, plan.workload.pipeline, &mut quota)?;
         let sleep = if pacing.spin { 0 } else { due.at_ns.saturating_sub(watch.clock.now_ns()) };
-        // A request that is overdue waits for a reply, not for its time.
+        // If a request is overdue, the thread waits for a reply instead of a time.
         let blocked = due.at_ns <= now;
         let sleep = if blocked && !pacing.spin { WAKE_NS } else { sleep.min(WAKE_NS) };
         for place in poller.wait(Duration::from_nanos(sleep))? {
@@ -68,7 +68,7 @@ pub(crate) fn run(
     Ok(tally)
 }
 
-/// Sends all that is due at `now` and that a connection has room for.
+/// Sends the requests that are due at `now`, as far as connections have room for them.
 fn send_due(
     connections: &mut [Connection],
     due: &mut Due,
@@ -117,11 +117,11 @@ fn count_unanswered(
     }
 }
 
-/// When the next request of a thread is due.
+/// The time at which the next request of a thread is due.
 struct Due {
     at_ns: u64,
-    /// The part of a nanosecond that `at_ns` leaves out: at 3 requests a second and at 30 million
-    /// alike, the mean rate is the wanted one.
+    /// The fraction of a nanosecond that `at_ns` omits, so that the mean rate is exact, at 3 requests per
+    /// second as well as at 30 million.
     fraction: f64,
     gap_ns: f64,
     arrivals: Arrivals,
@@ -154,5 +154,5 @@ impl Due {
     }
 }
 
-/// How long a thread sleeps at most before it looks whether the run is over.
+/// The longest sleep of a thread before it checks whether the run is over.
 const WAKE_NS: u64 = 10_000_000;

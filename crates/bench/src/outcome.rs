@@ -1,4 +1,4 @@
-//! A run on one server, from connecting to figures.
+//! A run on one server, from connecting to the figures.
 
 use serde::Serialize;
 
@@ -19,13 +19,13 @@ pub struct RunResult {
     pub server: String,
     /// `closed`, `open`, `busy, counted by bytes` or `busy, counted by replies`.
     pub mode: String,
-    /// Measured time, seconds.
+    /// The measured time, in seconds.
     pub seconds: f64,
     /// Keys read and items written in that time.
     pub operations: u64,
-    /// Operations a second.
+    /// Operations per second.
     pub rate: f64,
-    /// The server's CPU time an operation, where its process was given.
+    /// The server's CPU time per operation, if its process was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuCost>,
     /// Latency of reads; not measured in busy mode.
@@ -34,25 +34,25 @@ pub struct RunResult {
     /// Latency of writes; not measured in busy mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_latency: Option<Summary>,
-    /// What became of the requests of that time; in busy mode, of the reading passes alone.
+    /// The outcomes of the requests in that time; in busy mode, only of the reading passes.
     pub counts: Counts,
-    /// What became of the requests before that time.
+    /// The outcomes of the requests before that time.
     pub warmup: Counts,
 }
 
-/// CPU time an operation, microseconds.
+/// CPU time per operation, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CpuCost {
     /// In the server's own code.
     pub user_us: f64,
     /// In the kernel, on the server's behalf.
     pub system_us: f64,
-    /// Both.
+    /// The sum of both.
     pub total_us: f64,
 }
 
 impl RunResult {
-    /// Values that no write stored, whenever they were read.
+    /// Values read at any time that no write stored.
     pub fn violations(&self) -> u64 {
         self.counts.violations() + self.warmup.violations()
     }
@@ -99,7 +99,7 @@ pub(crate) fn run(
     Ok(outcome(target, mode, &measured, counts))
 }
 
-/// Reads `requests` times, or as often as the run may, and judges every value.
+/// Reads `requests` times, or as often as the run permits, and verifies every value.
 fn reading_pass(
     plan: &Plan,
     target: &Target,
@@ -142,5 +142,5 @@ fn outcome(target: &Target, mode: &str, measured: &Measured, counts: Counts) -> 
     }
 }
 
-/// Requests of the pass that decides how busy mode counts.
+/// Requests of the trial that decides how busy mode counts.
 const TRIAL_REQUESTS: u64 = 20_000;

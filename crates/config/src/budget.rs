@@ -1,14 +1,14 @@
-//! How much memory a configuration may take before it is refused: a few lines of macros can stand for gigabytes.
+//! The limit of memory that a configuration may take before it is refused: a few lines of macros can stand for gigabytes.
 //!
-//! What is made of a text is charged before it is made, by an estimate of the bytes that it takes. What is dropped again
-//! isn't given back, so the budget bounds the time too.
+//! Everything built from a text is charged before it is built, by an estimate of its bytes. What is
+//! dropped later isn't credited, so the budget limits the time as well.
 //!
 //! ```text
 //! text ─ parsed ─▶ values ─ expanded ─▶ values    one budget, with all imports and flavors
 //! values ─ built ─▶ routes                         another of the same size
 //! ```
 //! # Bad at
-//! Estimates: a value counts 64 bytes, a member of an object 100 more and its name's length.
+//! The estimates are coarse: a value counts as 64 bytes, a member of an object as 100 more plus the length of its name.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,7 +16,7 @@ use std::fmt;
 use super::error::{ConfigError, Result};
 use super::{Json, Value};
 
-/// What is left.
+/// The bytes that are left.
 #[derive(Debug)]
 pub struct Budget {
     left: Cell<usize>,
@@ -24,15 +24,15 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
         Self { left: Cell::new(bytes), whole: bytes }
     }
 
-    /// Takes bytes out.
+    /// Takes `bytes` from the budget.
     ///
     /// # Errors
-    /// There are fewer; then nothing is left for anybody.
+    /// The budget has fewer bytes left. It is then empty, so that every later charge fails too.
     pub fn charge(&self, bytes: usize) -> Result<()> {
         let left = self.left.get().checked_sub(bytes);
         self.left.set(left.unwrap_or(0));
@@ -45,16 +45,16 @@ impl Budget {
         left.map(drop).ok_or_else(|| ConfigError::new(message()))
     }
 
-    /// Charges a value that is about to be copied, with all that it holds.
+    /// Charges a value that is about to be copied, with everything it contains.
     ///
     /// # Errors
-    /// As [`Self::charge`]; or it nests too deep.
+    /// Those of [`Self::charge`], or the value is nested too deep.
     pub fn charge_copy(&self, json: &Json) -> Result<()> {
         self.charge(bytes(json, 1)?)
     }
 }
 
-/// Bytes in the largest unit that has a whole number of them.
+/// Shows a number of bytes in the largest unit of which it is a whole multiple.
 struct Size(usize);
 
 impl fmt::Display for Size {
@@ -69,12 +69,12 @@ impl fmt::Display for Size {
     }
 }
 
-/// Whether a value nests no deeper than those can go who walk through it.
+/// Checks that a value isn't nested deeper than recursive functions can go.
 pub fn check_depth(json: &Json) -> Result<()> {
     bytes(json, 1).map(drop)
 }
 
-/// What a value takes, with all that it holds.
+/// The estimated bytes of a value, with everything it contains.
 fn bytes(json: &Json, depth: usize) -> Result<usize> {
     if depth > DEPTH_MAX {
         return Err(ConfigError::at(json.line, format!("nested more than {DEPTH_MAX} deep")));
@@ -97,13 +97,13 @@ fn bytes(json: &Json, depth: usize) -> Result<usize> {
     Ok(sum)
 }
 
-/// A value without what it points to: twice its size, since arrays grow by doubling.
+/// The estimate for a value without what it points to: twice its size, since arrays grow by doubling.
 pub const VALUE_BYTES: usize = 64;
-/// As above, a member's name and its place in the object's index.
+/// The estimate for a member's name and its entry in the object's index.
 pub const MEMBER_BYTES: usize = 100;
-/// Deeper than any configuration, shallower than the stack.
+/// The limit of nesting: deeper than any configuration, shallower than the stack permits.
 pub const DEPTH_MAX: usize = 256;
-/// Stack of a thread that reads a configuration: enough for one that nests as deep as it may, in a debug build too.
+/// The stack of a thread that reads a configuration: enough for the deepest nesting, in a debug build too.
 pub const STACK_BYTES: usize = 16 << 20;
-/// Where nobody says otherwise.
+/// The default budget.
 pub const BUDGET_BYTES: usize = 64 << 20;

@@ -1,42 +1,42 @@
-//! What is wrong with a configuration, and on which line.
+//! Errors in a configuration, with the line of each.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What is wrong with a configuration, and where.
+/// An error in a configuration, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file; `None`: the text that was given, or one of several.
+    /// The file; `None`: the given text, or one of several.
     pub file: Option<Arc<str>>,
-    /// The line, from 1; 0 where none can be named.
+    /// The line, from 1; 0 if there is none to name.
     pub line: u32,
-    /// The column on it in characters, from 1; 0 where none can be named.
+    /// The column in characters, from 1; 0 if there is none to name.
     pub column: u32,
-    /// What is wrong.
+    /// A description of the error.
     pub message: String,
 }
 
-/// What most of those return who read a configuration.
+/// The result of most functions that read a configuration.
 pub type Result<T> = std::result::Result<T, ConfigError>;
 
 impl ConfigError {
-    /// An error that a line of the text is to blame for.
+    /// An error in a line of the text.
     pub fn at(line: u32, message: impl Into<String>) -> Self {
         Self { file: None, line, column: 0, message: message.into() }
     }
 
-    /// An error that no line is to blame for.
+    /// An error without a line.
     pub fn new(message: impl Into<String>) -> Self {
         Self::at(0, message)
     }
 
-    /// Says around what the error happened.
+    /// Adds the context in which the error happened.
     #[must_use]
     pub fn within(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// Says in which file the line is, unless that is known.
+    /// Adds the name of the line's file, unless it is known.
     pub fn in_file(mut self, file: &str) -> Self {
         if self.line > 0 && self.file.is_none() {
             self.file = Some(file.into());
@@ -45,7 +45,8 @@ impl ConfigError {
     }
 }
 
-/// As editors and compilers write a place, `FILE:LINE:COLUMN: `; without a file the line stands behind, as mcrouter has it.
+/// Shows a place as editors and compilers do, `FILE:LINE:COLUMN: `. Without a file, the line follows the
+/// message, as in mcrouter.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, column, message } = self;

@@ -1,22 +1,22 @@
-//! What a configuration says that has no use: notes of those who read it, and of those who check it.
+//! Parts of a configuration that have no use: collected by its readers and checkers.
 
 use super::Object;
 use super::error::ConfigError;
 use super::meant::meant;
 
-/// What was found.
+/// What was found in a configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigFindings {
-    /// Mistakes, each with its line and what was perhaps meant.
+    /// Mistakes, each with its line and perhaps with what was meant.
     pub mistakes: Vec<ConfigError>,
-    /// Fields of mcrouter's that have no effect here.
+    /// Fields of mcrouter that have no effect in Guira.
     pub without_effect: Vec<ConfigError>,
-    /// What can be built and hardly be meant: pools without servers, which mcrouter takes.
+    /// Parts that can be built but are hardly intended: pools without servers, which mcrouter accepts.
     pub warnings: Vec<ConfigError>,
 }
 
 impl ConfigFindings {
-    /// Says in which file all of it stands.
+    /// Sets the file of all findings that don't have one.
     pub fn name_file(&mut self, file: &str) {
         let Self { mistakes, without_effect, warnings } = self;
         for finding in mistakes.iter_mut().chain(without_effect).chain(warnings) {
@@ -24,7 +24,7 @@ impl ConfigFindings {
         }
     }
 
-    /// Notes a mistake, unless it is known: a macro's body is looked at wherever the macro is used.
+    /// Adds a mistake, unless it is known already: a macro's body is checked wherever the macro is used.
     pub fn mistake(&mut self, line: u32, message: String) {
         let mistake = ConfigError::at(line, message);
         if self.mistakes.len() < MISTAKES_MAX && !self.mistakes.contains(&mistake) {
@@ -32,7 +32,7 @@ impl ConfigFindings {
         }
     }
 
-    /// Looks for members of a call or of a definition that aren't among `known`.
+    /// Adds a mistake for each member of a call or a definition that isn't among `known`.
     pub fn look_at_call(&mut self, at: &str, object: &Object, known: &[&str]) {
         let is_every_calls = |name: &str| ["type", "vars"].contains(&name) || is_comment(name);
         for (name, value) in object.iter() {
@@ -44,16 +44,16 @@ impl ConfigFindings {
     }
 }
 
-/// `, did you mean 'hash'?`, or nothing where nothing is like it.
+/// Returns `, did you mean 'hash'?`, or nothing if no known word is similar.
 pub fn perhaps(word: &str, known: &[&str]) -> String {
     let best = meant(word, known.iter().copied());
     best.map(|best| format!(", did you mean '{best}'?")).unwrap_or_default()
 }
 
-/// Names that people write beside their configuration's own.
+/// Whether a name is one that people use for comments among their members.
 pub fn is_comment(name: &str) -> bool {
     name.starts_with(['_', '#', '/'])
 }
 
-/// Further mistakes are dropped.
+/// The limit of mistakes; further ones are dropped.
 const MISTAKES_MAX: usize = 100;

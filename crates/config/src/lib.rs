@@ -1,13 +1,13 @@
 //! Configurations as JSON with comments: values, with the lines that they were read from.
 //!
 //! ```text
-//! text ─ parse, within a Budget ─▶ Json with lines        ConfigFindings: what stands there and has no use
-//! a word that nobody knows ─ meant ─▶ did you mean '…'?
+//! text ─ parse, within a Budget ─▶ Json with lines        ConfigFindings: parts that have no use
+//! an unknown word ─ meant ─▶ did you mean '…'?
 //! ```
-//! Equality looks at values and not at lines. An object keeps the order in which its members were written.
+//! Equality compares values and ignores lines. An object keeps its members in the order in which they were written.
 //!
 //! # Costs
-//! A member is found by its hash: a file may have a million of them.
+//! A member is found by its hash, since a file may have a million members.
 
 #![forbid(unsafe_code)]
 
@@ -25,21 +25,21 @@ pub use error::{ConfigError, Result};
 pub use findings::{ConfigFindings, is_comment, perhaps};
 pub use parse::{parse, parse_within};
 
-/// A value, and where it stood.
+/// A value and its place in the text.
 #[derive(Clone, Debug)]
 pub struct Json {
-    /// The line of its first character, from 1; 0 if it was computed.
+    /// The line of its first character, from 1; 0 for a computed value.
     pub line: u32,
-    /// What stood there.
+    /// The value.
     pub value: Value,
 }
 
-/// What a [`Json`] may be.
+/// The kinds of JSON values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `null`
     Null,
-    /// `true`, `false`
+    /// A number without a point or an exponent.
     Bool(bool),
     /// A number without point and exponent.
     Int(i64),
@@ -66,34 +66,34 @@ impl PartialEq for Json {
 }
 
 impl Object {
-    /// The member of that name.
+    /// Returns the member with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.members.get(name)
     }
 
-    /// Sets a member; one that is there stays in its place.
+    /// Sets a member; an existing one keeps its position.
     pub fn insert(&mut self, name: impl Into<String>, value: Json) {
         self.members.insert(name.into(), value);
     }
 
-    /// Takes a member out.
+    /// Removes a member and returns it.
     pub fn remove(&mut self, name: &str) -> Option<Json> {
         self.members.shift_remove(name)
     }
 
-    /// Names and values.
+    /// Iterates over names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.members.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// How many members there are.
+    /// The number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there is none.
+    /// Whether the object has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
@@ -120,37 +120,37 @@ impl FromIterator<(String, Json)> for Object {
 }
 
 impl Json {
-    /// The member of an object; none of anything else.
+    /// Returns a member of an object; `None` for all other values.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Self> {
         self.as_object().and_then(|object| object.get(name))
     }
 
-    /// The object, if it is one.
+    /// Returns the object, if the value is one.
     #[must_use]
     pub fn as_object(&self) -> Option<&Object> {
         if let Value::Object(object) = &self.value { Some(object) } else { None }
     }
 
-    /// The array, if it is one.
+    /// Returns the array, if the value is one.
     #[must_use]
     pub fn as_array(&self) -> Option<&[Self]> {
         if let Value::Array(array) = &self.value { Some(array) } else { None }
     }
 
-    /// The string, if it is one.
+    /// Returns the string, if the value is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Value::String(string) = &self.value { Some(string) } else { None }
     }
 
-    /// The integer, if it is one.
+    /// Returns the integer, if the value is one.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         if let Value::Int(number) = self.value { Some(number) } else { None }
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if the value is one.
     #[must_use]
     pub fn as_number(&self) -> Option<f64> {
         match self.value {
@@ -160,7 +160,7 @@ impl Json {
         }
     }
 
-    /// The boolean, if it is one.
+    /// Returns the boolean, if the value is one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         if let Value::Bool(truth) = self.value { Some(truth) } else { None }
@@ -172,7 +172,7 @@ impl Json {
         self.value == Value::Null
     }
 
-    /// What it is, in a word.
+    /// The name of the value's type.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self.value {
@@ -186,7 +186,7 @@ impl Json {
         }
     }
 
-    /// As text over several lines, two blanks a level.
+    /// Formats the value over several lines, with two spaces per level.
     #[must_use]
     pub fn to_pretty(&self) -> String {
         let mut text = String::new();
@@ -265,7 +265,7 @@ impl From<Object> for Value {
     }
 }
 
-/// With `level`, each member gets a line of its own.
+/// Writes a value. With a `level`, each member gets its own line.
 fn write_json(text: &mut String, json: &Json, level: Option<usize>) {
     match &json.value {
         Value::Null => text.push_str("null"),

@@ -1,10 +1,10 @@
-//! What somebody who mistyped a word probably meant, for each program's "did you mean".
+//! The word that a mistyped word probably stands for, for each program's "did you mean".
 
-/// Of `known`, the word that `word` was probably to be; `None` where nothing is like it.
+/// Returns the word of `known` that `word` probably stands for; `None` if none is similar.
 ///
-/// That is the one with the fewest wrong letters, if these are at most one and a quarter of the word's; else the first that
-/// has the word in it, or is in it. Case makes no difference. Cost: the product of the words' lengths, for each that is
-/// known.
+/// This is the word with the fewest wrong letters, if these are at most one plus a quarter of the length
+/// of `word`. Otherwise it is the first word that contains `word` or is contained in it. Case is ignored.
+/// Cost: the product of the words' lengths, for each known word.
 pub fn meant<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
     let word = word.to_ascii_lowercase();
     let far = |other: &&str| strsim::damerau_levenshtein(&word, &other.to_ascii_lowercase());
@@ -13,7 +13,7 @@ pub fn meant<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> Op
     near.or_else(|| within.find(|known| known.contains(&word) || word.contains(known)))
 }
 
-/// Shorter words are parts of too many others.
+/// Shorter words are part of too many others.
 const PART_MIN: usize = 3;
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
-//! JSON as mcrouter reads it: comments of both kinds, commas after the last member, lines for error messages.
+//! Parses JSON as mcrouter does: with comments of both kinds, commas after the last member, and lines for error messages.
 //!
-//! A parser of our own because each value must know its line: errors about a route name the line that it stands on.
+//! The parser is Guira's own because each value must know its line: errors about a route name it.
 
 use super::budget::{BUDGET_BYTES, Budget, DEPTH_MAX, MEMBER_BYTES, VALUE_BYTES};
 use super::error::ConfigError;
 use super::findings::ConfigFindings;
 use super::{Json, Object, Value};
 
-/// Reads one value, and nothing but comments after it.
+/// Parses one value; only comments may follow it.
 ///
 /// # Errors
-/// What was expected, and on which line.
+/// The text isn't valid; the error has the expected token and its line.
 pub fn parse(text: &str) -> Result<Json, ConfigError> {
     parse_within(text, &Budget::new(BUDGET_BYTES), &mut ConfigFindings::default())
 }
 
-/// As [`parse`], of a text that is one of several; members that are there twice are found.
+/// Like [`parse`], for a text that is one of several. Reports duplicate members as mistakes.
 pub fn parse_within(
     text: &str,
     budget: &Budget,
@@ -49,7 +49,7 @@ impl Parser<'_> {
         ConfigError { column: self.column(), ..ConfigError::at(self.line, message) }
     }
 
-    /// Where on its line the rest begins, in characters.
+    /// The column at which the rest of the text begins, in characters.
     fn column(&self) -> u32 {
         let gone = &self.text[..self.text.len() - self.rest.len()];
         let line = gone.rsplit('\n').next().unwrap_or_default();
@@ -71,7 +71,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Leaves `bytes` behind, counting lines.
+    /// Advances by `bytes`, counting lines.
     fn consume(&mut self, bytes: usize) {
         let (gone, rest) = self.rest.split_at(bytes);
         let lines = gone.bytes().filter(|byte| *byte == b'\n').count();
@@ -192,7 +192,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What a backslash begins.
+    /// Parses an escape, after its backslash.
     fn escape(&mut self) -> Result<char, ConfigError> {
         let letter = self.rest.chars().next().ok_or_else(|| self.error("an escape"))?;
         let character = match letter {
@@ -209,7 +209,7 @@ impl Parser<'_> {
         Ok(character)
     }
 
-    /// `u0041`, or two for a character beyond the first plane: `uD83D\uDE00`.
+    /// Parses `u0041`, or two of these for a character beyond the first plane: `uD83D\uDE00`.
     fn unicode_escape(&mut self) -> Result<char, ConfigError> {
         let first = self.code_unit()?;
         if !(0xd800..0xdc00).contains(&first) {

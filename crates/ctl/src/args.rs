@@ -1,6 +1,6 @@
-//! What is typed after each command.
+//! The arguments of each command.
 //!
-//! The server is a flag, not a word in front of the key: `cache-1` may be either.
+//! The server is a flag, not a word before the key, because `cache-1` may be either.
 
 use std::ffi::OsString;
 use std::fs;
@@ -134,7 +134,7 @@ pub(crate) struct Keys {
     pub(crate) server: Server,
 }
 
-/// What a server takes as a key.
+/// A key that a server accepts.
 #[derive(Clone, Debug)]
 pub(crate) struct Key(pub(crate) Vec<u8>);
 
@@ -152,7 +152,7 @@ impl Key {
 }
 
 impl Server {
-    /// A client of this server alone.
+    /// Returns a client that uses only this server.
     pub(crate) fn client(&self, deadline: Duration) -> Result<Client, Trouble> {
         let options = ConnectionOptions {
             tls: self.tls()?,
@@ -185,12 +185,12 @@ impl Server {
     }
 }
 
-/// `OsString`'s bytes as they were typed.
+/// The bytes of an `OsString`, as they were typed.
 pub(crate) fn bytes(text: &OsString) -> &[u8] {
     text.as_os_str().as_bytes()
 }
 
-/// A time with its unit; a number alone is seconds.
+/// Parses a time with its unit; a number alone means seconds.
 fn time(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));
@@ -206,10 +206,10 @@ fn ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// memcached's.
+/// memcached's limit.
 const KEY_BYTES_MAX: usize = 250;
 
-/// The largest `-I`.
+/// The largest value that `-I` permits.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
 const USER_HELP: &str = "Log in under this name; the password is in the variable GUIRA_PASSWORD";

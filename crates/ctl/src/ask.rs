@@ -1,4 +1,4 @@
-//! One request, and its answer on standard output.
+//! One request each, with the reply on standard output.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
@@ -29,7 +29,7 @@ pub(crate) async fn ping(args: &Ping) -> Result<(), Trouble> {
     }
 }
 
-/// The server's version, and how long it took to tell over a connection that stood.
+/// Returns the server's version, and how long the reply took over an established connection.
 async fn version(client: &Client) -> Result<(String, Duration), Failure> {
     let ask = async || {
         let none = Failure { outcome: Outcome::LocalError, message: String::new() };
@@ -106,7 +106,7 @@ pub(crate) async fn stats(args: &Stats) -> Result<(), Trouble> {
     written.and_then(|()| out.flush()).map_err(output)
 }
 
-/// One object, in the server's order; what is a number is one.
+/// Writes one object in the server's order; values that are numbers become JSON numbers.
 fn json(out: &mut impl io::Write, stats: &[Stat]) -> io::Result<()> {
     let value = |text: &String| match serde_json::from_str(text) {
         Ok(number @ Value::Number(_)) => number,
@@ -125,13 +125,13 @@ fn print(line: fmt::Arguments<'_>) -> Result<(), Trouble> {
     io::stdout().lock().write_fmt(line).map_err(output)
 }
 
-/// What could not be printed.
+/// The error of output that couldn't be written.
 pub(crate) fn output(error: io::Error) -> Trouble {
     Trouble::Stream("standard output", error)
 }
 
-/// Between two questions of `--wait`.
+/// The pause between two attempts of `--wait`.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The last question of `--wait` has some time as well.
+/// The least time for the last attempt of `--wait`.
 const DEADLINE_MIN: Duration = Duration::from_millis(50);

@@ -1,7 +1,8 @@
-//! The listing of keys, and the patterns that choose from it.
+//! The listing of keys, and the patterns that select from it.
 //!
 //! # Costs
-//! Keys are read, matched and written one by one: the listing of any server takes the memory of one buffer.
+//! Keys are read, matched and written one by one, so the listing takes the memory of one buffer, whatever
+//! the server's size.
 
 use std::io::{self, Write as _};
 
@@ -25,7 +26,7 @@ pub(crate) async fn list(args: &Keys) -> Result<(), Trouble> {
     out.flush().map_err(output)
 }
 
-/// Says of a server that doesn't know the command why that may be.
+/// Explains the failure of a server that doesn't know the command.
 fn no_listing(server: &Address) -> impl FnOnce(Failure) -> Trouble + use<'_> {
     |failure| match failure.outcome {
         Outcome::BadCommand => {
@@ -36,7 +37,7 @@ fn no_listing(server: &Address) -> impl FnOnce(Failure) -> Trouble + use<'_> {
     }
 }
 
-/// The key, or in the server's own writing if a line can't hold it.
+/// Writes a key on a line; if a line can't hold it, in the server's own encoding.
 fn line(out: &mut impl io::Write, key: &[u8]) -> io::Result<()> {
     if key.iter().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control()) {
         let mut encoded = Vec::new();
@@ -48,10 +49,10 @@ fn line(out: &mut impl io::Write, key: &[u8]) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Whether `key` is like `pattern`, where `*` is any bytes and `?` is one.
+/// Whether `key` matches `pattern`, where `*` stands for any bytes and `?` for one.
 ///
-/// The last `*` alone is gone back to: what stands before it has matched where it could first, so no later place does
-/// better.
+/// On a mismatch the search returns only to the last `*`. The part before it has matched at the first
+/// possible place, so trying a later one can't help.
 fn is_like(pattern: &[u8], key: &[u8]) -> bool {
     let (mut p, mut k) = (0, 0);
     let mut star = None;

@@ -2,15 +2,16 @@
 //! speaks the memcached text protocol.
 //!
 //! ```text
-//! args      what is typed, and what is refused before anything is sent
-//! ask       one request, its answer on standard output
-//! keys      the listing of keys, and the patterns that choose from it
-//! trouble   what went wrong, in one line with what to do next, and as an exit code
+//! args      the arguments, and the checks before anything is sent
+//! ask       one request, with its reply on standard output
+//! keys      the listing of keys, and the patterns that select from it
+//! trouble   errors, as one line with what to do next, and as an exit code
 //! ```
 //! # Invariants
-//! 1. Standard output holds the answer and nothing else; a miss and a failure are lines on standard error.
-//! 2. The exit code says how it ended: 0 done, 1 a miss or not stored, 2 a mistake on the command line, 3 a failure.
-//! 3. A reader that has had enough of the output ends the program quietly, with 0.
+//! 1. Standard output holds only the reply; misses and failures are lines on standard error.
+//! 2. The exit code shows the result: 0 done, 1 a miss or not stored, 2 a mistake on the command line, 3
+//!    a failure.
+//! 3. A reader that closes the output early ends the program quietly, with exit code 0.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +29,7 @@ pub use trouble::{EXIT_CODES, USAGE};
 use args::{Delete, Get, Incr, Keys, Ping, Set, Stats};
 use trouble::Trouble;
 
-/// Each command's name, what it is about, the arguments it takes, and what it does.
+/// Defines the commands: the name, the description, the type of the arguments, and the function of each.
 macro_rules! commands {
     ($($name:literal, $args:ty, $does:path, $about:literal;)*) => {
         /// The commands. Their arguments are made when they are asked for.
@@ -69,7 +70,7 @@ fn with_args<A: Args>(command: Command) -> Command {
     A::augment_args(command).about(about)
 }
 
-/// Reads the arguments, and runs what needs a runtime in one.
+/// Parses the arguments, and runs the command in a runtime.
 fn with<A: FromArgMatches>(
     matches: &ArgMatches,
     does: impl AsyncFnOnce(&A) -> Result<(), Trouble>,

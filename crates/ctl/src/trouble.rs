@@ -1,14 +1,14 @@
-//! What went wrong: one line on standard error that says what to do, and an exit code.
+//! Errors: one line on standard error that says what to do, and an exit code.
 
 use std::fmt;
 use std::io;
 
 use guira_client::{Address, Failure, Outcome};
 
-/// The exit code of a command line that can't be read.
+/// The exit code for invalid arguments.
 pub const USAGE: u8 = 2;
 
-/// Each exit code, and when, for the documentation.
+/// Each exit code with its meaning, for the documentation.
 pub const EXIT_CODES: [(u8, &str); 4] = [
     (0, "done"),
     (1, "the key is not there, or its value was not stored"),
@@ -16,28 +16,28 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
     (FAILURE, "the server fails, or none answers"),
 ];
 
-/// The exit code of what could not be done.
+/// The exit code for a command that couldn't be executed.
 const FAILURE: u8 = 3;
 
-/// Why a command did not end with 0.
+/// The reason why a command didn't end with exit code 0.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// A miss, or not stored: what is to be said of it.
+    /// A miss, or a value that wasn't stored: the message.
     Not(String),
-    /// A mistake on the command line, or in a file that it names.
+    /// A mistake in the arguments, or in a file that they name.
     Usage(String),
-    /// The arguments can't be read.
+    /// The arguments can't be parsed.
     Arguments(clap::Error),
-    /// The server failed, or there is none.
+    /// The server failed, or doesn't run.
     Failed(Address, Failure),
-    /// Standard input or output.
+    /// An error of standard input or output.
     Stream(&'static str, io::Error),
-    /// The system gives no event queue.
+    /// The system can't create an event queue.
     Runtime(io::Error),
 }
 
 impl Trouble {
-    /// Makes a [`Trouble`] of what `server` failed with.
+    /// Returns a function that turns a failure of `server` into a [`Trouble`].
     pub(crate) fn of(server: &Address) -> impl FnOnce(Failure) -> Trouble + use<'_> {
         |failure| Trouble::Failed(server.clone(), failure)
     }
@@ -52,7 +52,7 @@ impl Trouble {
         }
     }
 
-    /// Tells the user; standard error may be closed too.
+    /// Prints the message; ignores errors, since standard error may be closed too.
     pub(crate) fn say(&self) {
         use io::Write as _;
         if !self.is_enough() {
@@ -60,7 +60,7 @@ impl Trouble {
         }
     }
 
-    /// Whoever reads the output has had enough.
+    /// Whether the reader of the output has closed it.
     fn is_enough(&self) -> bool {
         matches!(self, Trouble::Stream(_, error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -80,7 +80,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// What to do next.
+/// The advice on what to do next.
 fn advice(failure: &Failure) -> &'static str {
     match failure.outcome {
         Outcome::ConnectError if failure.message.contains("CaUsedAsEndEntity") => {

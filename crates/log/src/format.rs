@@ -1,4 +1,4 @@
-//! What a line looks like.
+//! The formats of a line.
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -20,7 +20,7 @@ pub enum Format {
     Journald,
 }
 
-// Written out, since derived values would show the lines above in the help of --log-format.
+// Implemented by hand, since derived values would show the lines above in the help of --log-format.
 impl ValueEnum for Format {
     fn value_variants<'a>() -> &'a [Format] {
         &[Format::Text, Format::Json, Format::Journald]
@@ -42,19 +42,20 @@ impl fmt::Display for Format {
 }
 
 impl Format {
-    /// The line of an event, its end included. `more` like it were not written in the second before.
+    /// Formats the line of an event, its end included. `more` is the number of similar events that were
+    /// suppressed before it.
     pub(crate) fn line(self, event: &Event<'_>, more: u64) -> String {
         let mut message = Message::default();
         event.record(&mut message);
         let Message(mut message) = message;
         if more > 0 {
-            // Writing to a string doesn't fail.
+            // Writing to a string can't fail.
             let _ = write!(message, " (and {more} more like it)");
         }
         self.line_of(*event.metadata().level(), &message)
     }
 
-    /// The line of a program that gives up; at a terminal neither time nor level is of use.
+    /// Formats the line of a program that gives up; as text it has neither time nor level, which a terminal doesn't need.
     pub(crate) fn refusal(self, words: &str) -> String {
         match self {
             Format::Text => format!("{words}\n"),
@@ -75,7 +76,7 @@ impl Format {
     }
 }
 
-/// The text of an event, and other fields behind it.
+/// The text of an event, followed by its other fields.
 #[derive(Default)]
 struct Message(String);
 
@@ -88,19 +89,19 @@ impl Visit for Message {
     }
 }
 
-/// A line is one line, whatever a client's bytes or a panic's message have in them.
+/// Replaces control characters, so that an event stays on one line, whatever bytes a client or a panic put in it.
 fn in_one_line(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn now() -> String {
     let mut text = String::new();
-    // A clock before 1970 is the one that can't be written.
+    // Only a time before 1970 can't be formatted.
     let _ = SystemTime.format_time(&mut Writer::new(&mut text));
     text
 }
 
-/// syslog's priorities.
+/// The priorities of syslog.
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,

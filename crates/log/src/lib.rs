@@ -1,19 +1,21 @@
-//! Log lines that no thread ever waits for: `tracing`'s events, one line each, to standard error or a file.
+//! Log lines for which no thread ever waits: `tracing`'s events, one line each, on standard error or in a file.
 //!
 //! ```text
 //! worker ── tracing::info!(…) ─▶ level? ─▶ rate? ─▶ a line ─▶ queue of bounded length ─▶ a thread of its own ─▶ fd
 //!                                                              └ full: dropped and counted
 //! ```
 //! # Invariants
-//! 1. An event never blocks and never panics, whatever becomes of the descriptor: closed, full, or read by nobody.
+//! 1. An event never blocks and never panics, whatever state the descriptor is in: closed, full, or never
+//!    read.
 //! 2. A line that isn't written is counted ([`Log::dropped`], [`Log::suppressed`]).
-//! 3. One event (a place in the source) has at most [`LINES_A_SECOND`] lines a second; the next line says how many more
-//!    there were.
+//! 3. An event (a place in the source) gets at most [`LINES_A_SECOND`] lines per second; the next line
+//!    tells how many were suppressed.
 //!
 //! # Costs
-//! An event that the level lets out: a load. A line: a lock for its rate, an allocation, a place in the queue.
+//! An event below the level's threshold: a load. A line: a lock for its rate, an allocation, a place in the queue.
 //!
-//! Bad at: a process that is killed. What is in the queue then is lost; [`Log::flush`] before an orderly end writes it.
+//! Bad at: a process that is killed. The lines in the queue are then lost; [`Log::flush`] writes them
+//! before an orderly end.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,
@@ -46,7 +48,7 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// A log; clones are the same one.
+/// A log; its clones share the same state.
 #[derive(Clone)]
 pub struct Log(Arc<State>);
 
@@ -55,24 +57,24 @@ struct State {
     verbosity: AtomicU8,
     rates: Mutex<Rates<Identifier>>,
     suppressed: AtomicU64,
-    /// `None`: nothing is written.
+    /// `None` for a log that writes nothing.
     sink: Option<Sink>,
 }
 
 impl Log {
-    /// A log on standard error.
+    /// Creates a log on standard error.
     #[must_use]
     pub fn to_stderr(format: Format, verbosity: u8) -> Log {
         Log::new(format, verbosity, Some(Sink::to_stderr()))
     }
 
-    /// A log in a file.
+    /// Creates a log in a file.
     #[must_use]
     pub fn to_file(file: File, format: Format, verbosity: u8) -> Log {
         Log::new(format, verbosity, Some(Sink::to_file(file)))
     }
 
-    /// A log that writes nothing.
+    /// Creates a log that writes nothing.
     #[must_use]
     pub fn silent(verbosity: u8) -> Log {
         Log::new(Format::Text, verbosity, None)
@@ -88,15 +90,15 @@ impl Log {
         }))
     }
 
-    /// Has the events of all threads come here, and panics too, before the thread unwinds. The first log of a process
-    /// that is installed stays.
+    /// Sends the events of all threads to this log, and panics too, before the thread unwinds. If a log
+    /// of this process is installed already, events stay with that one.
     pub fn install(&self) {
-        // Another one is installed: that one stays.
+        // Fails if another log is installed, which then stays.
         let _ = tracing::subscriber::set_global_default(
             tracing_subscriber::registry().with(Lines(self.clone())),
         );
         let log = self.clone();
-        // The usual hook writes to standard error, and waits for whoever reads it.
+        // The default hook writes to standard error, and waits for its reader.
         panic::set_hook(Box::new(move |panic| {
             let trace = Backtrace::capture();
             match trace.status() {
@@ -107,31 +109,31 @@ impl Log {
         }));
     }
 
-    /// How often `-v` was given, or what was set since.
+    /// How often `-v` was given, or the value set since.
     #[must_use]
     pub fn verbosity(&self) -> u8 {
         self.0.verbosity.load(Relaxed)
     }
 
-    /// Says more or less from here on: at 0 errors, warnings and news, at 1 what goes wrong with single clients, at 2
-    /// and above everything.
+    /// Sets how much is logged from now on. 0: errors, warnings and news; 1: also problems of single
+    /// clients; 2 and above: everything.
     pub fn set_verbosity(&self, verbosity: u8) {
         self.0.verbosity.store(verbosity, Relaxed);
     }
 
-    /// Lines that found the queue full, or that could not be written.
+    /// The number of lines that found the queue full, or couldn't be written.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.0.sink.as_ref().map_or(0, Sink::dropped)
     }
 
-    /// Lines not made because their event had its lines of the second.
+    /// The number of lines suppressed because their event had used up its lines of the second.
     #[must_use]
     pub fn suppressed(&self) -> u64 {
         self.0.suppressed.load(Relaxed)
     }
 
-    /// Waits until what was said is written, but not for a reader that doesn't read.
+    /// Waits until all former lines are written, but not for a reader that doesn't read.
     pub fn flush(&self) {
         if let Some(sink) = &self.0.sink {
             sink.flush();
@@ -144,7 +146,7 @@ impl Log {
             1 => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,
         };
-        // Libraries have events of their own, which say nothing to an operator.
+        // Libraries have events of their own, which don't help an operator.
         *metadata.level() <= most && metadata.target().starts_with("guira")
     }
 
@@ -165,14 +167,14 @@ impl fmt::Debug for Log {
     }
 }
 
-/// Says on standard error why a program doesn't start or go on: at once, as the log's lines look; as text it is the
-/// bare sentence.
+/// Prints on standard error why a program doesn't start or continue: at once, in the log's format; as
+/// text, the bare sentence.
 pub fn refuse(format: Format, words: &str) {
-    // Nothing can be done about a standard error that takes nothing.
+    // If standard error can't be written, nothing can be done.
     let _ = io::stderr().lock().write_all(format.refusal(words).as_bytes());
 }
 
-/// What `tracing` hands events to.
+/// The layer that receives `tracing`'s events.
 struct Lines(Log);
 
 impl<S: Subscriber> Layer<S> for Lines {

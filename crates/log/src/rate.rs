@@ -1,13 +1,13 @@
-//! How many lines an event may have: a client that causes one for each of its requests must not drown the others'.
+//! The limit of lines per event: a client that causes one with each request must not drown out the other events.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// Lines that one event has in a second.
+/// The most lines that one event gets per second.
 pub const LINES_A_SECOND: u64 = 100;
 
-/// The lines of each event in its second, by what tells events apart. As large as there are events in the source.
+/// The lines of each event in its current second, by event. There are as many entries as events in the source.
 pub(crate) struct Rates<K>(HashMap<K, Rate>);
 
 struct Rate {
@@ -23,7 +23,7 @@ impl<K> Default for Rates<K> {
 }
 
 impl<K: Hash + Eq> Rates<K> {
-    /// Whether an event may have a line now: then how many it was refused before.
+    /// Whether an event may have a line now. Returns how many of its lines were suppressed before.
     pub(crate) fn pass(&mut self, event: K, now: Instant) -> Option<u64> {
         let rate = self.0.entry(event).or_insert(Rate { since: now, lines: 0, suppressed: 0 });
         if now.duration_since(rate.since) >= Duration::from_secs(1) {

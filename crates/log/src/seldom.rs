@@ -1,26 +1,26 @@
-//! A state that lasts, which the source looks at many times a second: a line tells of it now and then.
+//! Lines about a lasting state that the source checks many times a second: one is logged now and then.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Lets a line through each [`Seldom::EVERY`]. A `static` beside the event that it is for.
+/// Admits a line once per [`Seldom::EVERY`]. Use one as a `static` for each event.
 #[derive(Debug, Default)]
 pub struct Seldom {
-    /// Seconds of the process's life, counted from 1; 0: there was no line.
+    /// The second of the process's life of the last line, counted from 1; 0: there was none.
     told_s: AtomicU64,
 }
 
 impl Seldom {
-    /// How long there is no other line.
+    /// The least time between two lines.
     pub const EVERY: Duration = Duration::from_secs(60);
 
-    /// Nothing was told yet.
+    /// Creates one that has admitted no line.
     #[must_use]
     pub const fn new() -> Seldom {
         Seldom { told_s: AtomicU64::new(0) }
     }
 
-    /// Whether to tell of it.
+    /// Whether to log a line now.
     pub fn admits(&self) -> bool {
         static BEGAN: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
         self.admits_at(BEGAN.elapsed().as_secs() + 1)

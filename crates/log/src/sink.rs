@@ -1,4 +1,4 @@
-//! Where lines go: a bounded queue before a thread that writes.
+//! The destination of lines: a bounded queue, and a thread that writes.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder};
 
-/// The queue, and what became of lines.
+/// The queue, and counters of its lines.
 pub(crate) struct Sink {
     queue: NonBlocking,
     counts: Arc<Counts>,
@@ -38,15 +38,15 @@ impl Sink {
             .buffered_lines_limit(LINES_QUEUED)
             .thread_name("log")
             .finish(counted);
-        // Its end would wait for a reader that doesn't read, and print: `flush` does neither.
+        // Dropping the guard would wait for a reader that doesn't read, and print; `flush` does neither.
         std::mem::forget(guard);
         Sink { queue, counts }
     }
 
-    /// Queues a line, or drops it where the queue is full.
+    /// Queues a line, or drops it if the queue is full.
     pub(crate) fn line(&self, line: &str) {
         self.counts.offered.fetch_add(1, Relaxed);
-        // A lossy queue takes every line, and counts those that it drops.
+        // A lossy queue accepts every line, and counts those that it drops.
         let _ = self.queue.clone().write(line.as_bytes());
     }
 
@@ -58,7 +58,7 @@ impl Sink {
         self.queue.error_counter().dropped_lines() as u64
     }
 
-    /// Waits until the queue is empty, for [`PATIENCE`] at most.
+    /// Waits until the queue is empty, at most for [`PATIENCE`].
     pub(crate) fn flush(&self) {
         let began = Instant::now();
         let done = || self.counts.written.load(Relaxed) + self.dropped();
@@ -68,7 +68,7 @@ impl Sink {
     }
 }
 
-/// Standard error by its descriptor: who writes here holds no lock that a thread could wait for.
+/// Standard error by its descriptor: writing to it takes no lock that another thread could wait for.
 struct Stderr;
 
 impl Write for Stderr {
@@ -81,7 +81,7 @@ impl Write for Stderr {
     }
 }
 
-/// Counts what is written, and takes what can't be.
+/// A writer that counts lines, and accepts those that can't be written.
 struct Counted<W> {
     to: W,
     counts: Arc<Counts>,
@@ -98,14 +98,14 @@ impl<W: Write> Write for Counted<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // A file has no buffer of its own.
+        // A file isn't buffered.
         Ok(())
     }
 }
 
-/// Lines that wait to be written at most.
+/// The most lines that wait to be written.
 const LINES_QUEUED: usize = 1024;
-/// How long an orderly end waits for its last lines.
+/// How long an orderly end waits for the last lines.
 const PATIENCE: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(1);
 
@@ -124,7 +124,7 @@ mod tests {
         }
         sink.flush();
         let dropped = sink.dropped();
-        // What the pipe holds and what is queued isn't dropped.
+        // The lines in the pipe and in the queue aren't dropped.
         assert!((8_000..10_000).contains(&dropped), "{dropped}");
         let mut read = vec![0; (10_000 - usize::try_from(dropped).expect("few")) * line.len()];
         reader.read_exact(&mut read).expect("the others are written");

@@ -1,4 +1,4 @@
-//! The whole of it: from an event to the file.
+//! Tests of the whole path from an event to the file.
 
 use super::*;
 use std::fs;
