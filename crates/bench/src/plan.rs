@@ -1,4 +1,4 @@
-//! A run as the arguments mean it: checked, with every default filled in.
+//! The plan of a run: the checked arguments, with every default filled in.
 
 use std::num::NonZeroU32;
 
@@ -6,18 +6,18 @@ use crate::value::fits;
 use crate::workload::{Distribution, Mix, Workload};
 use crate::{args, error::BenchError};
 
-/// How requests are paced and replies taken.
+/// How requests are paced and replies received.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     /// Each connection sends its pipeline when the last one is answered; latency is measured.
     Closed,
-    /// The same with requests built beforehand, without sleeping or looking at replies.
+    /// Like [`Mode::Closed`], with requests built beforehand, and without sleeping or parsing replies.
     Busy(args::Counting),
-    /// Requests a second for all connections together, whether or not replies come.
+    /// A number of requests per second over all connections, whether or not replies arrive.
     Open { rate: f64, arrivals: args::Arrivals, spin: bool },
 }
 
-/// Everything that fixes a run on a server.
+/// Everything that determines a run on a server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) workload: Workload,
@@ -25,19 +25,19 @@ pub(crate) struct Plan {
     pub(crate) connections: usize,
     pub(crate) threads: usize,
     pub(crate) pins: Vec<usize>,
-    /// Measured time; a run bounded by operations ends earlier.
+    /// The measured time; a run limited by operations ends earlier.
     pub(crate) seconds: f64,
     pub(crate) warmup_s: f64,
-    /// Requests of all connections together.
+    /// The limit of requests over all connections.
     pub(crate) requests_max: Option<u64>,
     pub(crate) verify: bool,
     pub(crate) seed: u64,
-    /// Memory for prebuilt requests, all connections together.
+    /// Memory for prebuilt requests, over all connections.
     pub(crate) stream_bytes: usize,
 }
 
 impl Plan {
-    /// The plan that the arguments describe.
+    /// Creates the plan that the arguments describe.
     pub(crate) fn new(
         load: &args::Load,
         pace: &args::Pace,
@@ -84,7 +84,7 @@ impl Plan {
     fn check(&self) -> Result<(), BenchError> {
         let Workload { keys, key_bytes, theta, batch, .. } = self.workload;
         let wrong = |why: String| Err(BenchError::Usage(why));
-        // Insertions go on above the preloaded keys: two digits more leave room for them.
+        // Inserted items have numbers above the preloaded ones: two more digits leave room for them.
         let numbers = if self.workload.mix == Mix::D { keys.saturating_mul(100) } else { keys };
         if keys == 0 || batch == 0 || batch > BATCH_MAX {
             return wrong(format!("--keys is 1 or more, --batch 1 to {BATCH_MAX}"));
@@ -110,20 +110,20 @@ impl Plan {
         }
     }
 
-    /// Connections of thread `thread`, as a range of all connections' numbers.
+    /// The connections of thread `thread`, as a range of their numbers.
     pub(crate) fn lanes_of(&self, thread: usize) -> std::ops::Range<usize> {
         let bound = |thread| thread * self.connections / self.threads;
         bound(thread)..bound(thread + 1)
     }
 
-    /// Requests that thread `thread` may send.
+    /// How many requests thread `thread` may send.
     pub(crate) fn quota_of(&self, thread: usize) -> u64 {
         let Some(all) = self.requests_max else { return u64::MAX };
         let threads = self.threads as u64;
         all / threads + u64::from((thread as u64) < all % threads)
     }
 
-    /// A short closed-loop run of reads that checks every value: what busy mode leaves out.
+    /// Returns the plan of a short closed-loop run of reads that verifies every value, which busy mode doesn't.
     pub(crate) fn reading_pass(&self, requests: u64) -> Self {
         let workload = Workload { mix: Mix::C, sizes_by_write: false, ..self.workload };
         Self {
@@ -138,7 +138,7 @@ impl Plan {
     }
 }
 
-/// Popularity: as asked, or the one that the mix brings with it (D reads the latest).
+/// The popularity of keys: as asked for, or as the mix implies (D reads the latest).
 fn distribution(load: &args::Load, base: Distribution) -> Distribution {
     match (load.distribution, load.workload) {
         (Some(distribution), _) => distribution,
@@ -148,13 +148,13 @@ fn distribution(load: &args::Load, base: Distribution) -> Distribution {
     }
 }
 
-/// What a run is when nothing is said: workload B of YCSB on 1 M items of 16 + 32 bytes.
+/// The default run: workload B of YCSB on 1 M items of 16 + 32 bytes.
 fn plain() -> (Workload, usize) {
     let (preset, connections) = args::Preset::Mixed.workload();
     (Workload { pipeline: 1, ..preset }, connections)
 }
 
-/// `NonZeroU32` as a size.
+/// Converts a `NonZeroU32` to a size.
 trait GetUsize {
     fn get_usize(self) -> usize;
 }
@@ -165,7 +165,7 @@ impl GetUsize for NonZeroU32 {
     }
 }
 
-/// Keys a request; memcached's own line limit for keys is far above.
+/// The limit of keys per request; memcached's own limit of a line with keys is far above.
 const BATCH_MAX: usize = 10_000;
 
 /// A day.

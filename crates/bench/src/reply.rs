@@ -1,6 +1,6 @@
-//! What the server's replies mean to a run: the few that this crate's requests can have.
+//! The meaning of the server's replies for a run: only those that this crate's requests can have.
 //!
-//! Cutting them out of the bytes is [`guira_proto::reply::parse`]'s.
+//! [`guira_proto::reply::parse`] does the parsing.
 
 use guira_proto::reply::{self, MetaStatus, ReplyLimits, ReplyParsed};
 
@@ -9,19 +9,19 @@ use crate::error::BenchError;
 /// One reply, or one value of a reply that has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply<'b> {
-    /// A hit, with its key where the reply names it.
+    /// A hit, with its key if the reply contains it.
     Value { key: Option<&'b [u8]>, value: &'b [u8] },
-    /// Nothing (more) was found: `END`, `EN`, or the `MN` after quiet reads.
+    /// No (more) values were found: `END`, `EN`, or the `MN` after quiet reads.
     NoMore,
-    /// The write is done.
+    /// The write was executed.
     Stored,
-    /// The server could not, or would not store: the line says why.
+    /// The server couldn't store the item or refused to; holds its line.
     Refused(&'b [u8]),
-    /// Something that no request of ours asks for; an error in our requests too.
+    /// A reply that none of the requests can have, including errors in the requests.
     Unexpected(&'b [u8]),
 }
 
-/// The reply at the start of `input` and its length, or `None` if more bytes are needed.
+/// Returns the reply at the start of `input` and its length, or `None` if more bytes are needed.
 pub(crate) fn first(input: &[u8]) -> Result<Option<(Reply<'_>, usize)>, BenchError> {
     let parsed =
         reply::parse(input, &ReplyLimits::DEFAULT).map_err(|_| BenchError::protocol(input))?;

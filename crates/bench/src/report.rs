@@ -1,4 +1,4 @@
-//! Tables and JSON of what was measured.
+//! Tables and JSON of the results.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub(crate) fn json(figures: &impl Serialize) -> Result<(), BenchError> {
     print(&text)
 }
 
-/// The table of a run; `is_filled`: all keys were stored before.
+/// Prints the table of a run; `is_filled`: all keys were stored before.
 pub(crate) fn outcome(outcome: &RunResult, is_filled: bool) -> Result<(), BenchError> {
     let mut table = table(&["server", "loop", "seconds", "operations", "operations/s"]);
     table.add_row([
@@ -93,13 +93,13 @@ pub(crate) fn counts(outcome: &RunResult, is_filled: bool) -> Vec<String> {
     lines
 }
 
-/// One read in so many.
+/// A hint is printed if more than one read of this many misses.
 const MISSES_WORTH_A_WORD: u64 = 10;
 const UNFILLED: &str = "many keys were not there: --load stores all of them first";
 const TOO_SMALL: &str =
     "many keys were not there any more: give the server more memory, or ask for fewer --keys";
 
-/// The tables of a comparison.
+/// Prints the tables of a comparison.
 pub(crate) fn comparison(rows: &[Row]) -> Result<(), BenchError> {
     for row in rows {
         let mut table = table(&[
@@ -151,7 +151,7 @@ fn standing_cells(standing: &Standing) -> [String; 7] {
     ]
 }
 
-/// The table of a filled server.
+/// Prints the table of a filled server.
 pub(crate) fn filling(filling: &Filling) -> Result<(), BenchError> {
     let mut table =
         table(&["server", "stored", "held", "resident before", "resident", "bytes an item"]);
@@ -181,14 +181,14 @@ fn table(head: &[&str]) -> Table {
     table
 }
 
-/// Figures to the right: all columns from `first` on.
+/// Aligns the columns from `first` on to the right.
 fn align(table: &mut Table, first: usize) {
     for column in table.column_iter_mut().skip(first) {
         column.set_cell_alignment(CellAlignment::Right);
     }
 }
 
-/// Three digits that say something.
+/// Formats a number with three significant digits.
 fn figure(number: f64) -> String {
     match number {
         n if n >= 100.0 => format!("{n:.0}"),
@@ -206,7 +206,7 @@ fn rate(rate: f64) -> String {
     }
 }
 
-/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+/// Writes to standard output. It is no error if the reader has gone (`| head`).
 fn print(text: &str) -> Result<(), BenchError> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -1,10 +1,10 @@
-//! The requests of one connection: draws operations, writes them as bytes, remembers what was asked.
+//! The requests of one connection: draws operations, encodes them, and remembers what was requested.
 //!
-//! Busy mode calls it beforehand and keeps the bytes; the other modes call it as they go. Requests
-//! are a function of workload, seed, and the connection's number.
+//! Busy mode calls it beforehand and keeps the bytes; the other modes call it during the run. The
+//! requests are a function of the workload, the seed and the connection's number.
 //!
-//! Insertions take numbers above the preloaded ones, each connection its own residue class, so that
-//! a connection that reads what it has just inserted reads after its own write in the pipeline.
+//! Inserted items have numbers above the preloaded ones, and each connection has its own residue class. A
+//! connection that reads what it has just inserted therefore reads after its own write in the pipeline.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -13,28 +13,28 @@ use crate::rng::{Rng, mix};
 use crate::value::{append_key, append_value};
 use crate::workload::{Operation, Pick, Picker, Protocol, Workload};
 
-/// What a request wants.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
     Write,
 }
 
-/// A request whose reply is owed.
+/// A request that waits for its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) kind: Kind,
-    /// Keys it names.
+    /// How many keys it has.
     pub(crate) keys: u32,
-    /// When it was sent, or in open loop when it should have been.
+    /// When it was sent or, in the open loop, when it was due.
     pub(crate) at_ns: u64,
 }
 
-/// The requests of a connection that wait for replies, oldest first, and the items they name.
+/// The requests of a connection that wait for replies, oldest first, and the items that they name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) requests: VecDeque<Request>,
-    /// The item numbers of all those requests, in order.
+    /// The item numbers of all these requests, in order.
     pub(crate) numbers: VecDeque<u64>,
     /// How many keys of the oldest request are settled.
     pub(crate) settled: u32,
@@ -63,7 +63,7 @@ impl Asked {
     }
 }
 
-/// How requests are written, and what their replies look like.
+/// The encoding of requests, and the length of their replies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
     workload: Workload,
@@ -74,7 +74,7 @@ impl Wire {
         Self { workload: *workload }
     }
 
-    /// Appends a read of `numbers`. Several keys in the meta protocol are quiet reads and a no-op.
+    /// Appends a read of `numbers`. In the meta protocol, several keys are read by quiet reads and a no-op.
     pub(crate) fn get(&self, out: &mut Vec<u8>, numbers: &[u64]) {
         let key_bytes = self.workload.key_bytes;
         match (self.workload.protocol, numbers) {
@@ -102,7 +102,7 @@ impl Wire {
         }
     }
 
-    /// Appends write `sequence` of item `number`; a quiet one has no reply when it succeeds.
+    /// Appends write `sequence` of item `number`; a quiet one has no reply if it succeeds.
     pub(crate) fn set(&self, out: &mut Vec<u8>, number: u64, sequence: u64, quiet: bool) {
         let bytes = self.value_bytes(number, sequence);
         let verb: &[u8] = if self.workload.protocol == Protocol::Text { b"set " } else { b"ms " };
@@ -124,7 +124,7 @@ impl Wire {
         self.workload.value.pick(mix(mix(number) ^ sequence))
     }
 
-    /// Bytes of the replies to everything in `asked` if every read hits and every write stores.
+    /// Bytes of the replies to everything in `asked`, if every read hits and every write stores.
     pub(crate) fn reply_bytes(&self, asked: &Asked) -> u64 {
         let mut numbers = asked.numbers.iter();
         let mut total = 0;
@@ -154,14 +154,14 @@ impl Wire {
     }
 }
 
-/// The endless requests of one connection.
+/// The endless sequence of one connection's requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
     pub(crate) wire: Wire,
     workload: Workload,
     picker: Picker,
     rng: Rng,
-    /// This connection's number and how many there are.
+    /// This connection's number, and the number of connections.
     lane: (u64, u64),
     inserted: u64,
     sequence: u64,
@@ -169,7 +169,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Connection `lane.0` of `lane.1`; equal seeds give equal requests.
+    /// The requests of connection `lane.0` of `lane.1`; equal seeds give equal requests.
     pub(crate) fn new(workload: &Workload, lane: (usize, usize), seed: u64) -> Self {
         let lane = (lane.0 as u64, lane.1 as u64);
         Self {
@@ -179,14 +179,14 @@ impl Requests {
             rng: Rng::new(mix(seed ^ mix(lane.0))),
             lane,
             inserted: 0,
-            // Sequences of different runs and connections differ, so that a tear between their
-            // writes shows; zero is the preload's.
+            // Sequences of different runs and connections differ, so that a value torn between their
+            // writes is detected; zero is the preload's.
             sequence: mix(seed ^ mix(lane.0 + 1)) & !u64::from(u32::MAX),
             numbers: Vec::with_capacity(workload.batch),
         }
     }
 
-    /// Appends a pipeline's worth of requests, all asked at `at_ns`.
+    /// Appends the requests of one pipeline, all sent at `at_ns`.
     pub(crate) fn append_batch(&mut self, out: &mut Vec<u8>, asked: &mut Asked, at_ns: u64) {
         let depth = asked.requests.len() + self.workload.pipeline;
         while asked.requests.len() < depth {

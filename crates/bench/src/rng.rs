@@ -1,40 +1,40 @@
-//! Pseudo-random numbers for workloads: fast, seeded, the same on every machine.
+//! Pseudo-random numbers for workloads: fast, seeded, and the same on every machine.
 //!
-//! `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014): one addition and two multiplications a number, any
-//! seed is a good seed. Bad at: secrets.
+//! `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014): one addition and two multiplications per number, and
+//! any seed is a good seed. Bad at: secrets.
 
 use rand_core::TryRng;
 use std::convert::Infallible;
 
-/// A stream of 64-bit numbers fixed by its seed.
+/// A stream of 64-bit numbers, determined by its seed.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of `seed`.
+    /// Creates the stream of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `bound`, which is at least 1. The bias is below `bound` / 2^64.
+    /// Returns a number below `bound`, which must be at least 1. The bias is below `bound` / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.number()) * u128::from(bound);
         (wide >> 64) as u64
     }
 
-    /// A number in [0, 1) with 53 random bits.
+    /// Returns a number in [0, 1) with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// For distributions of `rand_distr`.
+/// For the distributions of `rand_distr`.
 impl TryRng for Rng {
     type Error = Infallible;
 

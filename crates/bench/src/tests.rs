@@ -1,4 +1,4 @@
-//! Whole runs against a real memcached and against a server that lies on purpose.
+//! Tests of complete runs, against a real memcached and against a server that lies on purpose.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ fn with_around<T>(work: impl FnOnce(&Around<'_>) -> T) -> T {
     work(&Around { pid: None, bar: &ProgressBar::hidden(), interrupted })
 }
 
-/// A run without a subcommand.
+/// Executes a run without a subcommand.
 fn outcome(line: &str) -> Result<RunResult, BenchError> {
     with_around(|around| plain(&parse(line), around))
 }
@@ -77,7 +77,7 @@ fn batches_over_tcp_and_unix_sockets_find_every_key() {
                      --distribution uniform --protocol {protocol} --ops 50 --seconds 60 {pace}"
                 ))
                 .unwrap_or_else(|error| panic!("{address} {protocol} {pace}: {error}"));
-                // Up to a batch for each connection more than asked for: pipelines are sent whole.
+                // Up to one batch more per connection than asked for, because pipelines are sent completely.
                 assert!((5000..5500).contains(&run.operations), "{}", run.operations);
                 assert_eq!((run.counts.misses, run.counts.violations()), (0, 0));
             }
@@ -182,8 +182,8 @@ fn a_lie_ends_the_run_with_an_error() {
 fn a_stall_is_in_the_latency_of_every_request_that_it_delayed() {
     let liar = Liar::start(Some(Lie::Stall));
     let line = format!("bench --server {} --keys 10 --workload c -c 1", liar.address());
-    // The liar sleeps for 300 ms at its thousandth request. At 2000 requests a second 400 fall due
-    // in the first 200 ms of that, and each of them waits 100 ms or more.
+    // The liar sleeps for 300 ms at its thousandth request. At 2000 requests per second, 400 are due in
+    // the first 200 ms of that, and each of them waits for at least 100 ms.
     let run = outcome(&format!("{line} --rate 2k --arrivals even --ops 2000 --seconds 60"));
     let latency = run.unwrap().read_latency.unwrap();
     assert!(latency.p90_us > 100_000.0, "{latency:?}");
@@ -221,8 +221,8 @@ fn impossible_plans_are_refused_before_anything_is_sent() {
     }
 }
 
-/// A run of 493 operations told of 691 keys read: it had counted its warm-up as well. Another one of 398 told of 397: the
-/// reply that came as the warm-up ended was counted there, and reported after it.
+/// A run of 493 operations reported 691 keys read: it had counted its warm-up as well. Another one of 398
+/// reported 397: the reply that arrived as the warm-up ended was counted there, and reported after it.
 #[test]
 fn what_is_counted_is_what_was_measured() {
     let server = Memcached::start(&["-m", "64"]);

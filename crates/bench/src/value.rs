@@ -1,18 +1,18 @@
-//! Keys and values that can be judged by themselves.
+//! Keys and values that can be verified without further information.
 //!
-//! A key is `k` and the item's number in decimal, padded with zeros to the wanted width. A value
-//! says whose it is and whether it is whole:
+//! A key is `k` and the item's number in decimal, padded with zeros to the wanted width. A value shows
+//! which item it belongs to and whether it is intact:
 //! ```text
 //! value, 24 bytes or more   | number 8 | sequence 8 | length 4 | crc32 4 | fill ... |  little-endian
 //! value, below 24 bytes     | fill from the number alone |
 //! ```
-//! The checksum covers all but itself. Two writes of a key differ in the sequence, hence in fill and
-//! checksum: half of the one and half of the other is torn. Below 24 bytes all writes of a key store
-//! the same bytes, so a tear between two writes of it cannot be seen there.
+//! The checksum covers everything except itself. Two writes of a key differ in the sequence, and
+//! therefore in fill and checksum: half of the one with half of the other is torn. Below 24 bytes all
+//! writes of a key store the same bytes, so a tear between two of them can't be detected.
 
 use crate::rng::mix;
 
-/// Smallest value with a header, bytes.
+/// The smallest value with a header, in bytes.
 pub(crate) const HEADER_BYTES: usize = 24;
 
 const NUMBER: std::ops::Range<usize> = 0..8;
@@ -20,14 +20,14 @@ const SEQUENCE: std::ops::Range<usize> = 8..16;
 const LENGTH: std::ops::Range<usize> = 16..20;
 const CHECKSUM: std::ops::Range<usize> = 20..24;
 
-/// What is wrong with a value that was read.
+/// The fault of a value that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It belongs to another key.
+    /// The value belongs to another key.
     WrongKey,
-    /// Its length is not the one that was stored.
+    /// The length isn't that of the stored value.
     Length,
-    /// It is not one write's bytes.
+    /// The bytes aren't those of one write.
     Torn,
 }
 
@@ -43,13 +43,13 @@ pub(crate) fn append_key(out: &mut Vec<u8>, number: u64, key_bytes: usize) {
     }
 }
 
-/// Whether keys of `key_bytes` can tell `numbers` items apart.
+/// Whether keys of `key_bytes` can distinguish `numbers` items.
 pub(crate) fn fits(numbers: u64, key_bytes: usize) -> bool {
     let digits = numbers.saturating_sub(1).checked_ilog10().map_or(1, |log| log as usize + 1);
     (2..=250).contains(&key_bytes) && digits < key_bytes
 }
 
-/// The number in a key, if it is one of ours.
+/// Returns the number in a key, if the key is one of this crate's.
 pub(crate) fn number_of(key: &[u8]) -> Option<u64> {
     let digits = key.strip_prefix(b"k")?;
     digits.iter().try_fold(0u64, |number, &digit| {
@@ -58,7 +58,7 @@ pub(crate) fn number_of(key: &[u8]) -> Option<u64> {
     })
 }
 
-/// Appends the value of write `sequence` of item `number`, `bytes` long (below 4 GiB).
+/// Appends the value of write `sequence` of item `number`, with a length of `bytes` (below 4 GiB).
 pub(crate) fn append_value(out: &mut Vec<u8>, number: u64, sequence: u64, bytes: usize) {
     let start = out.len();
     out.resize(start + bytes, 0);
@@ -76,7 +76,7 @@ pub(crate) fn append_value(out: &mut Vec<u8>, number: u64, sequence: u64, bytes:
     value[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Judges a value that was read as item `number`'s.
+/// Verifies a value that was read as item `number`'s.
 pub(crate) fn check(value: &[u8], number: u64) -> Result<(), Fault> {
     if value.len() < HEADER_BYTES {
         let mut expected = [0; HEADER_BYTES];
@@ -87,7 +87,7 @@ pub(crate) fn check(value: &[u8], number: u64) -> Result<(), Fault> {
     let mut length = [0; 4];
     length.copy_from_slice(&value[LENGTH]);
     let whole = checksum(value).to_le_bytes() == value[CHECKSUM];
-    // A length that does not fit also breaks the checksum: the more telling fault is reported.
+    // A wrong length also breaks the checksum; the more specific fault is reported.
     if u32::from_le_bytes(length) as usize != value.len() {
         return Err(Fault::Length);
     }

@@ -1,8 +1,8 @@
-//! Settles replies against what was asked: hits, misses, refusals, and with `--verify` the content.
+//! Matches replies with requests: counts hits, misses and refusals and, with `--verify`, checks the content.
 //!
-//! Misses are allowed (a cache may forget) and counted; a value that no write stored is a violation:
-//! another key's, of another length, or made of two writes. Not judged here: whether a read is older
-//! than an acknowledged write.
+//! Misses are allowed (a cache may forget) and counted. A value that no write stored is a violation: it
+//! belongs to another key, has another length, or consists of two writes. It isn't checked whether a read
+//! is older than an acknowledged write.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::reply::{self, Reply};
 use crate::requests::{Asked, Kind, Request};
 use crate::value::{Fault, check, number_of};
 
-/// What became of the requests of a run or a part of it.
+/// The outcomes of the requests of a run, or of a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Keys that were read and found.
@@ -28,15 +28,15 @@ pub struct Counts {
     pub wrong_key: u64,
     /// Values of another length than was stored.
     pub wrong_length: u64,
-    /// Values that are not one write's bytes.
+    /// Values whose bytes aren't those of one write.
     pub torn: u64,
-    /// A refusal, as the server worded it.
+    /// One refusal, in the server's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
 }
 
 impl Counts {
-    /// Values that no write stored.
+    /// The number of values that no write stored.
     pub fn violations(&self) -> u64 {
         self.wrong_key + self.wrong_length + self.torn
     }
@@ -56,7 +56,7 @@ impl Counts {
     }
 }
 
-/// Settles every whole reply in `input` and returns the bytes used; `done` hears of each request
+/// Settles every complete reply in `input` and returns the bytes used. `done` is called for each request
 /// that is fully answered.
 pub(crate) fn settle(
     input: &[u8],
@@ -79,7 +79,7 @@ pub(crate) fn settle(
     Ok(used)
 }
 
-/// Settles one reply against the oldest request; true if that was the request's last.
+/// Settles one reply to the oldest request. Returns true if it was the request's last reply.
 fn settle_one(
     reply: Reply<'_>,
     request: Request,
@@ -95,7 +95,7 @@ fn settle_one(
                 counts.checked += 1;
                 judge(value, number, counts);
             }
-            // Only a single meta get answers without a key, and with nothing after the value.
+            // Only a single meta get has a reply without a key, and nothing after the value.
             Ok(key.is_none())
         }
         (Kind::Read, Reply::NoMore) => {
@@ -118,7 +118,7 @@ fn settle_one(
     }
 }
 
-/// The item that a value answers for, if it is one that was asked; the keys passed over missed.
+/// Returns the item that a value belongs to, if it was requested. Counts the keys before it as misses.
 fn attribute(
     key: Option<&[u8]>,
     request: Request,

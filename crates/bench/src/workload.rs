@@ -1,7 +1,7 @@
-//! What a run asks for: the mix of operations, the keys' popularity, the sizes, the presets.
+//! The workload of a run: the mix of operations, the popularity of keys, the sizes, and the presets.
 //!
-//! The mixes are those of YCSB (Cooper et al. 2010, table 2) without E, which scans. In F the
-//! write of a read-modify-write follows its read on the wire without waiting for it.
+//! The mixes are those of YCSB (Cooper et al. 2010, table 2) without E, which scans. In F, the write of a
+//! read-modify-write follows its read without waiting for the reply.
 
 use clap::ValueEnum;
 
@@ -25,7 +25,7 @@ pub(crate) enum Mix {
     Set,
 }
 
-/// One operation, as the mix draws it.
+/// One operation, as drawn from the mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Read,
@@ -75,7 +75,7 @@ pub(crate) enum Protocol {
     Meta,
 }
 
-/// A size, or a range of sizes that each key or write draws from; bytes, both ends included.
+/// A size, or a range of sizes from which each key or write draws one; in bytes, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub(crate) least: usize,
@@ -87,10 +87,10 @@ impl Sizes {
         Self { least: bytes, most: bytes }
     }
 
-    /// The size that belongs to `draw`, always the same for the same draw.
+    /// Returns the size that belongs to `draw`, always the same for the same draw.
     pub(crate) fn pick(self, draw: u64) -> usize {
         let span = (self.most - self.least + 1) as u64;
-        // A remainder of an evenly mixed number; the span is far below 2^32, so the bias is small.
+        // The remainder of an evenly distributed number. The span is far below 2^32, so the bias is small.
         self.least + usize::try_from(draw % span).expect("the span is a usize")
     }
 }
@@ -114,7 +114,7 @@ impl std::str::FromStr for Sizes {
     }
 }
 
-/// Reads `250`, `10k`, `1m`, `1.5g` (decimal: `k` is 1000).
+/// Parses `250`, `10k`, `1m`, `1.5g` (decimal: `k` is 1000).
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a number such as 250, 10k, 1m");
     let lower = text.trim().to_ascii_lowercase();
@@ -137,14 +137,14 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     Ok(product as u64)
 }
 
-/// Reads a size as `guira serve` does: `100`, `64k`, `1m`, `1.5g`, where `k` is 1024.
+/// Parses a size as `guira serve` does: `100`, `64k`, `1m`, `1.5g`, where `k` is 1024.
 pub(crate) fn parse_bytes(text: &str) -> Result<usize, String> {
     let bytes = guira_front::size::parse(text);
     let bytes = bytes.ok().and_then(|bytes| usize::try_from(bytes).ok());
     bytes.ok_or_else(|| format!("`{text}` is not a size such as 100, 64k, 1m"))
 }
 
-/// All that fixes the requests of a run, but for the seed.
+/// Everything that determines the requests of a run, except the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Workload {
     pub(crate) mix: Mix,
@@ -153,13 +153,13 @@ pub(crate) struct Workload {
     pub(crate) keys: u64,
     pub(crate) key_bytes: usize,
     pub(crate) value: Sizes,
-    /// Keys a read asks for.
+    /// Keys per read.
     pub(crate) batch: usize,
-    /// Requests a connection has outstanding.
+    /// Requests of a connection that may be outstanding.
     pub(crate) pipeline: usize,
     pub(crate) protocol: Protocol,
-    /// Sizes are drawn for each write instead of for each key: reads then have unforeseeable
-    /// lengths, which `--verify` wants and counting by bytes cannot have.
+    /// Whether sizes are drawn for each write instead of for each key. The lengths of reads then can't be
+    /// foreseen, which is good for `--verify` and impossible with counting by bytes.
     pub(crate) sizes_by_write: bool,
 }
 
@@ -222,7 +222,7 @@ impl Preset {
     }
 }
 
-/// Draws item numbers for one connection.
+/// Draws the item numbers for one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Picker {
     distribution: Distribution,
@@ -239,7 +239,7 @@ impl Picker {
         }
     }
 
-    /// Draws how far down from the top an item is, and says whether the top is the newest item.
+    /// Draws an item, by its number or by its distance from the newest one.
     pub(crate) fn pick(&self, rng: &mut Rng) -> Pick {
         match self.distribution {
             Distribution::Uniform => Pick::Item(rng.below(self.keys)),
@@ -253,20 +253,20 @@ impl Picker {
 /// A drawn item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pick {
-    /// The item of this number.
+    /// The item with this number.
     Item(u64),
-    /// The item that has this many newer ones.
+    /// The item with this many newer ones.
     FromNewest(u64),
 }
 
-/// A bijection of 0..n that puts neighbours far apart: multiplication by a prime above any n.
+/// A bijection of 0..n that separates neighbours: multiplication by a prime above any n.
 fn scatter(rank: u64, n: u64) -> u64 {
     const PRIME: u128 = 11_400_714_785_074_694_791;
     let product = u128::from(rank) * PRIME % u128::from(n);
     u64::try_from(product).expect("a remainder of a u64")
 }
 
-/// Largest value, bytes: memcached's largest `-I`.
+/// The largest value in bytes: memcached's largest `-I`.
 const VALUE_BYTES_MAX: usize = 1 << 30;
 
 #[cfg(test)]

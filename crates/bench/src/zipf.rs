@@ -1,10 +1,11 @@
-//! Zipf ranks: rank k of n is drawn with a probability in proportion to 1 / k^theta.
+//! Zipf ranks: rank k of n is drawn with a probability proportional to 1 / k^theta.
 //!
-//! By `rand_distr`: exact for every theta >= 0, 1 included, where the approximation that YCSB uses (Gray et al., SIGMOD
-//! 1994) is only defined below 1 and needs the sum over all n beforehand.
+//! The implementation is that of `rand_distr`, which is exact for every theta >= 0, including 1. The
+//! approximation that YCSB uses (Gray et al., SIGMOD 1994) is only defined below 1, and needs the sum
+//! over all n beforehand.
 //!
 //! # Costs
-//! No table, nothing to precompute; about 1.1 rounds of up to three powers per number, 70 to 110 ns.
+//! No table and no preparation; about 1.1 rounds of up to three powers per number, 70 to 110 ns.
 
 use crate::rng::Rng;
 use rand_distr::Distribution as _;
@@ -17,10 +18,10 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Over `ranks` >= 1 ranks with the exponent `theta` >= 0 (0 is uniform; YCSB's is 0.99).
+    /// A distribution over `ranks` >= 1 ranks with the exponent `theta` >= 0 (0 is uniform; YCSB uses 0.99).
     ///
     /// # Panics
-    /// With no ranks, or a negative exponent.
+    /// If there are no ranks, or the exponent is negative.
     pub fn new(ranks: u64, theta: f64) -> Self {
         let from_one = rand_distr::Zipf::new(ranks as f64, theta);
         Self { from_one: from_one.unwrap_or_else(|error| panic!("{error}")), ranks }
@@ -41,8 +42,8 @@ impl Zipf {
 mod tests {
     use super::*;
 
-    /// Draws `draws` ranks and returns chi-square over the ranks pooled into cells that expect at
-    /// least `draws` / 400 each, with the number of cells.
+    /// Draws `draws` ranks. Returns chi-square over the ranks, pooled into cells that expect at least
+    /// `draws` / 400 each, and the number of cells.
     fn chi_square(ranks: u64, theta: f64, draws: u32) -> (f64, usize) {
         let zipf = Zipf::new(ranks, theta);
         let mut rng = Rng::new(42);
@@ -69,7 +70,7 @@ mod tests {
         for theta in [0.0, 0.5, 0.99, 1.0, 1.2] {
             for ranks in [10, 1000, 100_000] {
                 let (sum, cells) = chi_square(ranks, theta, 400_000);
-                // Mean `cells`, deviation sqrt(2 cells): five deviations, fixed seed.
+                // The mean is `cells`, the deviation sqrt(2 cells): five deviations, with a fixed seed.
                 let bound = cells as f64 + 5.0 * (2.0 * cells as f64).sqrt();
                 assert!(sum < bound, "theta {theta}, {ranks} ranks: {sum} over {cells} cells");
             }

@@ -1,11 +1,12 @@
 //! The command lines: `guira` with its subcommands, and `memcached`.
 //!
-//! A subcommand's flags are made when it is asked for: what the others take would stay with a server for its life.
+//! A subcommand's flags are created only when it is used: otherwise a server would keep the memory of all
+//! other subcommands' flags for its whole life.
 
 use clap::{Args, Command};
 use guira_serve::{Flags, MEMCACHED_VERSION};
 
-/// `guira`.
+/// The command line of `guira`.
 pub(crate) fn guira() -> Command {
     Command::new("guira")
         .version(env!("CARGO_PKG_VERSION"))
@@ -32,11 +33,11 @@ pub(crate) fn serve() -> Command {
 }
 
 fn with_flags(command: Command) -> Command {
-    // Given several times, the last value counts, as memcached has it.
+    // As in memcached, the last value of a repeated flag counts.
     with_args::<Flags>(command).args_override_self(true)
 }
 
-/// Adds the arguments; what the command does is said by the command, not by the type of its arguments.
+/// Adds the arguments, but keeps the command's own description instead of the arguments' type's.
 fn with_args<A: Args>(command: Command) -> Command {
     let about = command.get_about().cloned().unwrap_or_default();
     A::augment_args(command).about(about)
@@ -61,7 +62,7 @@ fn plan() -> Command {
     command.defer(with_args::<guira_route::plan::command::Args>)
 }
 
-/// `memcached`: the flags of `guira serve` without the subcommand.
+/// The command line of `memcached`: the flags of `guira serve`, without the subcommand.
 pub(crate) fn memcached() -> Command {
     with_flags(Command::new("memcached"))
         .version(MEMCACHED_VERSION)
@@ -89,7 +90,7 @@ Examples:
 mod tests {
     use super::*;
 
-    /// Commands whose help has marks that only a page shows as what they are.
+    /// Returns the commands whose help contains marks that only a Markdown page renders.
     fn marked(mut command: Command) -> Vec<String> {
         let mut found = Vec::new();
         let help = command.render_long_help().to_string();

@@ -1,5 +1,5 @@
-//! `guira generate`: man pages, shell completions and the reference, made from the tables that the program itself runs
-//! by.
+//! `guira generate`: man pages, shell completions and the reference, generated from the tables that the
+//! program itself uses.
 
 use crate::reference;
 use anyhow::{Context, Result};
@@ -42,7 +42,7 @@ fn directory() -> Arg {
         .help("Directory to write into; it is made if it does not exist")
 }
 
-/// Does what `matches` ask, for the program whose commands `tree` has.
+/// Executes the subcommand in `matches`, for the program whose command line is `tree`.
 pub(crate) fn run(matches: &ArgMatches, mut tree: Command) -> Result<()> {
     match matches.subcommand() {
         Some(("man", matches)) => {

@@ -1,7 +1,8 @@
-//! `guira`: one program, a subcommand for each thing that it can be.
+//! `guira`: one program with a subcommand for each of its functions.
 //!
-//! Started under the name `memcached` it takes memcached's command line as it is and serves, under the name `mcrouter`
-//! mcrouter's, and routes: unit files, container commands and scripts need no other change than what the name points to.
+//! Under the name `memcached` it takes memcached's command line unchanged and serves; under the name
+//! `mcrouter` it takes mcrouter's and routes. In unit files, container commands and scripts, only the
+//! target of the name has to change.
 
 #![forbid(unsafe_code)]
 
@@ -17,8 +18,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Requests, replies and buffers come and go by the million; the server's items have a mapping of their own. Without huge
-/// pages: with them a server that has little to hold is ten to twenty megabytes larger.
+/// Requests, replies and buffers are allocated by the million; the server's items have a separate
+/// mapping. Huge pages are not used: with them, a server with few items is ten to twenty megabytes
+/// larger.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
     let is_ctl = arguments.get(1).and_then(|it| it.to_str()).is_some_and(guira_ctl::is_command);
     let matches = match commands::guira().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        // 1 is a miss there.
+        // For these commands, exit code 1 means a miss.
         Err(error) if is_ctl && error.use_stderr() => {
             usage(error);
             return ExitCode::from(guira_ctl::USAGE);
@@ -78,17 +80,25 @@ fn main() -> ExitCode {
     }
 }
 
-/// Has mimalloc give freed memory back to the system early: a long buffer at once, the rest after a millisecond instead of a
-/// second. Starts the program again, in the same process, because the allocator reads its settings before `main`.
+/// Makes mimalloc return freed memory to the system early: a long buffer at once, the rest after a
+/// millisecond instead of a second. To that end the program starts itself again in the same process,
+/// because the allocator reads its settings before `main`.
 ///
-/// A router frees what passes through it. With long values, a second's worth of it is more than all clients together may
-/// have: 20 clients that set 30 MB each took it to 530 MB, where 290 are used. The millisecond ends with the next page
-/// that is freed, which may come late where each is a long value: 12 clients that set 20 MB took 50 MB more than were used.
-/// So a long buffer is a mapping of its own, which goes when it is freed. A server's input buffers grow while a long line
-/// arrives, and each growth frees one: 100 clients with 8 MB each took `serve -m 1024` to 250 MB, of which it used 104, and
-/// kept them after the clients had left. The allocator also keeps books on all that it reserves, a gigabyte at a time by
-/// itself: for a sixteenth of that they are 150 kB shorter, a tenth of a byte for each item of a server with `-m 64`. An
-/// operator's own setting stands. If the program can't be started again, it runs as it is.
+/// A router frees what passes through it. With long values, what it frees within a second is more than
+/// all clients together may use: 20 clients that set 30 MB each took it to 530 MB, of which 290 were
+/// used. The millisecond's delay only ends with the next page that is freed, which may come late if each
+/// page is a long value: 12 clients that set 20 MB took 50 MB more than were used. A long buffer is
+/// therefore a separate mapping, which is unmapped when it is freed.
+///
+/// A server's input buffers grow while a long line arrives, and each growth frees the former buffer. 100
+/// clients with 8 MB each took `serve -m 1024` to 250 MB, of which it used 104, and the memory was kept
+/// after the clients had left.
+///
+/// The allocator also keeps metadata for the address space that it reserves, by default a gigabyte at a
+/// time. For a sixteenth of that the metadata are 150 kB smaller, a tenth of a byte per item of a server
+/// with `-m 64`.
+///
+/// Settings in the operator's environment are left alone. If the program can't be started again, it continues as it is.
 fn purge_early(arguments: &[OsString]) {
     use std::os::unix::process::CommandExt as _;
     if ALLOCATOR_SETTINGS.iter().any(|(name, _)| std::env::var_os(name).is_some()) {
@@ -99,17 +109,18 @@ fn purge_early(arguments: &[OsString]) {
     let _ = again.arg0(name).args(&arguments[1..]).envs(ALLOCATOR_SETTINGS).exec();
 }
 
-/// Milliseconds, how much may be kept, and how much address space is reserved at a time.
+/// The delay in milliseconds, the largest object that is kept, and the address space reserved at a time.
 const ALLOCATOR_SETTINGS: [(&str, &str); 3] = [
     ("MIMALLOC_PURGE_DELAY", "1"),
     ("MIMALLOC_ARENA_MAX_OBJECT_SIZE", "4M"),
     ("MIMALLOC_ARENA_RESERVE", "64M"),
 ];
 
-/// Output that can't be written is no panic: a reader that has had enough, as `head` has, ends the program quietly, and
-/// anything else, as a full disk, with a sentence.
+/// Makes output that can't be written end the program without a panic. If the reader has closed the pipe,
+/// as `head` does, the program ends quietly; any other error, such as a full disk, is reported by a
+/// sentence.
 ///
-/// `print!` has no other way to be told. Of a server's threads none prints to standard output.
+/// `print!` reports errors only by a panic. No thread of a server prints to standard output.
 fn end_without_a_reader() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -127,7 +138,7 @@ fn end_without_a_reader() {
     }));
 }
 
-/// memcached's own way to be started: no subcommand, its exit codes.
+/// Runs as memcached: no subcommand, and memcached's exit codes.
 fn as_memcached(arguments: &[OsString], name: &str) -> ExitCode {
     match commands::memcached().try_get_matches_from(arguments) {
         Ok(matches) => serve(&matches, name),
@@ -135,7 +146,7 @@ fn as_memcached(arguments: &[OsString], name: &str) -> ExitCode {
     }
 }
 
-/// mcrouter's own way to be started: no subcommand.
+/// Runs as mcrouter: no subcommand.
 fn as_mcrouter(arguments: &[OsString]) -> ExitCode {
     match guira_route::command("mcrouter").try_get_matches_from(arguments) {
         Ok(matches) => guira_route::run("mcrouter", &matches),
@@ -143,9 +154,9 @@ fn as_mcrouter(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Prints what is wrong with a command line, or the help that it asked for.
+/// Prints the error in a command line, or the help that it asked for.
 fn usage(mut error: clap::Error) -> ExitCode {
-    // A tip to write `-- --typo` would turn a typo into an argument that nobody reads.
+    // A tip to write `-- --typo` would turn a typo into an argument that is ignored.
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.to_string().contains("as a value, use"));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));

@@ -1,7 +1,7 @@
-//! The pages of docs/reference: what the program declares of itself, as Markdown.
+//! The pages of docs/reference: the program's declarations, as Markdown.
 //!
-//! A name is written where the program declares it, and nowhere else: `guira generate reference docs/reference` makes the
-//! pages, and a test compares them with those that are there.
+//! A name is written only where the program declares it: `guira generate reference docs/reference` writes
+//! the pages, and a test compares them with the existing ones.
 
 use anyhow::{Context, Result};
 use clap::Command;
@@ -10,7 +10,7 @@ use guira_serve::Meaning;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Writes each page.
+/// Writes each page into `directory`.
 pub(crate) fn write(directory: &Path, tree: Command) -> Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
@@ -21,7 +21,7 @@ pub(crate) fn write(directory: &Path, tree: Command) -> Result<()> {
     Ok(())
 }
 
-/// Each page's file name and text.
+/// Returns each page's file name and text.
 fn pages(tree: Command) -> [(&'static str, String); 11] {
     [
         ("flags.md", page("Flags", FLAGS, &commands(tree))),
@@ -77,7 +77,7 @@ fn page(title: &str, about: &str, body: &str) -> String {
     format!("# {title}\n\n{about}\n\n{MADE}\n\n{}\n", body.trim())
 }
 
-/// The flags of each command and of the commands below it.
+/// The flags of each command and of its subcommands.
 fn commands(mut root: Command) -> String {
     let mut text = String::new();
     root.build();
@@ -112,7 +112,7 @@ fn flags(mut command: Command) -> String {
         let is_switch = !arg.get_action().takes_values();
         let default = defaults.filter(|_| !is_switch).collect::<Vec<_>>().join(" ");
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        // What has no value of its own until it is given says so in its help.
+        // A flag without a fixed default has its default in its help.
         let (help, default) = match help.strip_suffix(']').and_then(|h| h.split_once(" [default: "))
         {
             Some((help, default)) => (help.to_owned(), default.to_owned()),
@@ -186,7 +186,7 @@ fn metrics() -> String {
     text
 }
 
-/// A program's groups of statistics, each with its lines.
+/// The groups of a program's statistics, each with its lines.
 fn stat_groups(groups: Vec<(&str, Vec<(String, String)>)>) -> String {
     let mut text = String::new();
     for (group, lines) in groups {
@@ -199,7 +199,7 @@ fn stat_groups(groups: Vec<(&str, Vec<(String, String)>)>) -> String {
     text
 }
 
-/// A program's metrics: name, kind, meaning.
+/// A program's metrics: name, kind and meaning.
 fn metric_table(metrics: impl Iterator<Item = (String, &'static str, &'static str)>) -> String {
     let mut text = "| metric | type | meaning |\n|---|---|---|\n".to_owned();
     for (name, kind, meaning) in metrics {
@@ -225,7 +225,7 @@ powers of 1,024; a number alone is in the setting's own unit.";
 
 const PROCESS: &str = "What each program does on a signal, and what its exit code says.";
 
-/// What `main` makes of the commands that have no codes of their own.
+/// The exit codes of the commands that have none of their own; `main` returns these.
 const OTHERS: [(u8, &str); 2] = [(0, "done"), (1, "not done, with a sentence why")];
 
 const STATISTICS: &str = "\

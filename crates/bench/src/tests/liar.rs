@@ -1,4 +1,4 @@
-//! A small server that speaks the protocol and tells one kind of lie: what `--verify` must notice.
+//! A small server that speaks the protocol and tells one kind of lie, which `--verify` must detect.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use guira_proto::{Command, Limits, Parsed, parse};
 
-/// A fault, planted into every seventh read, or once.
+/// A fault that occurs in every seventh read, or once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lie {
     /// Another item's value.
     OtherKey,
-    /// The first half of one write, the second half of the one before.
+    /// The first half of one write, and the second half of the write before.
     Torn,
     /// The value without its last byte.
     Short,
-    /// Nothing for 300 ms at the thousandth read.
+    /// No reply for 300 ms at the thousandth read.
     Stall,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Liar {
     address: String,
 }
 
-/// Per key the last two values.
+/// The last two values of each key.
 #[derive(Default)]
 struct Store {
     values: HashMap<Vec<u8>, [Vec<u8>; 2]>,
@@ -71,7 +71,7 @@ fn serve(mut socket: TcpStream, lie: Option<Lie>, store: &Mutex<Store>) {
     }
 }
 
-/// Answers the first request; `None` if it is not whole.
+/// Answers the first request. Returns `None` if it is incomplete.
 fn answer(
     input: &[u8],
     out: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! A real memcached of a test's own, on a unix socket or a free loopback port.
+//! A real memcached for one test, on a unix socket or a free loopback port.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::address::ServerAddress;
 use crate::load::stat;
 
-/// A memcached that ends when it is dropped.
+/// A memcached that is stopped when it is dropped.
 pub(crate) struct Memcached {
     child: Child,
     address: ServerAddress,
 }
 
 impl Memcached {
-    /// Starts one on a unix socket.
+    /// Starts a memcached on a unix socket.
     pub(crate) fn start(flags: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
@@ -26,7 +26,7 @@ impl Memcached {
         Self::spawn(&[&place[..], flags].concat(), ServerAddress::Unix(path.clone()))
     }
 
-    /// Starts one on a loopback port that was free a moment ago.
+    /// Starts a memcached on a loopback port that was free a moment ago.
     pub(crate) fn start_tcp(flags: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let text = port.to_string();
@@ -62,7 +62,7 @@ impl Memcached {
         self.child.id()
     }
 
-    /// Returns once somebody's writes arrive.
+    /// Returns once a client's writes arrive.
     pub(crate) fn wait_for_traffic(&self) {
         self.wait_until(|| stat(&self.address, "cmd_set").is_ok_and(|sets| sets > 0));
     }

@@ -1,4 +1,4 @@
-//! What the generator writes is what the project's own parser reads.
+//! Tests that the project's own parser reads what the generator writes.
 
 use guira_proto::{Command, Limits, Parsed, parse};
 
@@ -6,7 +6,7 @@ use crate::requests::{Asked, Kind, Requests};
 use crate::value::{check, number_of};
 use crate::workload::{Distribution, Mix, Preset, Protocol, Sizes, Workload};
 
-/// A request as the parser saw it.
+/// A request as the parser returned it.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     kinds: Vec<Kind>,

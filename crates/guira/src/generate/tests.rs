@@ -1,7 +1,7 @@
-//! Completions: each flag with a closed set of values offers them, in each shell.
+//! Tests of completions: in each shell, each flag with a closed set of values offers them.
 //!
-//! What is expected comes from the same declarations as the completions. bash is asked, as a user asks it; it is everywhere.
-//! Of zsh and fish the scripts are read.
+//! The expected values come from the same declarations as the completions. bash, which is installed
+//! everywhere, is asked as a user would ask it. For zsh and fish, the scripts are parsed.
 
 use super::*;
 use clap::builder::PossibleValue;
@@ -9,17 +9,17 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command as Process, Stdio};
 
-/// A flag that takes some values and no others.
+/// A flag that takes only certain values.
 #[derive(Debug)]
 struct Closed {
-    /// The command's words, `guira` first.
+    /// The words of the command, beginning with `guira`.
     command: Vec<String>,
     long: String,
     values: Vec<PossibleValue>,
 }
 
 impl Closed {
-    /// All of them, of all commands.
+    /// Returns all such flags of all commands.
     fn all() -> Vec<Closed> {
         let mut root = crate::commands::guira();
         root.build();
@@ -32,7 +32,7 @@ impl Closed {
         self.values.iter().map(PossibleValue::get_name).collect()
     }
 
-    /// As one types it.
+    /// The command and the flag, as typed.
     fn typed(&self) -> String {
         format!("{} --{}", self.command.join(" "), self.long)
     }
@@ -87,7 +87,7 @@ fn choices_are_closed_sets() {
 fn bash_completes_each_choice() {
     let all = Closed::all();
     let mut script = completions(Shell::Bash);
-    // As bash calls it for a word after a flag: the command, what is typed of the word, the word before.
+    // bash passes these for a word after a flag: the command, the typed part of the word, and the word before.
     script.push_str(
         "\nask() { COMP_WORDS=(\"$@\" ''); COMP_CWORD=$#; _guira guira '' \"${@: -1}\"; echo \"${COMPREPLY[*]}\"; }\n",
     );
@@ -116,7 +116,8 @@ fn zsh_completes_each_choice() {
     let offered: Vec<(&str, Vec<&str>)> = script.split("\n'").filter_map(offer_of_zsh).collect();
     let all = Closed::all();
     for closed in &all {
-        // Arguments have no command's name there: as many have the flag as there are in the tree.
+        // The script doesn't name an argument's command, so the numbers of equal arguments are compared
+        // with those in the tree.
         let of_zsh =
             offered.iter().filter(|(long, names)| *long == closed.long && *names == closed.names());
         let same = |other: &&Closed| other.long == closed.long && other.names() == closed.names();
@@ -124,8 +125,8 @@ fn zsh_completes_each_choice() {
     }
 }
 
-/// The flag and values of an argument in zsh's form: `--long=[help]:NAME:(one two)`, or with values that have help
-/// `((one\:"help"`, a line each.
+/// Returns the flag and the values of an argument in zsh's form: `--long=[help]:NAME:(one two)` or, for
+/// values with help, `((one\:"help"` with one line per value.
 fn offer_of_zsh(argument: &str) -> Option<(&str, Vec<&str>)> {
     let (long, rest) = argument.trim_start_matches('*').strip_prefix("--")?.split_once("=[")?;
     let names = match rest.split_once("((") {
