@@ -1,5 +1,5 @@
-//! The load generator as a separate program, for builds of this crate alone: `cargo run --release -p
-//! guira-bench --example load -- --help`.
+//! The load generator as a separate program, for builds of this crate alone:
+//! `cargo run --release -p guira-bench --example load -- --help`.
 
 use std::process::ExitCode;
 

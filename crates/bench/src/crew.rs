@@ -1,6 +1,6 @@
-//! The threads of a run, and the thread that observes them.
+//! The threads of a run, and the thread that watches them.
 //!
-//! Threads connect, prepare their requests, report that they are ready, and work. The observer then waits
+//! Threads connect, prepare their requests, report that they are ready, and work. The watcher then waits
 //! for the warm-up to pass, reads the counters and the server's CPU time, waits, and reads them again.
 //! The measurement is exactly the difference, and no thread is started or stopped during it.
 //!
@@ -31,7 +31,7 @@ pub(crate) struct Tally {
     pub(crate) latency: Latency,
 }
 
-/// The state that threads and observer share.
+/// The state that threads and watcher share.
 pub(crate) struct Watch {
     pub(crate) clock: Clock,
     /// The time at which the measured part began; `u64::MAX` before.

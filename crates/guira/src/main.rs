@@ -91,12 +91,12 @@ fn main() -> ExitCode {
 /// therefore a separate mapping, which is unmapped when it is freed.
 ///
 /// A server's input buffers grow while a long line arrives, and each growth frees the former buffer. 100
-/// clients with 8 MB each took `serve -m 1024` to 250 MB, of which it used 104, and the memory was kept
-/// after the clients had left.
+/// clients with 8 MB each took `serve -m 1024` to 250 MB, of which it used 104. The memory was kept after
+/// the clients had left.
 ///
 /// The allocator also keeps metadata for the address space that it reserves, by default a gigabyte at a
-/// time. For a sixteenth of that the metadata are 150 kB smaller, a tenth of a byte per item of a server
-/// with `-m 64`.
+/// time. With a sixteenth of that, the metadata are 150 kB smaller, a tenth of a byte per item of a
+/// server with `-m 64`.
 ///
 /// Settings in the operator's environment are left alone. If the program can't be started again, it continues as it is.
 fn purge_early(arguments: &[OsString]) {

@@ -16,7 +16,7 @@ use std::ffi::CString;
 /// added to `notes`, because there is no log yet.
 ///
 /// # Errors
-/// The system refuses, or the server was started by root without `-u` and no user to switch to exists.
+/// The system refuses, or the server was started by root and there is no user to switch to.
 pub(crate) fn apply(settings: &ServerSettings, notes: &mut Vec<String>) -> Result<bool, Refusal> {
     if settings.core_dumps {
         raise(Resource::Core, None).map_err(|_| system("failed to ensure corefile creation"))?;

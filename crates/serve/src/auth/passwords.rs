@@ -111,8 +111,8 @@ impl Passwords {
     }
 
     /// Whether `user` has a password for which `is_right` returns true. `is_right` is called once for
-    /// each user of the file, with an empty password for all users other than `user`, so that the time
-    /// doesn't reveal whether the user exists.
+    /// each user of the file, with an empty password for all except `user`. The time therefore doesn't
+    /// reveal whether the user exists.
     pub(super) fn admit_by(&self, user: &[u8], is_right: impl Fn(&[u8]) -> Choice) -> bool {
         let mut admitted = Choice::from(0);
         for entry in &self.0 {

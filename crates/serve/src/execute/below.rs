@@ -198,7 +198,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Counts a miss for each item of the key's hash whose page was freed.
+    /// Removes entries that may be the key's and whose pages were freed, and counts a miss if there were any.
     #[inline]
     pub(super) fn count_gone(&self, key: &Key<'_>) {
         if let Some(storage) = self.storage()

@@ -109,7 +109,7 @@ impl<'t> Executor<'t> {
         self.more.line_bytes()
     }
 
-    /// Answers one key of a text get: queues the value on a hit, and nothing on a miss or if the key has to wait.
+    /// Answers one key of a text get: its value, if it has one. Nothing is queued if the key has to wait.
     #[inline]
     fn get_one(&mut self, key: &Key<'_>, get: &Get<'_>, may_wait: bool) -> Flow {
         if get.lease {
@@ -224,8 +224,8 @@ impl<'t> Executor<'t> {
         }
     }
 
-    /// Finds the item and gives it a new expiry. If the item has no field for an expiry and there is no
-    /// memory yet for a copy, returns `None`, or the item as it is if the request can't wait.
+    /// Finds the item and gives it a new expiry. An item without a field for an expiry has to be copied. If
+    /// there is no memory for that yet, returns `None`, or the item as it is if the request can't wait.
     fn get_and_touch(
         &mut self,
         key: &Key<'_>,

@@ -1,7 +1,7 @@
 //! The declaration of one setting of `-o`: its name, the values it takes, its default, and where it is shown.
 //!
-//! The parser of `-o`, `--help`, the man page, docs/reference/options.md and the lines of `stats
-//! settings` follow from it.
+//! The parser of `-o`, `--help`, the man page, docs/reference/options.md and the lines of
+//! `stats settings` follow from it.
 
 use super::extended::Extended;
 use super::refusal::Refusal;

@@ -4,11 +4,10 @@
 //! each 32 or so replies that wait to be sent. `read_buf_mem_limit` limits these, shared out among the
 //! threads. Guira needs far less memory for either, but operators set the limit by memcached's account,
 //! so Guira enforces that account:
-//! - a multiget of more keys than replies are allowed is answered `SERVER_ERROR out of memory writing get
-//!   response`,
+//! - a multiget of more keys than replies are allowed is answered
+//!   `SERVER_ERROR out of memory writing get response`,
 //! - a connection that sends more requests at once than replies are allowed is closed,
-//! - a connection that keeps part of a request is closed if as many others as there are buffers do so
-//!   too.
+//! - a connection that keeps part of a request is closed if as many others as there are buffers do.
 
 use crate::settings::ServerSettings;
 

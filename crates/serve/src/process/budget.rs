@@ -15,8 +15,8 @@
 //! Of the connections with unfinished requests, one other than the one that needs the memory gives way.
 //! The candidates hold at least half of a fair share ([`guira_front::shares`]); of these, the one whose
 //! last [`STEP_BYTES`](guira_front::shares::STEP_BYTES) arrived first is chosen. Large values of other
-//! clients thus get in however many clients fill the budget, whether these hang or send a byte now and
-//! then, and whatever each holds. If the worker that finds the budget used up has no candidate, the other
+//! clients thus get in, however many clients fill the budget and whatever each holds. It doesn't matter
+//! whether these hang or send a byte now and then. If the worker that finds the budget used up has no candidate, the other
 //! workers search theirs. Meanwhile the budget may be exceeded by an eighth; beyond that, the worker's
 //! last connection gives way. A slow client gives way only while others need the memory.
 //!

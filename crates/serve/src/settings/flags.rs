@@ -1,11 +1,11 @@
 //! The flags as typed: memcached's command line, flag by flag, before any of it is checked.
 //!
 //! Short and long names, attached values (`-p5001`), repetition (the last one counts) and comma-joined
-//! `-o` lists work as in memcached, so that unit files, `/etc/memcached.conf`, container commands and
-//! test suites work unchanged. [`crate::Settings`] holds what the flags mean.
+//! `-o` lists work as in memcached. Unit files, `/etc/memcached.conf`, container commands and test suites
+//! therefore work unchanged. [`crate::ServerSettings`] holds what the flags mean.
 //!
-//! Flags for parts that this build doesn't have are parsed, hidden from the help, and refused by
-//! `Settings` with a sentence of their own: "unknown flag" would mislead the reader.
+//! Flags for parts that this build doesn't have are parsed and hidden from the help. `ServerSettings`
+//! refuses them with a sentence of their own: "unknown flag" would mislead the reader.
 
 use super::suboption;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};

@@ -54,7 +54,7 @@ fn own() -> impl Iterator<Item = &'static str> {
 /// Rows, and the names of the `-o` settings whose lines follow them.
 pub(crate) type Lines = (&'static [Row], &'static str);
 
-/// memcached's settings in its order, then the settings that memcached doesn't have.
+/// memcached's settings in its order. The last group also has Guira's own.
 pub(crate) const SETTINGS: &[Lines] = &[
     (FLAGS, "maxconns_fast hashpower_init slab_reassign"),
     (AUTOMOVE, "slab_chunk_max"),

@@ -7,7 +7,7 @@
 //! ```
 //! # Invariants
 //! 1. While `unsent` holds bytes, nothing is received or executed. A client that doesn't read is thus not
-//!    read from (back-pressure), and holds at most half a MiB of replies and one value, or far less while
+//!    read from (back-pressure). It holds at most half a MiB of replies and one value, or far less while
 //!    there are many such clients (`process/budget.rs`).
 //! 2. Input and output buffers belong to the worker. A connection only keeps part of a request, or
 //!    requests that weren't executed yet; an idle one keeps neither.

@@ -239,9 +239,9 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Ends the former turn and waits for events. It doesn't wait if a connection has requests left,
-    /// waits a moment if all such connections wait for memory, and otherwise without a limit or until the
-    /// next timer.
+    /// Ends the former turn and waits for events. It doesn't wait if a connection has requests left. If all
+    /// such connections wait for memory, it waits a moment, otherwise without a limit or until the next
+    /// timer.
     fn wait(&mut self) -> io::Result<()> {
         let timeout = match self.patience {
             Patience::None => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),

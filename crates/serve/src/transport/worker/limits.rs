@@ -10,8 +10,8 @@ use std::io;
 impl Worker<'_> {
     /// Whether the turn ended because its share of work, of costly commands or of handshakes was used up.
     /// There may be more workers than processors. Without a pause, busy workers keep a processor for as
-    /// long as the system lets them, some milliseconds each, while a worker whose clients ask for little
-    /// has to wait.
+    /// long as the system lets them, some milliseconds each. A worker whose clients ask for little would
+    /// have to wait for them.
     pub(super) fn has_had_enough(&self) -> bool {
         self.work_left.get() == 0 || !(self.costly.is_empty() && self.shaking.is_empty())
     }

@@ -115,8 +115,8 @@ fn a_turn_executes_one_costly_command_of_all_connections_and_all_get_their_turns
 }
 
 /// Makes `clients` of one worker send `request`, and takes turns until each has received `lines` lines.
-/// Except in the first `exempt` turns, all of them together get at most `most` lines per turn, and
-/// another client is answered as soon as the system reports its request.
+/// Except in the first `exempt` turns, all of them together get at most `most` lines per turn. Another
+/// client is answered as soon as the system reports its request.
 fn share(
     process: &Process,
     clients: usize,
