@@ -238,7 +238,7 @@ Require a login over the binary protocol, and speak only that unless -Y is given
 variable MEMCACHED_SASL_PWDB names (a line user:password for each)";
 
 /// The parser of `-B`, which lists its values for completions. It accepts others too, so that
-/// [`crate::Settings`] can refuse them as memcached does: with its sentence and its exit code.
+/// [`crate::ServerSettings`] can refuse them as memcached does: with its sentence and its exit code.
 #[derive(Clone)]
 struct ProtocolName;
 
