@@ -1,4 +1,4 @@
-//! The cache itself: what all threads share, and how a thread gets its handle.
+//! The cache itself: the state that all threads share, and how a thread gets its handle.
 
 use crate::config::{CacheConfig, CacheConfigError};
 use crate::counters::Totals;
@@ -16,9 +16,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::sync::Arc;
 
-/// A cache shared by every thread; [`Cache::handle`] gives each thread its own way in.
+/// A cache shared by all threads. [`Cache::handle`] gives each thread its own access to it.
 ///
-/// `I` is the index: the one that [`CacheConfig::index`] names, unless a benchmark or the lab names a type.
+/// `I` is the index type. It is the index that [`CacheConfig::index`] names, unless a benchmark or the lab names a
+/// type.
 pub struct Cache<I: Index = AnyIndex> {
     engine: Engine<I>,
     features: Features,
@@ -28,7 +29,7 @@ pub struct Cache<I: Index = AnyIndex> {
 }
 
 impl Cache {
-    /// A cache over the index that `config` names, sized so that it can refer to every chunk.
+    /// Makes a cache over the index that `config` names, sized so that the index can refer to every chunk.
     pub fn new(config: &CacheConfig) -> Result<Cache, CacheConfigError> {
         let items_max = config.memory_bytes_reserved().div_ceil(crate::memory::CHUNK_MIN);
         let (slab, start) = item_memory(config)?;
@@ -37,11 +38,11 @@ impl Cache {
     }
 }
 
-/// Why a cache as `config` has it would empty its memory file, which another process may have. `None`: it would keep the
-/// items, or there are none.
+/// Returns why a cache made from `config` would empty its memory file. `None`: it would keep the items, or the file
+/// holds none. The file may be in use by another process.
 ///
 /// # Errors
-/// There can't be such a cache, or the file can't be read.
+/// The configuration is invalid, or the file can't be read.
 pub fn would_empty(config: &CacheConfig) -> Result<Option<String>, CacheConfigError> {
     config.check()?;
     let Some(MemoryFile { path, .. }) = &config.memory_file else { return Ok(None) };
@@ -51,7 +52,7 @@ pub fn would_empty(config: &CacheConfig) -> Result<Option<String>, CacheConfigEr
 }
 
 impl<I: Index> Cache<I> {
-    /// A cache over an index of the caller's making; [`CacheConfig::index`] doesn't count.
+    /// Makes a cache over an index of the caller's; [`CacheConfig::index`] is ignored.
     pub fn with_index(config: &CacheConfig, index: I) -> Result<Cache<I>, CacheConfigError> {
         let (slab, start) = item_memory(config)?;
         Cache::assemble(config, slab, start, index)
@@ -102,18 +103,18 @@ impl<I: Index> Cache<I> {
         Handle::new(&self.engine, &self.features, self.item_bytes_max)
     }
 
-    /// The cache's sweep. One thread runs it; it takes a handle.
+    /// The cache's sweeper, which takes a handle. One thread runs it.
     pub fn sweeper(&self) -> Sweeper<'_, I> {
         Sweeper::new(self.handle(), &self.mover)
     }
 
-    /// A walk over `classes`, of which those that don't exist are left out. It takes a handle.
+    /// A walk over the items of `classes`, ignoring classes that don't exist. It takes a handle.
     pub fn crawl(&self, classes: impl IntoIterator<Item = usize>) -> Crawl<'_, I> {
         Crawl::new(self.handle(), &self.mover, classes)
     }
 
-    /// Asks for a page of class `from` (`None`: of the class with the most) for class `to`, or for the pool. The
-    /// [`Sweeper`] moves it.
+    /// Asks for a page of class `from` to be moved to class `to`. `from` as `None` means the class with the most
+    /// pages; `to` as `None` means the pool. The [`Sweeper`] moves it.
     ///
     /// # Errors
     /// [`Unmoved`].
@@ -121,55 +122,55 @@ impl<I: Index> Cache<I> {
         self.mover.ask(&self.engine.slab, from, to)
     }
 
-    /// How pages move by themselves; not at all until it is set.
+    /// How pages move without being asked for. Automatic moves are off until [`Cache::set_automove`] is called.
     pub fn automove(&self) -> Automove {
         self.mover.automove()
     }
 
-    /// Lets pages move by themselves from here on, by this rule; needs a [`Sweeper`] that steps.
+    /// Sets the rule by which pages move without being asked for. It takes effect while a [`Sweeper`] steps.
     pub fn set_automove(&self, automove: Automove) {
         self.mover.set_automove(automove);
     }
 
-    /// What the page mover did.
+    /// Counts of what the page mover did.
     pub fn moves(&self) -> Moves {
         self.mover.read()
     }
 
-    /// What the start found in its memory file.
+    /// What the cache found in its memory file when it started.
     pub fn found(&self) -> &Found {
         &self.start.found
     }
 
-    /// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
-    /// system doesn't say.
+    /// Bytes of items for which the memory file's file system has memory or could still provide it. `None`: there is
+    /// no file, or the system doesn't report it.
     pub fn file_room_bytes(&self) -> Option<u64> {
         persist::room_bytes(&self.engine.slab.chunks.arena)
     }
 
-    /// The second at which the cache's clock began in this process: later than [`START_S`](crate::START_S) if it goes
-    /// on from where a former process had it.
+    /// The second at which the cache's clock began in this process. It is later than [`START_S`](crate::START_S) if
+    /// the clock continues that of a former process.
     pub fn began_at_s(&self) -> u32 {
         self.start.clock.now
     }
 
-    /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index
-    /// is: a crash then loses little of them. For a background thread, a few times a second.
+    /// Records in the memory file, if there is one, that the clock shows `now` at this Unix time, and how large the
+    /// index is. Call it a few times per second from a background thread, so that a crash loses little of this.
     pub fn keep_time(&self, now: u32, unix_s: i64) {
         persist::keep_time(&self.engine, now, unix_s);
     }
 
-    /// Marks the memory file, if there is one, as that of a clean stop. From here on nothing may change: end the
-    /// process, or drop the cache.
+    /// Marks the memory file, if there is one, as cleanly stopped. Nothing may change afterwards: end the process, or
+    /// drop the cache.
     ///
     /// # Errors
-    /// A handle is alive, whose thread may still change something; or the mark can't be written. The next start then
-    /// treats the file as after a crash.
+    /// A handle is alive, and its thread may still change something; or the mark can't be written. The next start
+    /// then treats the file as after a crash.
     pub fn stop(&self, now: u32, unix_s: i64) -> io::Result<()> {
         self.start.stop(&self.engine, now, unix_s)
     }
 
-    /// Items in the cache now, dead ones that nobody has looked at included.
+    /// The number of items in the cache, including dead ones that nothing has removed yet.
     pub fn len(&self) -> usize {
         self.engine.index.len()
     }
@@ -194,12 +195,12 @@ impl<I: Index> Cache<I> {
         self.engine.dial.read()
     }
 
-    /// Slots that the index has now.
+    /// The number of slots that the index has now.
     pub fn index_slots(&self) -> usize {
         self.engine.index.capacity()
     }
 
-    /// Pages that a class held and none holds now, whose memory is still the process's.
+    /// Pages that some class held before and none holds now, and whose memory the process still has.
     pub fn pages_returned(&self) -> usize {
         self.engine.slab.pages_returned()
     }
@@ -209,14 +210,15 @@ impl<I: Index> Cache<I> {
         self.engine.slab.bytes_held()
     }
 
-    /// Item memory that is the process's: what slab classes hold, and pages that wait for one; in bytes.
+    /// Item memory that the process has, in bytes: pages that slab classes hold, and pages in the pool that still
+    /// have their memory.
     pub fn page_bytes_backed(&self) -> usize {
         self.engine.slab.bytes_backed()
     }
 
-    /// Changes the memory for items (memcached's `cache_memlimit`), at most eightfold; `false` if
-    /// that is more than the address space set aside. The [`Sweeper`] gives memory
-    /// beyond a lower limit back, page by page.
+    /// Sets the memory for items (memcached's `cache_memlimit`). Returns `false` if `bytes` exceeds the address space
+    /// that was reserved: eight times the configured memory. Under a lower limit the [`Sweeper`] gives the excess
+    /// back, page by page.
     pub fn set_memory_limit(&self, bytes: usize) -> bool {
         self.engine.slab.set_limit(bytes)
     }
@@ -226,7 +228,8 @@ impl<I: Index> Cache<I> {
         self.engine.slab.limit_bytes()
     }
 
-    /// Why the cache can't use all of the memory for items, if so: the file system of its memory file has no more.
+    /// Why the cache can't use all of its memory for items, if it can't: the memory file's file system has no more
+    /// room.
     pub fn shortage(&self) -> Option<io::Error> {
         self.engine.slab.limit().shortage()
     }
@@ -247,22 +250,22 @@ impl<I: Index> Cache<I> {
         orders::class_stats(&self.engine.slab, class)
     }
 
-    /// What short-lived items came to.
+    /// Counts of short-lived items.
     pub fn transients(&self) -> Transients {
         self.features.transient.read()
     }
 
-    /// Keys that were held off and could be added before their time, for want of tombstones, since the start.
+    /// Keys that were held off and could be added too early, because tombstones ran out; since the start.
     pub fn holdoff_dropped(&self) -> u64 {
         self.features.holdoff.dropped()
     }
 
-    /// Bytes of values that were deleted and may still be read as stale, with their keys.
+    /// Bytes of deleted values that may still be read as stale, including their keys.
     pub fn stale_bytes(&self) -> usize {
         self.features.leases.stale_bytes()
     }
 
-    /// Lease tokens that went before their time, for want of records, since the start.
+    /// Lease tokens that were lost before their time because records ran out, since the start.
     pub fn leases_evicted(&self) -> u64 {
         self.features.leases.evicted()
     }
@@ -272,20 +275,20 @@ impl<I: Index> Cache<I> {
         self.engine.counters.totals()
     }
 
-    /// How many seconds evicted items had not been used, to 2 seconds, up to [`IDLE_MAX_S`](crate::IDLE_MAX_S); since
-    /// the start. `None` before the first handle.
+    /// How many seconds evicted items had been idle, since the start; accurate to 2 seconds, up to
+    /// [`IDLE_MAX_S`](crate::IDLE_MAX_S). `None` before the first handle.
     pub fn evicted_idle_s(&self) -> Option<Distribution> {
         self.engine.counters.evicted_idle_s()
     }
 
-    /// Lets every counter start at 0 again; gauges stay.
+    /// Resets every counter to 0. Gauges keep their values.
     pub fn reset_stats(&self) {
         self.engine.counters.reset();
         self.mover.reset();
     }
 }
 
-/// The memory that `config` asks for, in its memory file if it names one, and with what the cache starts.
+/// The memory that `config` asks for (in its memory file if it names one), and the state that the cache starts with.
 fn item_memory(config: &CacheConfig) -> Result<(ItemSlab, Start), CacheConfigError> {
     config.check()?;
     let order = || ClassOrder::new(config.eviction);
@@ -305,8 +308,8 @@ fn item_memory(config: &CacheConfig) -> Result<(ItemSlab, Start), CacheConfigErr
     Ok((slab, start))
 }
 
-/// 64 bits from the system's random numbers. The hash's own way to a seed is the address space's layout,
-/// which other processes of the machine can see.
+/// Draws 64 bits from the system's random number generator. The hash's own seed derives from the address space's
+/// layout, which other processes on the machine can see.
 fn random_seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     let mut filled = 0;
@@ -332,7 +335,7 @@ mod tests {
     #[test]
     fn keys_that_collide_under_one_seed_are_scattered_by_another() {
         let (known, other) = (cache(Some(7)), cache(Some(8)));
-        // Miri takes minutes for as many.
+        // Miri would take minutes for the full count.
         let (count, mask) = if cfg!(miri) { (1_000, 0x1f) } else { (100_000, 0xfff) };
         let keys = (0..count).map(|n| format!("key-{n}"));
         let low = |cache: &Cache, key: &str| cache.engine.hash(key.as_bytes()).0 & mask;

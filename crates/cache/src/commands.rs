@@ -1,6 +1,6 @@
-//! What clients ask of the cache, command by command.
+//! The commands that clients ask of the cache.
 //!
-//! A command is a method of [`Actor`]. What it does is said at the method of [`Handle`](crate::Handle) of its name.
+//! A command is a method of [`Actor`]. It is documented at the method of the same name on [`Handle`](crate::Handle).
 
 mod below;
 mod list;

@@ -1,4 +1,4 @@
-//! What a cache is made from, checked before any memory is taken.
+//! The parameters that a cache is made from. They are checked before any memory is taken.
 
 use crate::engine::Below;
 use crate::features::LeaseTerms;
@@ -9,45 +9,46 @@ use guira_index::IndexKind;
 use std::fmt;
 use std::sync::Arc;
 
-/// How a cache is sized and what it may do. `CacheConfig::default()` is memcached's default.
+/// How a cache is sized and what it may do. `CacheConfig::default()` corresponds to memcached's defaults.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// Memory for items, in bytes (memcached's `-m`). The index comes on top: 5.6 to 16 bytes an item.
+    /// Memory for items, in bytes (memcached's `-m`). The index needs another 5.6 to 16 bytes per item.
     pub memory_bytes: usize,
-    /// The largest item that a server accepts, in bytes; bounds the value of one item.
+    /// The largest item that a server accepts, in bytes. It limits the size of a value.
     pub item_bytes_max: usize,
     /// Which index finds the items.
     pub index: IndexKind,
     /// Whether a full cache evicts (`true`) or refuses to store (`-M`).
     pub evictions: bool,
-    /// Which item a full slab class gives up.
+    /// Which item a full slab class evicts.
     pub eviction: Eviction,
     /// How memory is cut into pages and chunks.
     pub slabs: Slabs,
-    /// `Some(f)`: each slab class is `f` times the one below (memcached's `-f`); `None`: Guira's own
-    /// fine classes, steps of 4 bytes up to 256 and of about 6 % beyond.
+    /// `Some(f)`: each slab class is `f` times as large as the one below (memcached's `-f`). `None`: Guira's own fine
+    /// classes, in steps of 4 bytes up to 256 bytes and of about 6 % above.
     pub growth_factor: Option<f64>,
     /// The smallest chunk, in bytes, when `growth_factor` is given (memcached's `-n` and a header).
     pub chunk_bytes_min: usize,
-    /// How many handles may live at a time: one a worker thread and a few for the house.
+    /// How many handles may exist at a time: one per worker thread, and a few for internal use.
     pub handles_max: usize,
     /// Locks the item memory into RAM (memcached's `-k`).
     pub lock_memory: bool,
-    /// Touches all item memory at the start (memcached's `-L`).
+    /// Touches all item memory at start (memcached's `-L`).
     pub preallocate: bool,
-    /// Items that live for no more seconds than this are reclaimed in the second in which they expire; 0: none is.
-    /// Costs a 16th of the memory at most, beside it.
+    /// Items that live for at most this many seconds are reclaimed in the second in which they expire; 0 turns this
+    /// off. It costs at most a 16th of the memory for items, in addition to that memory.
     pub transient_s: u32,
-    /// Keys that deletes hold off at a time: 8 bytes each, once the first does.
+    /// Keys that deletes can hold off at a time. Each takes 8 bytes, allocated by the first delete that holds a key
+    /// off.
     pub holdoff_keys: usize,
     /// How leases are given and stale values kept.
     pub leases: LeaseTerms,
-    /// Keeps the items in a file, over restarts (memcached's `-e`).
+    /// Keeps the items in a file, across restarts (memcached's `-e`).
     pub memory_file: Option<MemoryFile>,
-    /// Where live items go that memory has no room for.
+    /// Where live items go when memory has no room for them.
     pub below: Option<BelowMemory>,
-    /// Fixes the hash's secrets, for tests and experiments that must repeat. `None`: drawn from the system, anew in each
-    /// process, also over a memory file. Whoever knows it can make keys that collide.
+    /// Fixes the hash's secrets, for tests and experiments that must be repeatable. `None`: each process draws them
+    /// from the system, also over a memory file. A client that knows the seed can make keys that collide.
     pub hash_seed: Option<u64>,
 }
 
@@ -76,7 +77,7 @@ impl Default for CacheConfig {
 }
 
 impl CacheConfig {
-    /// Whether there can be such a cache, as far as that can be told before memory is taken.
+    /// Checks whether such a cache can exist, as far as is known before memory is taken.
     pub(crate) fn check(&self) -> Result<(), CacheConfigError> {
         if let Some(factor) = self.growth_factor.filter(|f| !f.is_finite() || *f <= 1.0) {
             return Err(CacheConfigError::GrowthFactor(factor));
@@ -88,7 +89,7 @@ impl CacheConfig {
         Ok(())
     }
 
-    /// The part of it that item memory is made from.
+    /// The part of the configuration that item memory is made from.
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             memory_bytes: self.memory_bytes,
@@ -101,8 +102,8 @@ impl CacheConfig {
         }
     }
 
-    /// Address space set aside, so that the limit can be raised while the cache runs: eight times
-    /// the limit, which costs nothing until it is used; just the limit where all of it is taken at once.
+    /// Address space to reserve, so that the limit can be raised while the cache runs: eight times the limit, which
+    /// costs nothing until it is used. It is just the limit if all memory is taken at once.
     pub(crate) fn memory_bytes_reserved(&self) -> usize {
         let times = if self.lock_memory || self.preallocate { 1 } else { 8 };
         self.memory_bytes.saturating_mul(times).min(MEMORY_MAX).max(self.memory_bytes)
@@ -119,10 +120,10 @@ impl fmt::Debug for BelowMemory {
     }
 }
 
-/// Why a cache can't be made from a [`CacheConfig`]; says what to change.
+/// Why a cache can't be made from a [`CacheConfig`]. The message says what to change.
 #[derive(Debug)]
 pub enum CacheConfigError {
-    /// More memory than 32-bit references reach.
+    /// More memory than 32-bit locations can refer to.
     TooMuchMemory {
         /// What was asked for, in bytes.
         asked: usize,
@@ -131,16 +132,16 @@ pub enum CacheConfigError {
     },
     /// A growth factor that yields no classes.
     GrowthFactor(f64),
-    /// The system has no random numbers to give.
+    /// The system can't provide random numbers.
     Random(std::io::Error),
     /// The memory file can't be used.
     MemoryFile {
-        /// Which it is.
+        /// The path of the file.
         path: std::path::PathBuf,
         /// Why not, and what to do.
         why: String,
     },
-    /// The system refused the mapping, or to lock it.
+    /// The system refused to map the memory, or to lock it.
     Map(std::io::Error),
 }
 

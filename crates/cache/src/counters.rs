@@ -1,7 +1,7 @@
-//! Counters: one array a handle, written by its thread alone, summed when somebody asks.
+//! Counters: one array per handle, written only by the handle's thread and summed when they are read.
 //!
-//! Counting is a plain load and store on a line of the thread's own. A reset keeps the sums of that
-//! moment and subtracts them from then on, so that it races with nobody.
+//! Counting is a plain load and store on a cache line that only this thread writes. A reset keeps the current sums
+//! and subtracts them from then on, so it never races with a counting thread.
 
 use crate::histogram::{Distribution, Histogram};
 use crate::items::IDLE_MAX_S;
@@ -10,7 +10,7 @@ use crate::memory::Class;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What is counted for the whole cache. The names are memcached's where it has one.
+/// Counters of the whole cache. The names are memcached's where memcached has the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 #[expect(missing_docs, reason = "each is the statistic of that name in memcached's `stats`")]
@@ -45,7 +45,7 @@ pub enum Counter {
     HoldoffRefusals,
 }
 
-/// What is counted by slab class. The last three are gauges: they survive a reset.
+/// Counters per slab class. The last three are gauges: they survive a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 #[expect(
@@ -56,7 +56,7 @@ pub enum ClassCounter {
     GetHits,
     CmdSet,
     DeleteHits,
-    /// Items that went below memory instead of being evicted.
+    /// Items that moved below memory instead of being evicted.
     Sunk,
     IncrHits,
     DecrHits,
@@ -83,25 +83,25 @@ const CLASS_COUNTERS: usize = ClassCounter::OnProbation as usize + 1;
 /// The counters of one handle.
 pub(crate) struct Counts {
     numbers: Box<[AtomicU64]>,
-    /// How long evicted items had not been used, in seconds.
+    /// How long evicted items had been idle, in seconds.
     pub(crate) evicted_idle_s: Histogram,
 }
 
 impl Counts {
     fn new(classes: usize) -> Counts {
-        // Zeroes that nobody writes, so that the system provides a page when a class in it first counts.
+        // Allocated as zeroes, so that the system provides a page only when a class in it first counts.
         let numbers = bytemuck::zeroed_slice_box(COUNTERS + classes * CLASS_COUNTERS);
-        // Items know their last access to 2 seconds; what is longer ago than IDLE_MAX_S is beyond the steps.
+        // Items record their last access to 2 seconds; anything longer than IDLE_MAX_S is beyond the steps.
         Counts { numbers, evicted_idle_s: Histogram::new(1, IDLE_MAX_S.ilog2()) }
     }
 
-    /// Adds to a counter; only the owning thread calls this. `n` may be a negative number's wrap.
+    /// Adds to a counter. Only the owning thread calls this. `n` may be a wrapped negative number.
     #[inline]
     pub(crate) fn add(&self, counter: Counter, n: u64) {
         Self::bump(&self.numbers[counter as usize], n);
     }
 
-    /// As [`Counts::add`] for a class.
+    /// Like [`Counts::add`], for a class.
     #[inline]
     pub(crate) fn add_class(&self, counter: ClassCounter, class: Class, n: u64) {
         let at = COUNTERS + usize::from(class) * CLASS_COUNTERS + counter as usize;
@@ -114,7 +114,7 @@ impl Counts {
     }
 }
 
-/// Every handle's counters, and what was there at the last reset.
+/// Every handle's counters, and the sums at the last reset.
 pub(crate) struct Registry {
     slots: Box<[OnceLock<Counts>]>,
     classes: usize,
@@ -130,12 +130,12 @@ impl Registry {
         }
     }
 
-    /// Handles that may live at a time.
+    /// How many handles may exist at a time.
     pub(crate) fn handles_max(&self) -> usize {
         self.slots.len()
     }
 
-    /// The counters of slot `slot`, which keeps them when a later handle takes it over.
+    /// The counters of slot `slot`. A later handle that takes the slot over continues them.
     pub(crate) fn counts(&self, slot: usize) -> &Counts {
         self.slots[slot].get_or_init(|| Counts::new(self.classes))
     }
@@ -150,23 +150,23 @@ impl Registry {
         Totals(sums)
     }
 
-    /// How long evicted items had not been used, over all handles.
+    /// How long evicted items had been idle, over all handles.
     pub(crate) fn evicted_idle_s(&self) -> Option<Distribution> {
         let counts = self.slots.iter().filter_map(OnceLock::get);
         Histogram::total(counts.map(|counts| &counts.evicted_idle_s))
     }
 
-    /// One gauge of a class, over all handles. Cost: a line a handle.
+    /// One gauge of a class, summed over all handles. Cost: one cache line per handle.
     pub(crate) fn gauge(&self, gauge: ClassCounter, class: Class) -> usize {
         let at = COUNTERS + usize::from(class) * CLASS_COUNTERS + gauge as usize;
         let counts = self.slots.iter().filter_map(OnceLock::get);
         let sum =
             counts.fold(0u64, |sum, counts| sum.wrapping_add(counts.numbers[at].load(Relaxed)));
-        // What one thread has added and another not yet subtracted may make it negative for an instant.
+        // May be negative for an instant, if one thread has subtracted what another has not yet added.
         usize::try_from(sum.cast_signed()).unwrap_or(0)
     }
 
-    /// Sums since the last reset; gauges as they are.
+    /// Sums since the last reset. Gauges are absolute.
     pub(crate) fn totals(&self) -> Totals {
         let Totals(mut sums) = self.raw();
         let reset = self.reset.lock();
@@ -178,7 +178,7 @@ impl Registry {
         Totals(sums)
     }
 
-    /// Lets every counter start at 0 again.
+    /// Resets every counter to 0.
     pub(crate) fn reset(&self) {
         *self.reset.lock() = self.raw();
     }
@@ -188,7 +188,7 @@ fn is_gauge(at: usize) -> bool {
     at >= COUNTERS && (at - COUNTERS) % CLASS_COUNTERS >= ClassCounter::Items as usize
 }
 
-/// Sums over all handles, at one moment as far as there is one.
+/// Sums over all handles. They are not an atomic snapshot: each counter is read at a slightly different time.
 #[derive(Clone, Debug)]
 pub struct Totals(Vec<u64>);
 

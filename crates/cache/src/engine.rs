@@ -1,18 +1,18 @@
 //! The engine: items by their keys, in memory that threads share, each thread with its own part.
 //!
-//! It alone owns the index, the slab and the epochs. It knows no command, no lease and no sweep. [`Engine`] is what all threads
-//! share, [`Local`] one thread's part.
+//! Only the engine touches the index, the slab and the epochs. It knows nothing of commands, leases or sweeps.
+//! [`Engine`] is what all threads share; [`Local`] is one thread's part.
 //!
 //! # Contracts
-//! 1. Whoever looks at items is online: between the making of a [`Local`] and its drop, and not asleep. What a search, a
-//!    walk or a change gives out stays readable until that thread's turn ends.
-//! 2. An item that leaves the index is marked as retired before its key's place is unlocked; the stamp that its chunks wait
-//!    for is taken after that, at the end of the turn.
+//! 1. A thread that looks at items is online: from the creation of its [`Local`] until the drop, except while asleep.
+//!    Items that a search, a walk or a change returns stay readable until that thread's turn ends.
+//! 2. An item that leaves the index is marked as retired before its key's place is unlocked. The stamp that its
+//!    chunks wait for is taken after that, at the end of the turn.
 //! 3. A key's unique advances with the key's place locked, after the index has changed.
-//! 4. A closure that decides with a key's place locked takes no lock, and sees the key's unique stand still.
-//! 5. No lock is held over a turn.
+//! 4. A closure that decides with a key's place locked takes no lock. The key's unique does not change while it runs.
+//! 5. No lock is held across turns.
 //!
-//! Items come into the index and leave it here, except at a start over a memory file (persist/rebuild.rs).
+//! Items enter and leave the index only here, except when a cache starts over a memory file (persist/rebuild.rs).
 
 mod swap;
 mod fill;

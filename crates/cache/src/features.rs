@@ -1,10 +1,10 @@
-//! What the cache does beyond storing and finding: each feature is a type with its own state and rules.
+//! What the cache does besides storing and finding items: each feature is a type with its own state and rules.
 //!
-//! A feature knows items, and no command and no engine. What happens to a key it learns from the hooks of [`Features`], which
-//! the commands call.
+//! A feature knows items, but no command and no engine. It learns what happens to a key from the hooks of
+//! [`Features`], which the commands call.
 //!
 //! # Costs
-//! Of a feature that is not in use: one load and one comparison for each hook.
+//! A feature that is not in use costs one load and one comparison per hook.
 
 mod lease;
 mod holdoff;
@@ -26,7 +26,7 @@ use guira_index::{Hash, Location};
 use sample::SAMPLES_MAX;
 use std::cell::RefCell;
 
-/// What all threads share of the features.
+/// The state of the features that all threads share.
 pub(crate) struct Features {
     pub(crate) leases: Leases,
     pub(crate) holdoff: HoldOff,
@@ -35,17 +35,17 @@ pub(crate) struct Features {
     pub(crate) samples: Samples,
 }
 
-/// What a turn has noted for the features.
+/// What a turn has recorded for the features.
 #[derive(Default)]
 pub(crate) struct Pending {
-    /// Items that expire soon: when, and where they are.
+    /// Items that expire soon: their expiry second and location.
     ending: RefCell<Vec<(u32, Location)>>,
     /// Sampled requests.
     noted: RefCell<Vec<Sample>>,
 }
 
 impl Features {
-    /// Before a change of the key that cannot be refused: voids its lease token.
+    /// Voids the key's lease token, before a change of the key that can't be refused.
     #[inline]
     pub(crate) fn before_change(&self, key: &Key<'_>) {
         if self.leases.in_use() {
@@ -53,8 +53,8 @@ impl Features {
         }
     }
 
-    /// Makes a change that may be refused, and voids the key's lease token if `is_made`. The key's records are locked all
-    /// the while: no store under the token comes between the change and that.
+    /// Makes a change that may be refused, and voids the key's lease token if `is_made`. The key's records are locked
+    /// throughout: no store under the token comes between the change and the voiding.
     #[inline]
     pub(crate) fn around_change<T>(
         &self,
@@ -73,7 +73,7 @@ impl Features {
         done
     }
 
-    /// The key has a value again: forgets its stale one.
+    /// Forgets the key's stale value: the key has a value again.
     #[inline]
     pub(crate) fn has_value(&self, key: &Key<'_>) {
         if self.leases.in_use() {
@@ -81,7 +81,8 @@ impl Features {
         }
     }
 
-    /// An item was just deleted: keeps its value as stale, where leases are in use; `false` if there is no memory for it.
+    /// Keeps the value of a deleted item as stale, if leases are in use. Returns `false` if there is no memory for
+    /// the value.
     #[inline]
     pub(crate) fn deleted(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) -> bool {
         !self.leases.in_use() || item.is_withheld() || self.keep_stale(key, item, now)
@@ -95,7 +96,7 @@ impl Features {
         self.leases.keep(&mut set, (key.hash.0, key.bytes), value, now)
     }
 
-    /// An item is at `at` that expires at this second (0: never): notes it if that is soon.
+    /// Records that an item at `at` expires at this second (0: never), if that is soon.
     #[inline]
     pub(crate) fn expect_end(&self, pending: &Pending, exptime: u32, at: Location) {
         if self.transient.takes(exptime) {
@@ -103,7 +104,7 @@ impl Features {
         }
     }
 
-    /// Notes a request, if its key is one of those sampled.
+    /// Records a request, if its key is sampled.
     #[inline(always)]
     pub(crate) fn sample(
         &self,
@@ -116,7 +117,7 @@ impl Features {
         }
     }
 
-    /// Hands on what the turn has noted.
+    /// Hands on what the turn has recorded.
     #[inline]
     pub(crate) fn turn_ended(&self, pending: &mut Pending) {
         if !pending.ending.get_mut().is_empty() || !pending.noted.get_mut().is_empty() {

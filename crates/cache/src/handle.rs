@@ -1,4 +1,4 @@
-//! A thread's way into the cache: each method is one line, and what it does is in commands/.
+//! A thread's access to the cache. Each method is one line; what it does is in commands/.
 
 use crate::commands::{
     Actor, Counted, Deleted, Delta, Invalidate, Leased, Miss, Recalled, StoreTerms, Stored,
@@ -11,7 +11,7 @@ use crate::items::{ItemRef, Key, Unpublished};
 use crate::memory::{Chunks, Class};
 use guira_index::{AnyIndex, Index};
 
-/// One thread's handle; see [`Cache::handle`](crate::Cache::handle). Not `Sync`: it stays with its thread.
+/// One thread's handle; see [`Cache::handle`](crate::Cache::handle). It is not `Sync`: it stays with its thread.
 pub struct Handle<'c, I: Index = AnyIndex> {
     pub(crate) actor: Actor<'c, I>,
 }
@@ -25,18 +25,19 @@ impl<'c, I: Index> Handle<'c, I> {
         Handle { actor: Actor::new(engine, features, value_bytes_max) }
     }
 
-    /// Bytes of values that requests had read or copied here, though no client sent or got them, since
-    /// [`Handle::take_moved`]: whoever serves many clients sees by it who asks for much work in few bytes.
+    /// Bytes of values that requests through this handle have read or copied since the last [`Handle::take_moved`],
+    /// though no client sent or received them. A server uses this to find clients that ask for much work in few
+    /// bytes.
     pub fn moved(&self) -> usize {
         self.actor.moved()
     }
 
-    /// As [`Handle::moved`], which counts from 0 again.
+    /// Like [`Handle::moved`], and restarts the count at 0.
     pub fn take_moved(&self) -> usize {
         self.actor.take_moved()
     }
 
-    /// Counts so many bytes more, or what costs as much.
+    /// Adds bytes, or a cost equal to them, to the count of [`Handle::moved`].
     pub fn note_moved(&self, bytes: usize) {
         self.actor.note_moved(bytes);
     }
@@ -46,38 +47,38 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.local.key(bytes)
     }
 
-    /// First stage of a batch: asks the processor for the key's index lines. A hint only.
+    /// First stage of a batch: prefetches the key's index lines. A hint only.
     pub fn prefetch(&self, key: &Key<'_>) {
         self.actor.local.engine.index.prefetch(key.hash);
     }
 
-    /// As [`Handle::prefetch`], for a key that will be changed or whose unique will be asked for.
+    /// Like [`Handle::prefetch`], for a key that will be changed or whose unique will be asked for.
     pub fn prefetch_change(&self, key: &Key<'_>) {
         self.actor.local.engine.index.prefetch(key.hash);
         self.actor.local.engine.stripes.prefetch(key.hash);
     }
 
-    /// Second stage, once the index lines may have arrived: asks for the item's first two lines,
-    /// which hold all of a small item wherever it starts.
+    /// Second stage, once the index lines may have arrived: prefetches the item's first two cache lines, which hold
+    /// all of a small item wherever it starts.
     pub fn prefetch_item(&self, key: &Key<'_>) {
         self.actor.local.prefetch_item(key);
     }
 
-    /// Ends the turn: whatever was retired before may be reused once the other threads did the same.
-    /// Cost: a load and a store, if nothing was retired.
+    /// Ends the turn: what was retired in it may be reused once the other threads have ended theirs. Cost: one load
+    /// and one store, if nothing was retired.
     #[inline(always)]
     pub fn quiesce(&mut self) {
         self.actor.quiesce();
     }
 
-    /// Ends the turn and runs `wait` offline: a thread that sleeps holds up nobody's memory.
+    /// Ends the turn and runs `wait` offline: a sleeping thread delays no reclamation.
     pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.actor.asleep(wait)
     }
 
-    /// Whether who stores a large value from here on takes memory however much is retired. Who doesn't hurry is told
-    /// [`NoRoom::Later`] while that is much, though there may be room: what would be stored in it is retired as fast
-    /// again, and would take the place of other items.
+    /// Sets whether stores of large values from here on take memory however much is retired. Without hurry they get
+    /// [`NoRoom::Later`] while much is retired, even if there is room. What they would store there would be retired
+    /// just as fast, and would take the place of other items.
     pub fn hurry(&self, hurries: bool) {
         self.actor.local.hurry(hurries);
     }
@@ -92,7 +93,7 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.local.counts.add(counter, n);
     }
 
-    /// Counts an event of a class, as told by [`ItemRef::class`].
+    /// Counts an event of a class, as returned by [`ItemRef::class`].
     pub fn count_class(&self, counter: ClassCounter, class: usize) {
         let class = Class::try_from(class).expect("a class told by an item");
         self.actor.local.counts.add_class(counter, class, 1);
@@ -103,8 +104,8 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.local.engine.counters.totals()
     }
 
-    /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
-    /// Takes the next chunk of a chained value when the last one is full.
+    /// The place for the next bytes of the value; not empty while [`Unpublished::missing_bytes`] > 0. Takes the next
+    /// chunk of a chained value when the last chunk is full.
     ///
     /// # Errors
     /// [`NoRoom`].
@@ -112,7 +113,7 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.local.room(new, now)
     }
 
-    /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
+    /// Like [`Handle::room`], but takes no chunk: the result is empty where one would have to be taken.
     pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
         new.room(self.chunks())
     }
@@ -133,7 +134,7 @@ impl<'c, I: Index> Handle<'c, I> {
         classes.bytes(classes.largest())
     }
 
-    /// Gives the item's memory back: nobody ever saw it, so it is free at once.
+    /// Frees the item's memory at once: no other thread ever saw the item.
     pub fn discard(&self, new: Unpublished) {
         self.actor.local.discard(new);
     }
@@ -142,30 +143,31 @@ impl<'c, I: Index> Handle<'c, I> {
         &self.actor.local.engine.slab.chunks
     }
 
-    /// Notes this handle's evictions from now on, 4096 at most.
+    /// Notes this handle's evictions from now on, at most 4096.
     pub fn note_evictions(&self, now: u32) {
         self.actor.local.notes.begin(now);
     }
 
-    /// The evictions noted; no more are.
+    /// Returns the noted evictions, and stops noting them.
     pub fn take_evictions(&self) -> Vec<Evicted> {
         self.actor.local.notes.take()
     }
 
-    /// The item of a key, marked as used; one that is [withheld](ItemRef::is_withheld) is a miss.
-    /// Cost: two index lines, one or two item lines, no lock.
+    /// The item of a key, marked as used. An item that is [withheld](ItemRef::is_withheld) counts as a miss. Cost:
+    /// two index lines, one or two item lines, no lock.
     #[inline(always)]
     pub fn get(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
         self.actor.get(key, now)
     }
 
-    /// As [`Handle::get`], for who knows of leases: also an item that is stale, or has no value yet.
+    /// Like [`Handle::get`], for clients that know of leases: also returns an item that is stale, or has no value
+    /// yet.
     #[inline(always)]
     pub fn get_withheld(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
         self.actor.get_withheld(key, now)
     }
 
-    /// The item of a key, left as it is.
+    /// The item of a key, without marking it as used.
     #[inline(always)]
     pub fn peek(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
         self.actor.peek(key, now)
@@ -180,7 +182,7 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.cas_unique(key)
     }
 
-    /// The item's cas unique, given the key's as loaded before the item was looked up.
+    /// The item's cas unique, given the key's unique as loaded before the item was looked up.
     pub fn cas_of(&self, item: &ItemRef<'_>, unique: u64) -> u64 {
         self.actor.cas_of(item, unique)
     }
@@ -191,12 +193,12 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.mark_used(item, now);
     }
 
-    /// A keyed hash of an item's value, by which a later turn knows it again.
+    /// A keyed hash of an item's value, by which a later turn recognizes the value.
     pub fn digest(&self, item: &ItemRef<'_>) -> u64 {
         self.actor.digest(item)
     }
 
-    /// Whatever the index has for the key, dead or alive.
+    /// The key's item in the index, dead or alive.
     #[inline(always)]
     pub fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
         self.actor.lookup(key)
@@ -205,7 +207,7 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Stores a value that is at hand in one piece.
     ///
     /// # Errors
-    /// [`NoRoom`]; nothing is stored then, and the present item is still there.
+    /// [`NoRoom`]; nothing is stored then, and the present item stays.
     pub fn store(
         &self,
         key: &Key<'_>,
@@ -216,7 +218,7 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.store(key, value, how, now)
     }
 
-    /// An item to be filled as its bytes arrive, then published.
+    /// Begins an item that is filled as its bytes arrive, then published.
     ///
     /// # Errors
     /// [`NoRoom`].
@@ -230,7 +232,7 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.begin(key, value_bytes, how, now)
     }
 
-    /// Publishes a filled item under the conditions of `how`, the same that it was begun with.
+    /// Publishes a filled item under the conditions of `how`, which must equal those passed to [`Handle::begin`].
     ///
     /// # Errors
     /// [`NoRoom`] and the item: publish it again next turn, or discard it.
@@ -244,40 +246,41 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.publish(key, new, how, now)
     }
 
-    /// Deletes an item, and lets nobody add one for `hold_off_s` seconds, be it there or not.
+    /// Deletes an item, and refuses adds of its key for `hold_off_s` seconds, whether or not the item exists.
     ///
     /// Scaling Memcache at Facebook (NSDI 2013), section 4.3.
     pub fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
         self.actor.delete_holding_off(key, hold_off_s, now)
     }
 
-    /// Holds a key off no longer: for whoever is about to store a value that is no copy of an older one.
-    /// Cost: a load, and a line where any delete held off.
+    /// Ends the hold-off of a key. Call it before storing a value that is not a copy of an older one. Cost: one load,
+    /// and one cache line once any delete has held a key off.
     pub fn end_hold_off(&self, key: &Key<'_>) {
         self.actor.end_hold_off(key);
     }
 
-    /// Deletes an item, if its unique matches `compare`.
+    /// Deletes an item; if `compare` is given, only if it equals the item's unique.
     pub fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
         self.actor.delete(key, compare, now)
     }
 
-    /// Adds to or takes from a number. The stored text keeps at least its old length, padded with
-    /// spaces on the right, as memcached's does.
+    /// Adds to a number, or subtracts from it. The stored text keeps at least its old length, padded with spaces on
+    /// the right, as memcached's does.
     ///
     /// # Errors
-    /// [`NoRoom`]: the new text needs a chunk of its own.
+    /// [`NoRoom`]: the new text needs a new item.
     pub fn arithmetic(&self, key: &Key<'_>, what: &Delta, now: u32) -> Result<Counted, NoRoom> {
         self.actor.arithmetic(key, what, now)
     }
 
-    /// Gives an item a new expiry (0: never), and marks it as used; one that is
-    /// [withheld](ItemRef::is_withheld) is a miss.
+    /// Gives an item a new expiry (0: never), and marks it as used. An item that is [withheld](ItemRef::is_withheld)
+    /// counts as a miss.
     pub fn touch(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
         self.actor.touch(key, exptime, now)
     }
 
-    /// As [`Handle::touch`], for who knows of leases: also an item that is stale, or has no value yet.
+    /// Like [`Handle::touch`], for clients that know of leases: also touches an item that is stale, or has no value
+    /// yet.
     pub fn touch_withheld(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
         self.actor.touch_withheld(key, exptime, now)
     }
@@ -285,7 +288,7 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Marks an item stale, empties it, or both.
     ///
     /// # Errors
-    /// [`NoRoom`]: an item that has no field for the mark is copied.
+    /// [`NoRoom`]: an item without a field for the mark must be copied.
     pub fn invalidate(
         &self,
         key: &Key<'_>,
@@ -295,16 +298,16 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.invalidate(key, what, now)
     }
 
-    /// The value of a key, or the right to fetch it. Cost: a get; a miss locks the key's records on top.
+    /// The value of a key, or the right to fetch it. Cost: a get; a miss also locks the key's records.
     pub fn lease_get(&self, key: &Key<'_>, now: u32) -> Leased<'_> {
         self.actor.lease_get(key, now)
     }
 
-    /// Stores a filled item if `token` is its key's; else keeps its value as stale, if the key had a lease lately. A
-    /// key that has a value keeps it, and the caller is told `Stored`: a value that came later is as good.
+    /// Stores a filled item if `token` is its key's token. Otherwise it keeps the value as stale, if the key had a
+    /// lease recently. A key that has a value keeps it, and the result is `Stored`: the present value is as good.
     ///
     /// # Errors
-    /// [`NoRoom`] and the item: try again next turn, or discard it. The token stays good.
+    /// [`NoRoom`] and the item: try again next turn, or discard it. The token stays valid.
     pub fn lease_set(
         &self,
         key: &Key<'_>,
@@ -318,7 +321,7 @@ impl<'c, I: Index> Handle<'c, I> {
     /// [`Handle::lease_set`] of a value that is at hand in one piece.
     ///
     /// # Errors
-    /// [`NoRoom`]; nothing is stored then, and the token stays good.
+    /// [`NoRoom`]; nothing is stored then, and the token stays valid.
     pub fn lease_store(
         &self,
         key: &Key<'_>,
@@ -329,8 +332,8 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.lease_store(key, value, (how, token), now)
     }
 
-    /// Makes an item that says that its value is being fetched; with a stale value, if there is one of a deleted item.
-    /// Nobody sees it but who knows of leases.
+    /// Makes an item as a promise that its value is being fetched. It contains a deleted item's stale value, if one
+    /// is kept. Only clients that know of leases see it.
     ///
     /// # Errors
     /// [`NoRoom`].
@@ -338,63 +341,62 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.vivify(key, how, now)
     }
 
-    /// Tells which places below memory were looked at for a key: there is no item of it that lives. What was told of
-    /// another key before is forgotten.
+    /// Records which places below memory were examined for a key: none of them holds a live item of the key. This
+    /// replaces what was recorded for another key.
     pub fn know_below(&self, key: &Key<'_>, places: &[u64]) {
         self.actor.local.know_below(key.hash, places);
     }
 
-    /// Makes sure that a key that was not found in memory is nowhere.
+    /// Makes sure that a key that was not found in memory is not below memory either.
     ///
     /// # Errors
-    /// [`NoRoom::Below`]: it may be below memory, or has come back.
+    /// [`NoRoom::Below`]: the item may be below memory, or has come back.
     pub fn absent(&self, key: &Key<'_>, now: u32) -> Result<(), NoRoom> {
         self.actor.local.absent(key, now)
     }
 
-    /// Brings an item back from below memory, unless somebody has stored another one since. Its unique stays.
+    /// Brings an item back from below memory, unless another item was stored since. Its unique stays.
     ///
     /// # Errors
-    /// [`NoRoom::Below`]: it isn't there any more as it was read. Else as [`Handle::store`].
+    /// [`NoRoom::Below`]: the item below is no longer the one that was read. Otherwise as [`Handle::store`].
     pub fn recall(&self, key: &Key<'_>, what: &Recalled<'_>, now: u32) -> Result<(), NoRoom> {
         self.actor.recall(key, what, now)
     }
 
-    /// Removes an item below memory: the one at a place, as it was read in a generation, or whatever may be the key's;
-    /// `false` if the key is in memory, or what was read isn't current any more.
+    /// Removes an item below memory: the one at a place, as it was read in a generation, or everything that may be
+    /// the key's. Returns `false` if the key is in memory, or what was read is no longer current.
     pub fn remove_below(&self, key: &Key<'_>, place: Option<(u64, u32)>) -> bool {
         self.actor.remove_below(key, place)
     }
 
-    /// Lets an item go down, out of memory, if it lives and what is below takes it.
+    /// Moves a live item from memory to the level below, if that takes it. Returns whether the item moved.
     pub fn sink(&self, item: &ItemRef<'_>) -> bool {
         self.actor.local.sink(item, self.key(item.key()).hash)
     }
 
-    /// Makes every item stored so far a miss, in constant time; `false` if the sweep behind the
-    /// last flush is still under way: end the turn, and try again with the same `asked`, which is
-    /// `None` at first.
+    /// Turns every item stored so far into a miss, in constant time. Returns `false` if the sweep behind the last
+    /// flush has not finished: end the turn, and retry with the same `asked`, which is `None` at first.
     pub fn flush(&self, asked: &mut Option<FlushAsked>) -> bool {
         self.actor.flush(asked)
     }
 
-    /// Lets a flush take place at second `at`, instead of any planned before.
+    /// Plans a flush for second `at`, instead of any planned before.
     pub fn flush_at(&self, at: u32) {
         self.actor.flush_at(at);
     }
 
-    /// Carries out what is planned for `now`; call it once a turn. Cost: one load.
+    /// Carries out a flush that is due at `now`. Call it once per turn. Cost: one load.
     pub fn tick(&self, now: u32) {
         self.actor.tick(now);
     }
 
-    /// A walk over the items of a class, for [`Handle::list`]. It holds nothing: items that move meanwhile may be seen
-    /// twice or not at all.
+    /// Begins a walk over the items of a class, for [`Handle::list`]. It locks nothing between steps: items that move
+    /// meanwhile may be seen twice or not at all.
     pub fn walk(&self, class: usize) -> Walk {
         self.actor.walk(class)
     }
 
-    /// Goes a step on, over some hundred chunks, and calls `see` with each live item; whether there may be more.
+    /// Walks a step of some hundred chunks, and calls `see` with each live item. Returns whether there may be more.
     pub fn list(&self, walk: &mut Walk, now: u32, see: impl FnMut(&ItemRef<'_>)) -> bool {
         self.actor.list(walk, now, see)
     }

@@ -1,12 +1,12 @@
-//! Counts by size, as fine as a third everywhere: two steps to each doubling.
+//! Counts by size, with two steps per doubling: a value is known to about a third.
 //!
-//! One thread adds, any thread reads, as with the counters. The log-linear steps of HDR histograms.
+//! One thread adds and any thread reads, as with the counters. The steps are the log-linear steps of HDR histograms.
 //!
 //! ```text
 //! new(4, 8):   ..=16  ..=24  ..=32  ..=48  ..=64  ..=96  ..=128  ..=192  ..=256  more
 //! ```
 //! # Costs
-//! Adding is two loads and two stores on lines of the adding thread.
+//! Adding takes two loads and two stores on cache lines of the adding thread.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,19 +17,20 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-/// Several histograms of the same steps, added up.
+/// The sum of several histograms with the same steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
-    /// Each step's largest value and how many values are in it. What is beyond the last is in none.
+    /// Each step's largest value, and how many values are in the step. Values beyond the last step are in none.
     pub steps: Vec<(u64, u64)>,
-    /// How many values there are.
+    /// How many values there are, including those beyond the last step.
     pub count: u64,
-    /// What they add up to.
+    /// The sum of the values.
     pub sum: u64,
 }
 
 impl Histogram {
-    /// Steps from 2^`low_bits` (everything up to there is one) to 2^`high_bits` (everything beyond is one).
+    /// Makes steps from 2^`low_bits` to 2^`high_bits`. All values up to the former share one step, and all beyond the
+    /// latter another.
     pub fn new(low_bits: u32, high_bits: u32) -> Histogram {
         assert!(0 < low_bits && low_bits < high_bits && high_bits < u64::BITS);
         let steps = 2 * (high_bits - low_bits) as usize + 2;
@@ -45,7 +46,7 @@ impl Histogram {
         }
     }
 
-    /// The sum of histograms with the same steps; `None` of none.
+    /// The sum of histograms with the same steps; `None` if there are none.
     pub fn total<'h>(each: impl IntoIterator<Item = &'h Histogram>) -> Option<Distribution> {
         each.into_iter().map(Histogram::read).reduce(|mut all, one| {
             for (step, (_, count)) in all.steps.iter_mut().zip(one.steps) {
@@ -71,7 +72,7 @@ impl Histogram {
     }
 
     fn step_of(&self, value: u64) -> usize {
-        // Steps are bounded from above, so that 16 is in the step that ends with it.
+        // Steps include their upper bound: 16 is in the step that ends with 16.
         let below = value.saturating_sub(1);
         match below.checked_ilog2() {
             Some(bits) if bits >= self.low_bits => {

@@ -1,4 +1,4 @@
-//! Items: what stands in a chunk, published or in the making.
+//! Items: the contents of a chunk, published or being made.
 
 mod unpublished;
 mod item;

@@ -1,9 +1,11 @@
-//! The cache engine in memory: items, slab pages, eviction, reclamation. It knows no protocol and reads no clock.
+//! The in-memory cache engine: items, slab pages, eviction and reclamation. It knows no protocol and reads no clock.
 //!
-//! MemC3 (Fan, Andersen, Kaminsky, NSDI 2013) sections 3 and 4, with denser items and several writers.
+//! The design follows MemC3 (Fan, Andersen, Kaminsky, NSDI 2013), sections 3 and 4, with denser items and several
+//! writers.
 //!
 //! # Floors
-//! Top first, in the order of the `mod` lines below. A module uses only what is declared after it, and a test checks that.
+//! Top first, in the order of the `mod` lines below. A module uses only modules that are declared after it. A test
+//! checks this.
 //!
 //! ```text
 //! cache, config   what a cache is made from; each of its methods is one line
@@ -19,20 +21,21 @@
 //! memory          classes, pages and chunks of one arena; when a chunk may be used again
 //! locks, time     the order of locks; the seconds that mean something
 //! ```
-//! The index is another crate, `guira-index`: from a key's hash to the location of its item, without a lock for readers.
+//! The index is a crate of its own, `guira-index`. It maps a key's hash to the location of its item; readers take no
+//! lock.
 //!
 //! # Life of a chunk
-//! `free` → `unpublished` (one owner writes it) → `published` (in the index; key and value never
-//! change) → `retired` (out of the index; readers may still hold it) → `free`, once every handle
-//! has ended the turn in which it could have seen it.
+//! `free` → `unpublished` (one owner writes it) → `published` (in the index; key and value never change) → `retired`
+//! (out of the index; readers may still hold it) → `free`. The last step waits until every handle has ended the turn
+//! in which it could have seen the chunk.
 //!
 //! # Lock order
-//! `locks.rs` has it, and a debug build checks it: mover → flush → lease → class → pool → a key's place in the index.
-//! Under a key's place no lock is taken. No lock is held over a turn.
+//! `locks.rs` defines the order and debug builds check it: mover → flush → lease → class → pool → a key's place in
+//! the index. While a key's place is locked, no other lock is taken. No lock is held across turns.
 //!
 //! # Time
-//! `now` is a parameter everywhere: whole seconds since the cache was made, counted from
-//! [`START_S`]. An expiry time is such a second too; 0 means never.
+//! `now` is a parameter everywhere: whole seconds since the cache was made, counted from [`START_S`]. An expiry time
+//! is a second of the same clock; 0 means never.
 #![deny(unsafe_code)]
 
 mod cache;

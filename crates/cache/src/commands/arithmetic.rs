@@ -9,26 +9,26 @@ use guira_index::Index;
 /// The most digits of a 64-bit number.
 const DIGITS_MAX: usize = 20;
 
-/// What to do with a number.
+/// The parameters of an arithmetic command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delta {
-    /// Added, or taken away.
+    /// The amount to add or subtract.
     pub delta: u64,
-    /// Whether it is taken away; the result then stops at 0, while a sum wraps at 2^64.
+    /// Whether to subtract. A difference stops at 0, while a sum wraps at 2^64.
     pub down: bool,
-    /// Create a missing item with this number, and this expiry.
+    /// Creates a missing item with this number and this expiry.
     pub initial: Option<(u64, u32)>,
-    /// A new expiry for the item.
+    /// The item's new expiry.
     pub exptime: Option<u32>,
-    /// Only if the item's unique is this one.
+    /// Applies only if the item's unique equals this.
     pub compare: Option<u64>,
-    /// The new unique, instead of the next of the stripe.
+    /// The new unique, instead of the stripe's next one.
     pub explicit_cas: Option<u64>,
     /// The key was given in base64.
     pub key_binary: bool,
 }
 
-/// What an arithmetic command came to.
+/// The outcome of an arithmetic command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// The new number.
@@ -44,7 +44,7 @@ pub enum Counted {
         /// Whether the item was created.
         created: bool,
     },
-    /// The value is no number of 1 to 20 digits.
+    /// The value is not a number of 1 to 20 digits.
     NonNumeric,
     /// No such item.
     NotFound,
@@ -73,7 +73,7 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    /// Creates the number; `None` if somebody else did meanwhile.
+    /// Creates the number. Returns `None` if another thread created the item meanwhile.
     fn create(&self, key: &Key<'_>, what: &Delta, now: u32) -> Result<Option<Counted>, NoRoom> {
         let Some((number, exptime)) = what.initial else { return Ok(Some(Counted::NotFound)) };
         let how = StoreTerms {
@@ -91,7 +91,7 @@ impl<I: Index> Actor<'_, I> {
         })
     }
 
-    /// One attempt on a present item; `None` if it was replaced meanwhile.
+    /// Tries once to change a present item. Returns `None` if the item was replaced meanwhile.
     fn count_on(
         &self,
         key: &Key<'_>,
@@ -99,7 +99,7 @@ impl<I: Index> Actor<'_, I> {
         what: &Delta,
         now: u32,
     ) -> Result<Option<Counted>, NoRoom> {
-        // All of it is read, and copied: a number may have any number of spaces around it.
+        // The whole value is read and copied: any number of spaces may surround the number.
         self.note_moved(item.value_bytes());
         let Some(old) = item.value().and_then(parse) else { return Ok(Some(Counted::NonNumeric)) };
         let number =
@@ -129,7 +129,7 @@ impl<I: Index> Actor<'_, I> {
                 if what.compare.is_some_and(|given| given != unique) {
                     Decision::Refuse(Some(Counted::Exists))
                 } else {
-                    // Read with the place locked: it may have been marked stale in place.
+                    // Read with the place locked: the item may have been marked stale in place.
                     let old = live.life_word();
                     life = what.exptime.map_or(old, |e| (old & !EXPTIME_MAX) | e.min(EXPTIME_MAX));
                     Decision::Put(life)
@@ -150,12 +150,12 @@ impl<I: Index> Actor<'_, I> {
     }
 }
 
-/// What pads a number, a piece at a time.
+/// The padding of a number, copied piece by piece.
 static SPACES: [u8; 4096] = [b' '; 4096];
 
-/// A number in text: digits, with spaces around.
+/// Parses a number from text: digits, surrounded by any spaces.
 fn parse(mut text: &[u8]) -> Option<u64> {
-    // Many at a time, of a number that is mostly spaces.
+    // Strips spaces in blocks first, for a value that is mostly spaces.
     while let Some(rest) = text.strip_suffix(&SPACES) {
         text = rest;
     }

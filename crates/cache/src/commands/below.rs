@@ -1,28 +1,28 @@
-//! Items that lie below memory: brought back, or removed there.
+//! Items that lie below memory: bringing them back, and removing them there.
 
 use super::commit::Actor;
 use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{Fields, Key};
 use guira_index::Index;
 
-/// An item as it was read below memory.
+/// An item as it was read from below memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Recalled<'v> {
     /// Its value.
     pub value: &'v [u8],
-    /// Expiry and marks, as [`Below::take`](crate::Below::take) got them.
+    /// Expiry and marks, as passed to [`Below::take`](crate::Below::take).
     pub life: u32,
     /// The client's flags.
     pub client_flags: u32,
-    /// The unique that it holds itself.
+    /// The unique that the item itself holds.
     pub explicit_cas: Option<u64>,
     /// Whether the key was given in base64.
     pub key_binary: bool,
     /// Whether a get has found it.
     pub fetched: bool,
-    /// Where it was read.
+    /// The place below memory from which it was read.
     pub place: u64,
-    /// In which generation.
+    /// The generation in which it was read.
     pub generation: u32,
 }
 
@@ -47,7 +47,7 @@ impl<I: Index> Actor<'_, I> {
         let explicit_cas = what.explicit_cas;
         let swap = Swap { inserts: true, explicit_cas, advances: false, lower };
         let swapped = self.local.swap(key, new, &swap, now, |live| match live {
-            // Somebody has stored a newer one, or has brought it back.
+            // Another thread has stored a newer item, or has already brought this one back.
             Some(_) => Decision::Refuse(()),
             None => Decision::Put(what.life),
         });

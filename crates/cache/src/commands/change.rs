@@ -1,4 +1,4 @@
-//! Changes that leave the value alone, or empty it: a new expiry, a stale mark.
+//! Changes that keep the value, or empty it: a new expiry, a stale mark.
 
 use super::commit::Actor;
 use super::delete::Deleted;
@@ -7,29 +7,29 @@ use crate::engine::{Change, Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use guira_index::Index;
 
-/// What a touch came to.
+/// The outcome of a touch.
 #[derive(Debug)]
 pub enum Touched<'h> {
-    /// The item as it was found; what is there now has the new expiry.
+    /// The item as it was found. The key's item now has the new expiry.
     Touched(ItemRef<'h>),
     /// No such item.
     Miss(Miss),
-    /// The item had no room for an expiry, and there is no chunk for a larger one.
+    /// The item had no field for an expiry, and there is no chunk for a larger copy.
     NoRoom(NoRoom),
 }
 
 /// How to invalidate an item instead of deleting it (the meta delete's `I`, `T`, `x`, `E`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Invalidate {
-    /// Only if the item's unique is this one.
+    /// Applies only if the item's unique equals this.
     pub compare: Option<u64>,
-    /// Mark it stale: the next meta get wins the right to refresh it.
+    /// Marks the item stale: the next meta get wins the right to refresh it.
     pub stale: bool,
     /// A new expiry.
     pub exptime: Option<u32>,
-    /// Drop the value and the client flags.
+    /// Drops the value and the client flags.
     pub empty: bool,
-    /// The new unique, instead of the next of the stripe.
+    /// The new unique, instead of the stripe's next one.
     pub explicit_cas: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ impl<I: Index> Actor<'_, I> {
                 };
             if item.set_exptime(exptime) {
                 if item.is_retired() {
-                    // Moved or replaced meanwhile: the copy may not have it.
+                    // The item was moved or replaced meanwhile: the copy may lack the new expiry.
                     continue;
                 }
                 self.expect_end(item.exptime(), item.location());
@@ -104,7 +104,8 @@ impl<I: Index> Actor<'_, I> {
                 self.features.before_change(key);
                 return Ok(Deleted::NotFound);
             };
-            // To whoever compares, what is made stale is another item: it keeps no unique that a client gave it.
+            // For a client that compares uniques, a stale item counts as another item: it does not keep a unique that
+            // a client gave.
             let kept_cas = item.explicit_cas().filter(|_| !what.stale);
             let explicit_cas = what.explicit_cas.or(kept_cas);
             let is_in_place = !what.empty && what.explicit_cas.is_none() && is_markable(&item);
@@ -116,7 +117,7 @@ impl<I: Index> Actor<'_, I> {
                 );
                 match marked {
                     Some(marked) => return Ok(marked),
-                    // It was replaced meanwhile.
+                    // The item was replaced meanwhile.
                     None => continue,
                 }
             }
@@ -144,7 +145,7 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    /// Marks an item in its place; `None` if there is one that needs another place.
+    /// Marks the key's item stale in place. Returns `None` if the item can't be marked in place.
     fn mark_stale(&self, key: &Key<'_>, what: &Invalidate, now: u32) -> Option<Deleted> {
         let marked = self.local.change(key, now, |item, is_live| {
             let differs = |given| given != self.cas_of(item, self.cas_unique(key));
@@ -163,7 +164,7 @@ impl<I: Index> Actor<'_, I> {
         marked.map_or(Some(Deleted::NotFound), |(_, deleted)| deleted)
     }
 
-    /// Swaps in a copy with other fields; `None` if the item was replaced meanwhile.
+    /// Replaces the item by a copy with other fields. Returns `None` if the item was replaced meanwhile.
     fn rewrite(
         &self,
         key: &Key<'_>,
@@ -197,7 +198,7 @@ impl<I: Index> Actor<'_, I> {
         };
         let swapped = match condition {
             Some(_) => self.swap_voiding(key, new, &swap, now, decide),
-            // A touch changes no value.
+            // A touch does not change the value.
             None => self.swap(key, new, &swap, now, decide),
         };
         match swapped.map_err(|refused| self.local.discarded(refused))? {
@@ -210,25 +211,25 @@ impl<I: Index> Actor<'_, I> {
     }
 }
 
-/// Whether an item can be marked stale, and get another unique, where it lies.
+/// Whether the item can be marked stale, and given another unique, in place.
 fn is_markable(item: &ItemRef<'_>) -> bool {
     item.can_be_claimed() && item.explicit_cas().is_none()
 }
 
-/// What a copy of an item has that the item has not.
+/// How a copy of an item differs from the item.
 struct Rewrite {
     fields: Fields,
     /// A new expiry.
     exptime: Option<u32>,
-    /// Mark the copy stale, and its refreshing unclaimed.
+    /// Marks the copy stale, with the right to refresh it unclaimed.
     stale: bool,
     keeps_value: bool,
-    /// The unique that the copy holds, if `fields` gives it room for one.
+    /// The unique that the copy holds, if `fields` has a field for one.
     explicit_cas: Option<u64>,
 }
 
 impl Rewrite {
-    /// The copy's life word, given the item's as read with its place locked.
+    /// The copy's life word, given the item's life word as read with its place locked.
     fn life(&self, old: u32) -> u32 {
         let exptime = self.exptime.map_or(old & EXPTIME_MAX, |e| e.min(EXPTIME_MAX));
         exptime | if self.stale { ItemRef::STALE } else { old & !EXPTIME_MAX }

@@ -1,6 +1,7 @@
-//! One thread's part of the cache: the engine's, and what the turn has noted for the features.
+//! One thread's part of the cache: its part of the engine, and what the turn has recorded for the features.
 //!
-//! Commands are written on it. Here is what they share: an item takes a key's place, and the features learn of it.
+//! Commands are written on it. This module has what they share: an item takes a key's place, and the features are
+//! notified.
 
 use crate::counters::Counter;
 use crate::engine::{Decision, Engine, Local, NoRoom, Swap, Swapped};
@@ -9,19 +10,19 @@ use crate::items::{ItemRef, Key, Unpublished};
 use guira_index::{Hash, Index, Location};
 use std::cell::Cell;
 
-/// See the module's head. What a command does is said at the method of [`Handle`](crate::Handle) of its name.
+/// See the module's head. Commands are documented at the methods of the same names on [`Handle`](crate::Handle).
 pub(crate) struct Actor<'c, I: Index> {
     pub(crate) local: Local<'c, I>,
     pub(crate) features: &'c Features,
     pending: Pending,
-    /// Bytes of values read or copied for requests.
+    /// Bytes of values that were read or copied for requests.
     moved: Cell<usize>,
-    /// The most bytes of a value that a command may make of two.
+    /// The largest value, in bytes, that a command may build from two values.
     pub(super) value_bytes_max: usize,
 }
 
 impl<'c, I: Index> Actor<'c, I> {
-    /// An actor for the calling thread, which is online from here on.
+    /// Makes an actor for the calling thread, which is online from here on.
     pub(crate) fn new(
         engine: &'c Engine<I>,
         features: &'c Features,
@@ -62,19 +63,19 @@ impl<'c, I: Index> Actor<'c, I> {
         self.moved.set(self.moved.get() + bytes);
     }
 
-    /// Notes a request, if its key is one of those sampled.
+    /// Records a request, if its key is sampled.
     #[inline(always)]
     pub(super) fn sample(&self, hash: Hash, now: u32, what: impl FnOnce() -> Sampled) {
         self.features.sample(&self.pending, (hash, now), what);
     }
 
-    /// Notes an item, if it will expire soon.
+    /// Records an item, if it will expire soon.
     #[inline]
     pub(crate) fn expect_end(&self, exptime: u32, at: Location) {
         self.features.expect_end(&self.pending, exptime, at);
     }
 
-    /// [`Local::swap`], and what the features learn of it.
+    /// Calls [`Local::swap`], and notifies the features.
     #[inline]
     pub(super) fn swap<R>(
         &self,
@@ -92,7 +93,7 @@ impl<'c, I: Index> Actor<'c, I> {
         Ok(swapped)
     }
 
-    /// [`swap`](Self::swap), which voids the key's lease token unless it is refused.
+    /// Like [`swap`](Self::swap), and voids the key's lease token unless the swap is refused.
     pub(super) fn swap_voiding<R>(
         &self,
         key: &Key<'_>,
@@ -105,7 +106,7 @@ impl<'c, I: Index> Actor<'c, I> {
         self.features.around_change(key, is_made, || self.swap(key, new, swap, now, decide))
     }
 
-    /// An item was just taken out by a delete.
+    /// Notifies the features that a delete has just taken an item out.
     pub(super) fn deleted(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) {
         if !self.features.deleted(key, item, now) {
             self.local.counts.add(Counter::LeaseStaleDropped, 1);

@@ -1,4 +1,4 @@
-//! Deleting, and holding off who would add an older value.
+//! Deletes, and deletes that also hold the key off: for a while, adds of the key are refused.
 
 use super::commit::Actor;
 use crate::counters::Counter;
@@ -7,10 +7,10 @@ use crate::features::Sampled;
 use crate::items::{ItemRef, Key};
 use guira_index::Index;
 
-/// What a delete came to.
+/// The outcome of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// Deleted (or marked), an item of this class.
+    /// An item of this class was deleted or marked.
     Deleted {
         /// The item's slab class.
         class: usize,
@@ -30,7 +30,8 @@ impl<I: Index> Actor<'_, I> {
         if self.features.holdoff.holds(key.hash, now) {
             return deleted;
         }
-        // A set that came in between has lifted it, and its item is gone with the delete: the delete was the later.
+        // A set in between has lifted the hold-off, and the delete removed the set's item: so the delete was the
+        // later of the two.
         self.features.holdoff.lay(key.hash, end, now);
         match self.delete(key, None, now) {
             Deleted::NotFound => deleted,
@@ -46,7 +47,7 @@ impl<I: Index> Actor<'_, I> {
     pub(crate) fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
         let taken = match compare {
             None => {
-                // Also where there is nothing: who deletes knows that older values are wrong.
+                // Also if the key has no item: the client that deletes knows that older values are wrong.
                 self.features.before_change(key);
                 self.take_out(key, None, now)
             }
@@ -68,7 +69,7 @@ impl<I: Index> Actor<'_, I> {
         Deleted::Deleted { class: item.class() }
     }
 
-    /// Takes an item out of the index: it, and whether it was live.
+    /// Takes an item out of the index. Returns the item, and whether it was live.
     fn take_out(
         &self,
         key: &Key<'_>,

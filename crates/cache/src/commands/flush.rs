@@ -1,4 +1,4 @@
-//! Flushes: at once, or at a second to come.
+//! Flushes: immediate ones, and ones planned for a later second.
 
 use super::commit::Actor;
 use crate::features::FlushAsked;
@@ -31,7 +31,7 @@ impl<I: Index> Actor<'_, I> {
         if let Some(at) = self.features.flush.take_due(now)
             && !self.flush(&mut None)
         {
-            // Next turn, then, unless somebody planned another one meanwhile.
+            // Retried next turn, unless another flush was planned meanwhile.
             self.features.flush.put_back(at);
         }
     }

@@ -1,7 +1,7 @@
-//! Looking items up: no lock, no write but to the item's own header, and that only when it changes.
+//! Lookups. They take no lock, and write only to the item's own header, and only when it changes.
 //!
-//! The path of a get is inlined whole: passing an [`ItemRef`] in memory through three
-//! calls in memory cost a tenth of a pipelined get.
+//! The whole path of a get is inlined: passing an [`ItemRef`] in memory through three calls cost a tenth of a
+//! pipelined get.
 
 use super::commit::Actor;
 use crate::features::Sampled;
@@ -9,14 +9,14 @@ use crate::items::{ItemRef, Key};
 use crate::orders;
 use guira_index::Index;
 
-/// Why a look-up found nothing. An expected outcome, told apart for the statistics.
+/// Why a lookup found nothing. A miss is an expected outcome; the reasons are distinguished for the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// The key is not there.
+    /// The index has no live item of the key.
     Absent,
     /// The item is past its time.
     Expired,
-    /// The item was there before a flush.
+    /// The item was stored before a flush.
     Flushed,
 }
 
@@ -31,7 +31,7 @@ impl<I: Index> Actor<'_, I> {
         self.get_if(key, now, |_| true)
     }
 
-    /// One way in and one way out for an item: each time that it is handed on as part of a result, it is copied.
+    /// Has a single exit that returns an item: each time that an item is passed on as part of a result, it is copied.
     #[inline(always)]
     fn get_if(
         &self,
@@ -61,7 +61,7 @@ impl<I: Index> Actor<'_, I> {
         self.death(&item, now).map_or(Ok(item), Err)
     }
 
-    /// Why an item counts as absent, if it does.
+    /// Why the item counts as absent, if it does.
     #[inline(always)]
     fn death(&self, item: &ItemRef<'_>, now: u32) -> Option<Miss> {
         if item.header().generation() != self.local.engine.generation() {
@@ -102,5 +102,5 @@ impl<I: Index> Actor<'_, I> {
     }
 }
 
-/// Odd, so that the order of a value's parts counts and nothing of them is lost.
+/// Odd, so that the multiplication loses no bits. The digest depends on the order of a value's parts.
 const DIGEST_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,5 +1,5 @@
-//! Append and prepend: the old value and the new become a third item. Of nothing they copy nothing: the item stays, and only
-//! its unique is another.
+//! Append and prepend: a third item is made from the old value and the new one. Joining an empty value copies
+//! nothing: the item stays, and only its unique changes.
 
 use super::commit::Actor;
 use super::store::{Mode, StoreTerms, Stored};
@@ -9,7 +9,7 @@ use crate::items::{Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
 
 impl<I: Index> Actor<'_, I> {
-    /// Append and prepend: a third item, of the old value and the new.
+    /// Append and prepend: makes a third item from the old value and the new one.
     pub(super) fn join(
         &self,
         key: &Key<'_>,
@@ -40,7 +40,8 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    /// What [`Actor::join`] does of nothing; `None` if the item must have another place for it, or there is none.
+    /// [`Actor::join`] of an empty value. Returns `None` if there is no such item, or if it must be copied to change
+    /// its unique.
     fn join_nothing(&self, key: &Key<'_>, how: &StoreTerms, now: u32) -> Option<Stored> {
         let is_made = |stored: &Option<Stored>| matches!(stored, Some(Stored::Stored { .. }));
         let stored = self.features.around_change(key, is_made, || {
@@ -51,7 +52,7 @@ impl<I: Index> Actor<'_, I> {
                 Change::Leave(Some(match self.compare(key, how.compare, Some(item), 0) {
                     Decision::Refuse(stored) => stored,
                     Decision::Put(_) => Stored::Stored {
-                        // Uniques of the stripe's other keys don't wait for this key's place.
+                        // Uniques of other keys in the stripe don't wait for this key's place.
                         cas: self.local.engine.stripes.advance(key.hash),
                         value_bytes: item.value_bytes(),
                         class: item.class(),
@@ -64,8 +65,8 @@ impl<I: Index> Actor<'_, I> {
         stored
     }
 
-    /// One attempt of [`Actor::join`] where there is no item: creates it, if that was asked for.
-    /// `None` if somebody else did meanwhile.
+    /// Tries [`Actor::join`] once where there is no item: creates the item, if that was asked for. Returns `None` if
+    /// another thread created one meanwhile.
     fn join_with_none(
         &self,
         key: &Key<'_>,
@@ -90,7 +91,7 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    /// One attempt of [`Actor::join`]; `None` if `old` was replaced meanwhile.
+    /// Tries [`Actor::join`] once. Returns `None` if `old` was replaced meanwhile.
     fn join_with(
         &self,
         key: &Key<'_>,

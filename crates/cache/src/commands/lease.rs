@@ -1,24 +1,31 @@
-//! Leases: of all who miss a key one is to fetch its value, and nobody stores what a delete overtook.
+//! Leases: of all clients that miss a key, one is told to fetch its value, and no client stores a value that a delete
+//! has made out of date.
 //!
-//! Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 3.2.1. Who misses gets a token, at most one a key
-//! in [`LeaseTerms::interval_s`](crate::LeaseTerms); the others are told to wait. A value is stored only under the key's youngest token,
-//! and every change of the key voids that. What a delete removes may be read as stale for a while, by those who ask
-//! for leases; everybody else never sees it.
+//! From Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 3.2.1. A client that misses gets a token,
+//! at most one per key in [`LeaseTerms::interval_s`](crate::LeaseTerms); the other clients are told to wait. A value
+//! is stored only under the key's youngest token, and every change of the key voids the token. A value that a delete
+//! removed may be read as stale for a while by clients that ask for leases; other clients never see it.
 //!
 //! # Why no stale value is stored
-//! A change voids the token *before* it takes place, or, if it may be refused, when it has, with the key's records locked
-//! from before; a store under a token checks it and publishes under the lock of the key's records. Let a client get a token, read the database, and store; and let another one change the database
-//! after that read, and the key after that. The change of the key begins after the token was given, so it voids it. If
-//! it does so before the store's check, the store is refused. If after, the value was published before, and the change
-//! replaces or removes it. A change that is refused changes nothing, so the token stays good. A change that sees no lease in use began before the token was given: the read came later.
+//! A change that can't be refused voids the token before it takes place. A change that may be refused holds the lock
+//! of the key's records while it is made, and voids the token once it is made. A store under a token checks the token
+//! and publishes the value under the same lock.
+//!
+//! Let client A get a token, read the database, and store. Let client B change the database after A's read, and then
+//! change the key. The change of the key begins after the token was given, so it voids the token:
+//! 1. If it does so before the store's check, the store is refused.
+//! 2. If it does so after the check, the value was published before, and the change replaces or removes it.
+//!
+//! A refused change changes nothing, so the token stays valid. A change that sees no lease in use began before the
+//! token was given, so A read the database later.
 //!
 //! # Two faces
-//! `lease-get` and `lease-set` have their records in features/lease.rs. A meta get with `N` has its promise in an item without
-//! a value, and a meta delete with `I` leaves a stale item: such items are withheld from whoever knows no leases. Each
-//! face respects the other's promises.
+//! `lease-get` and `lease-set` keep their records in features/lease.rs. A meta get with `N` keeps its promise as an
+//! item without a value, and a meta delete with `I` leaves a stale item: such items are withheld from clients that
+//! don't know of leases. Each face respects the other's promises.
 //!
-//! Bad at: a key whose token is voided before it was used has no new one until the interval is over. Its readers
-//! wait, then go to the database; that is the paper's choice against deletes that come faster than values.
+//! Bad at: a key whose token is voided before it was used gets no new token until the interval is over. Its readers
+//! wait, then go to the database. This is the paper's choice against deletes that come faster than values.
 
 use super::commit::Actor;
 use super::get::Miss;
@@ -35,23 +42,23 @@ mod refused;
 #[cfg(test)]
 mod tests;
 
-/// What a lease-get finds.
+/// The result of a lease-get.
 #[derive(Debug)]
 pub enum Leased<'h> {
     /// The value.
     Hit(ItemRef<'h>),
-    /// No value, but a token: the caller is to fetch it.
+    /// No value, but a token: the caller must fetch the value.
     Granted {
         /// Never 0 or 1.
         token: u64,
-        /// What may be of use meanwhile.
+        /// A stale value, for use meanwhile.
         stale: Option<Stale<'h>>,
         /// Why there is no value.
         miss: Miss,
     },
-    /// No value, and somebody else fetches it: wait and ask again.
+    /// No value, and another client is fetching it: wait and ask again.
     Wait {
-        /// What may be of use meanwhile.
+        /// A stale value, for use meanwhile.
         stale: Option<Stale<'h>>,
         /// Why there is no value.
         miss: Miss,
@@ -61,20 +68,20 @@ pub enum Leased<'h> {
 /// A value that is known to be out of date.
 #[derive(Debug)]
 pub enum Stale<'h> {
-    /// Of a deleted item, or of a lease-set that came too late.
+    /// The value of a deleted item, or of a lease-set that came too late.
     Kept(Arc<StaleValue>),
     /// Marked by a meta delete with `I`.
     Item(ItemRef<'h>),
 }
 
-/// What a meta get with `N` made of a miss.
+/// The outcome of a meta get with `N` that missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vivified {
-    /// The caller is to fetch the value. With the item's unique.
+    /// The caller must fetch the value. Contains the item's unique.
     Won(u64),
-    /// Somebody else fetches it. With the item's unique.
+    /// Another client is fetching the value. Contains the item's unique.
     Taken(u64),
-    /// Somebody else stored an item meanwhile.
+    /// Another client stored an item meanwhile.
     Overtaken,
 }
 

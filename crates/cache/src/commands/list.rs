@@ -1,4 +1,4 @@
-//! Listings of a class's items, a step per turn.
+//! Listings of a class's items, one step per turn.
 
 use super::commit::Actor;
 use crate::engine::WalkPosition;
@@ -6,7 +6,7 @@ use crate::items::ItemRef;
 use crate::memory::Class;
 use guira_index::Index;
 
-/// A walk over one class that goes on from turn to turn; see [`Handle::walk`](crate::Handle::walk).
+/// A walk over one class that continues from turn to turn; see [`Handle::walk`](crate::Handle::walk).
 pub struct Walk(WalkPosition);
 
 impl<I: Index> Actor<'_, I> {

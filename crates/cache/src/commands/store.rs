@@ -1,8 +1,8 @@
 //! Storing. A published item never changes: every store writes a new one and swaps it in.
 //!
-//! What is decided with the key's place locked (is the old one there, does its unique match) is a closure of the command's
-//! (engine/swap.rs). Whatever needs the old value (append, incr) reads it without a lock, and starts over if the item
-//! was replaced before the swap.
+//! What is decided with the key's place locked (whether the old item is there, whether its unique matches) is a
+//! closure of the command (engine/swap.rs). A command that needs the old value (append, incr) reads it without a
+//! lock, and starts over if the item was replaced before the swap.
 
 use super::commit::Actor;
 use crate::counters::Counter;
@@ -13,7 +13,7 @@ use guira_index::Index;
 #[cfg(test)]
 mod tests;
 
-/// Under which condition a store takes place.
+/// The condition under which a store takes place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Always.
@@ -23,19 +23,19 @@ pub enum Mode {
     Add,
     /// Only if the key is present.
     Replace,
-    /// The value goes behind the present one.
+    /// The value is added after the present one.
     Append,
-    /// The value goes before the present one.
+    /// The value is added before the present one.
     Prepend,
 }
 
-/// What a store compares with the present item's cas unique.
+/// The comparison of a store with the present item's cas unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
     /// Stores only if equal.
     Equal(u64),
-    /// Also stores if the given unique is older than the item's; the item is then stale, and keeps
-    /// the expiry and the claim of the one that it replaces (`ms` with `C` and `I`).
+    /// Also stores if the given unique is older than the item's. The new item is then stale, and keeps the expiry and
+    /// the claim of the item that it replaces (`ms` with `C` and `I`).
     EqualOrOlder(u64),
 }
 
@@ -46,33 +46,33 @@ pub struct StoreTerms {
     pub mode: Mode,
     /// The client's flags.
     pub client_flags: u32,
-    /// When the item expires: a second of the cache's clock, 0 for never, [`crate::EXPIRED`] for at once.
+    /// When the item expires: a second of the cache's clock, 0 for never, or [`crate::EXPIRED`] for immediately.
     pub exptime: u32,
-    /// A condition on the present item's unique, which it must then have.
+    /// A condition on the present item's unique; there must be a present item.
     pub compare: Option<Compare>,
-    /// The new item's unique, instead of the next of its stripe.
+    /// The new item's unique, instead of its stripe's next one.
     pub explicit_cas: Option<u64>,
     /// The key was given in base64.
     pub key_binary: bool,
     /// With append and prepend: create the item if it is absent, with this expiry.
     pub vivify: Option<u32>,
-    /// An add that a delete may hold off ([`Handle::delete_holding_off`](crate::Handle::delete_holding_off)).
+    /// Whether a delete may hold this add off ([`Handle::delete_holding_off`](crate::Handle::delete_holding_off)).
     pub may_be_held_off: bool,
-    /// The item is born with the right to refresh it taken, and without a value unless it is stale
-    /// (`mg` with `N`).
+    /// Makes the item with the right to refresh it already taken, and without a value unless it is stale (`mg` with
+    /// `N`).
     pub won: bool,
-    /// The item is born stale.
+    /// Makes the item stale.
     pub stale: bool,
 }
 
-/// What a store came to.
+/// The outcome of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Stored, with this unique; the value has so many bytes now.
+    /// The item was stored.
     Stored {
         /// The item's cas unique.
         cas: u64,
-        /// Bytes of the value, after an append the whole.
+        /// Bytes of the item's whole value, also after an append.
         value_bytes: usize,
         /// The item's slab class.
         class: usize,
@@ -83,7 +83,8 @@ pub enum Stored {
     Exists,
     /// There is no item to compare with.
     NotFound,
-    /// Kept as a stale value only: the lease token was not the key's ([`Handle::lease_set`](crate::Handle::lease_set)).
+    /// Kept only as a stale value: the lease token was not the key's
+    /// ([`Handle::lease_set`](crate::Handle::lease_set)).
     StaleStored,
 }
 
@@ -179,7 +180,7 @@ impl<I: Index> Actor<'_, I> {
             _ => self.compare(key, how.compare, live, life),
         })?;
         if let Some(at) = used {
-            // With the key's place free again: strict LRU takes the class's lock (locks.rs).
+            // The key's place is unlocked again here: strict LRU takes the class's lock (locks.rs).
             self.mark_used(&ItemRef::new(&self.local.engine.slab.chunks, at), now);
         }
         Ok(match swapped {
@@ -188,7 +189,7 @@ impl<I: Index> Actor<'_, I> {
         })
     }
 
-    /// The decision of a compare-and-swap: with the key's place locked, the stripe stands still.
+    /// The decision of a compare-and-swap. The key's place is locked, so the key's unique does not change.
     pub(super) fn compare(
         &self,
         key: &Key<'_>,

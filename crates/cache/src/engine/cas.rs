@@ -1,34 +1,35 @@
-//! Cas uniques without a field in the item: counters by stripes of the key hash.
+//! Cas uniques without a field in the item: counters, striped by the key hash.
 //!
-//! A key's unique is its stripe's count. Every change of any key of the stripe advances it, so an
-//! unchanged unique proves an unchanged item; the reverse can fail (another key of the stripe was
-//! written in between) and then costs the client one more round, as any lost race does. With `S`
-//! stripes and `w` writes between `gets` and `cas` that happens with probability `w / S`.
+//! A key's unique derives from its stripe's count. Every change of any key of the stripe advances the count, so an
+//! unchanged unique proves an unchanged item. The reverse can fail: another key of the stripe was written in between.
+//! The client then needs one more round, as after any lost race. With `S` stripes and `w` writes between `gets` and
+//! `cas`, this happens with probability `w / S`.
 //!
 //! # Invariants
-//! 1. A writer advances the stripe after it put the new item into the index, and before it unlocks
-//!    the key's entry.
-//! 2. A reader loads the stripe before it looks the key up. By 1 it can hold a unique that is too
-//!    old for the item (its `cas` then fails, although nothing changed), never one too new.
-//! 3. Uniques of one key only grow, and uniques of different stripes differ. A count has 32 bits; what it has wrapped is
-//!    counted for all stripes together. Who reads between the two gets a unique that was the key's 2^32 changes ago: its
-//!    `cas` fails, although nothing changed.
+//! 1. A writer advances the stripe after it has put the new item into the index, and before it unlocks the key's
+//!    entry.
+//! 2. A reader loads the stripe before it looks the key up. By invariant 1 its unique may be too old for the item
+//!    (its `cas` then fails, although nothing changed), but never too new.
+//! 3. Uniques of one key only grow, and uniques of different stripes differ. A count has 32 bits; wraps are counted
+//!    once for all stripes together. A reader between a count's wrap and the increment of the wrap count gets a
+//!    unique that the key had 2^32 changes ago. Its `cas` fails, although nothing changed.
 
 use guira_index::Hash;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) struct CasStripes {
-    /// What was counted since the start. Zeroes, so that the system provides a page when a stripe in it first counts.
+    /// Counts since the start. Allocated as zeroes, so that the system provides a page only when a stripe in it first
+    /// counts.
     counts: Box<[AtomicU32]>,
-    /// How often a stripe has wrapped.
+    /// How many times any stripe's count has wrapped.
     wraps: AtomicU64,
     floor: u64,
     bits: u32,
 }
 
 impl CasStripes {
-    /// One stripe for each KiB of `memory_bytes`, from 2^10 to 2^20. They count from `floor` on, which is more than what
-    /// any stripe had in a former process that left its items: so no unique of then matches.
+    /// Makes one stripe per KiB of `memory_bytes`, from 2^10 to 2^20 stripes. Counts start at `floor`, which exceeds
+    /// every count of a former process that left its items: so no unique of that process matches.
     pub(crate) fn new(memory_bytes: usize, floor: u64) -> CasStripes {
         let stripes = (memory_bytes / 1024).next_power_of_two().clamp(1 << 10, 1 << 20);
         CasStripes {
@@ -39,14 +40,14 @@ impl CasStripes {
         }
     }
 
-    /// The unique of the keys of this hash now.
+    /// The current unique of the keys with this hash.
     #[inline]
     pub(crate) fn get(&self, hash: Hash) -> u64 {
         let stripe = self.stripe(hash);
         self.unique(stripe, self.counts[stripe].load(Ordering::Acquire))
     }
 
-    /// Advances the stripe; the new unique. The caller holds the key's entry (invariant 1).
+    /// Advances the stripe and returns the new unique. The caller holds the key's entry (invariant 1).
     #[inline]
     pub(crate) fn advance(&self, hash: Hash) -> u64 {
         let stripe = self.stripe(hash);
@@ -57,13 +58,13 @@ impl CasStripes {
         self.unique(stripe, count)
     }
 
-    /// The most that a stripe has counted to.
+    /// The highest count of any stripe.
     pub(crate) fn most(&self) -> u64 {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Acquire));
         self.since_start(counts.max().unwrap_or(0))
     }
 
-    /// Asks the processor for the stripe's line, which is rarely in its caches.
+    /// Prefetches the stripe's cache line, which is rarely in the processor's caches.
     #[inline]
     pub(crate) fn prefetch(&self, hash: Hash) {
         guira_index::prefetch(&self.counts[self.stripe(hash)]);
@@ -77,7 +78,7 @@ impl CasStripes {
         self.floor + (self.wraps.load(Ordering::Acquire) << u32::BITS | u64::from(count))
     }
 
-    /// Middle bits: the index uses the lowest (tag) and the highest (bucket).
+    /// The stripe of a hash, by its middle bits: the index uses the lowest (tag) and the highest (bucket).
     fn stripe(&self, hash: Hash) -> usize {
         (hash.0 >> 8) as usize & (self.counts.len() - 1)
     }

@@ -1,4 +1,4 @@
-//! Filling an item: its chunks are taken as the bytes of its value come.
+//! Filling an item: its chunks are taken as the bytes of its value arrive.
 
 use super::local::Local;
 use super::room::NoRoom;
@@ -6,11 +6,12 @@ use crate::items::{Extras, Fields, ItemRef, Key, Shape, Unpublished};
 use crate::memory::Class;
 use guira_index::{Index, Location};
 
-/// Who stores a value of so many bytes waits while much is retired: it takes as much as thousands of small items.
+/// A store of a value of at least this many bytes waits while much is retired: it takes as much memory as thousands
+/// of small items.
 const LARGE_BYTES: usize = 1 << 10;
 
 impl<I: Index> Local<'_, I> {
-    /// An item to be filled: its first chunk is taken, and the key written.
+    /// Begins an item: takes its first chunk and writes the key. The value is to be filled in.
     #[inline]
     pub(crate) fn begin(
         &self,
@@ -40,8 +41,8 @@ impl<I: Index> Local<'_, I> {
         Ok(new)
     }
 
-    /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
-    /// Takes the next chunk of a chained value when the last one is full.
+    /// The place for the next bytes of the value; not empty while [`Unpublished::missing_bytes`] > 0. Takes the next
+    /// chunk of a chained value when the last chunk is full.
     pub(crate) fn room<'u>(
         &self,
         new: &'u mut Unpublished,
@@ -54,7 +55,7 @@ impl<I: Index> Local<'_, I> {
         Ok(new.room(chunks))
     }
 
-    /// The item with all of `parts` as its value; without room for them it is discarded.
+    /// Fills the item with `parts` as its value. If there is no room for them, the item is discarded.
     pub(crate) fn filled<'p>(
         &self,
         mut new: Unpublished,
@@ -67,7 +68,7 @@ impl<I: Index> Local<'_, I> {
         }
     }
 
-    /// Copies all of `bytes` into the item; on [`NoRoom::Later`] some may have been copied.
+    /// Copies all of `bytes` into the item. On [`NoRoom::Later`], part of them may have been copied.
     #[inline]
     pub(crate) fn fill(
         &self,
@@ -88,13 +89,13 @@ impl<I: Index> Local<'_, I> {
         Ok(())
     }
 
-    /// Why an item found no room, once its memory is given back.
+    /// Discards the item, and returns why it found no room.
     pub(crate) fn discarded(&self, (no_room, new): (NoRoom, Unpublished)) -> NoRoom {
         self.discard(new);
         no_room
     }
 
-    /// Marks the item that was put at `at` as found by a get, if the one was that it takes the place of.
+    /// Marks the item at `at` as found by a get, if the item that it replaced was found by one.
     pub(crate) fn pass_on_fetched(&self, was_fetched: bool, at: Location) {
         if was_fetched {
             let item = ItemRef::new(&self.engine.slab.chunks, at);
@@ -102,7 +103,7 @@ impl<I: Index> Local<'_, I> {
         }
     }
 
-    /// Gives the item's memory back: nobody ever saw it, so it is free at once.
+    /// Frees the item's memory at once: no other thread ever saw the item.
     pub(crate) fn discard(&self, new: Unpublished) {
         for chunk in new.into_chunks() {
             self.engine.slab.free(chunk);

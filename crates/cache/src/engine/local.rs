@@ -1,8 +1,9 @@
-//! One thread's part of the engine: its epoch, its counters, and the chunks that it retired or published in this turn.
+//! One thread's part of the engine: its epoch, its counters, and the chunks that it retired or published in this
+//! turn.
 //!
 //! # Invariants
-//! 1. A thread is online from the making of its part to its drop, but inside [`Local::asleep`]. What the part gives
-//!    out borrows it, and [`Local::end_turn`] and `asleep` need it whole: no item outlives its turn.
+//! 1. A thread is online from the creation of its part until the drop, except inside [`Local::asleep`]. What the part
+//!    returns borrows the part, and [`Local::end_turn`] and `asleep` borrow it mutably: so no item outlives its turn.
 
 use super::limbo::Limbo;
 use super::notes::Notes;
@@ -17,32 +18,33 @@ use guira_index::{Entry, Hash, Index, Location};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Words of a cache line.
+/// 4-byte words per cache line.
 const LINE_WORDS: usize = 16;
-/// Of so many bytes that the cache may hold one may be retired, or a few of a small cache, before who stores waits.
+/// Stores of large values wait while more than one byte in this many of the limit is retired, and more than the
+/// minimum below.
 const RETIRED_SHARE: usize = 16;
 const RETIRED_BYTES_MIN: usize = 1 << 20;
 
-/// See the module's head. Not `Sync`: it stays with its thread.
+/// See the module's head. It is not `Sync`: it stays with its thread.
 pub(crate) struct Local<'c, I: Index> {
     pub(crate) engine: &'c Engine<I>,
     pub(crate) counts: &'c Counts,
     slot: usize,
     limbo: RefCell<Limbo>,
-    /// Whether who stores waits for nothing that is retired.
+    /// Whether stores ignore how much is retired.
     hurries: Cell<bool>,
-    /// Chunks of items published in this turn that are to have a place in the order of their class.
+    /// Chunks of items published in this turn that need a place in the order of their class.
     arrivals: RefCell<Vec<Location>>,
     pub(crate) notes: Notes,
-    /// A key's hash, and places below memory that were looked at for it: none is the key's.
+    /// A key's hash, and the places below memory that were examined for the key: none of them holds its item.
     pub(super) known: RefCell<(u64, Vec<u64>)>,
 }
 
 impl<'c, I: Index> Local<'c, I> {
-    /// A part for the calling thread, which is online from here on.
+    /// Makes a part for the calling thread, which is online from here on.
     ///
     /// # Panics
-    /// When there are more parts at a time than slots.
+    /// If there are more parts at a time than slots.
     pub(crate) fn new(engine: &'c Engine<I>) -> Local<'c, I> {
         let slot = engine.take_slot();
         engine.epochs.online(slot);
@@ -65,12 +67,12 @@ impl<'c, I: Index> Local<'c, I> {
         Key { bytes, hash: self.engine.hash(bytes) }
     }
 
-    /// By what an item counts as dead at this second.
+    /// The moment by which items count as dead: this second, and the current flush generation.
     pub(crate) fn now(&self, second: u32) -> Now {
         self.engine.now(second)
     }
 
-    /// Whatever the index has for the key, dead or alive. No lock; valid until the turn ends.
+    /// The key's item in the index, dead or alive. Takes no lock; valid until the turn ends.
     #[inline(always)]
     pub(crate) fn find(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
         let chunks = &self.engine.slab.chunks;
@@ -79,8 +81,8 @@ impl<'c, I: Index> Local<'c, I> {
         Some(ItemRef::new(chunks, at))
     }
 
-    /// Asks the processor for the first two lines of what the index, whose lines may have arrived, has for the key: they
-    /// hold all of a small item wherever it starts.
+    /// Prefetches the first two cache lines of the item that is the index's candidate for the key. They hold all of a
+    /// small item, wherever it starts. Call it once the index's lines may have arrived.
     #[inline]
     pub(crate) fn prefetch_item(&self, key: &Key<'_>) {
         if let Some(at) = self.engine.index.candidate(key.hash) {
@@ -91,8 +93,8 @@ impl<'c, I: Index> Local<'c, I> {
         }
     }
 
-    /// Ends the turn: whatever was retired before may be reused once the other threads did the same.
-    /// Cost: a load and a store, if nothing was retired.
+    /// Ends the turn: what was retired in it may be reused once the other threads have ended theirs. Cost: one load
+    /// and one store, if nothing was retired.
     #[inline(always)]
     pub(crate) fn end_turn(&mut self) {
         if !self.has_changed_nothing() {
@@ -107,7 +109,7 @@ impl<'c, I: Index> Local<'c, I> {
         }
     }
 
-    /// Ends the turn and runs `wait` offline: a thread that sleeps holds up nobody's memory.
+    /// Ends the turn and runs `wait` offline: a sleeping thread delays no reclamation.
     pub(crate) fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.end_turn();
         if !self.limbo.get_mut().closed.is_empty() {
@@ -119,14 +121,14 @@ impl<'c, I: Index> Local<'c, I> {
         woken
     }
 
-    /// Whether every chunk retired is free.
+    /// Whether every chunk that this thread retired is free again.
     pub(crate) fn is_settled(&self) -> bool {
         let limbo = self.limbo.borrow();
         limbo.open.is_empty() && limbo.closed.is_empty()
     }
 
-    /// Takes the item out of the index and retires it, unless somebody else did. The caller is
-    /// online and saw it published.
+    /// Takes the item out of the index and retires it. Returns `false` if another thread did so already. The caller
+    /// is online and saw the item published.
     pub(crate) fn unlink(&self, item: &ItemRef<'_>, hash: Hash) -> bool {
         let at = item.location();
         let Some(mut entry) = self.engine.find_place(hash, |found| found == at) else {
@@ -140,9 +142,9 @@ impl<'c, I: Index> Local<'c, I> {
         true
     }
 
-    /// Hands an item that the caller has just unlinked to reclamation. `header` is its header from before it was marked
-    /// as retired, which was before the key was unlocked: after a crash it is not taken for the key's item
-    /// (persist.rs).
+    /// Hands an item that the caller has just unlinked to reclamation. `header` is the item's header from before it
+    /// was marked as retired. That mark was set before the key was unlocked, so that a start after a crash does not
+    /// take the item for the key's (persist.rs).
     pub(super) fn retire(&self, item: &ItemRef<'_>, header: Header) {
         let chunks = &self.engine.slab.chunks;
         let class = chunks.class_of(item.location());
@@ -154,7 +156,8 @@ impl<'c, I: Index> Local<'c, I> {
         }
     }
 
-    /// Notes an item just published for the order of its class; a chained one for that of its links too.
+    /// Records an item just published for the order of its class, and a chained item also for the order of its links'
+    /// class.
     #[inline]
     pub(crate) fn arrive(&self, at: Location, first_link: Option<Location>, header: Header) {
         if self.engine.eviction.orders(header) {
@@ -164,7 +167,7 @@ impl<'c, I: Index> Local<'c, I> {
         }
     }
 
-    /// Adds an item with this header to the gauges of its class, `sign` times (1 or wrapped -1).
+    /// Adds an item with this header to the gauges of its class, `sign` times (1, or -1 wrapped).
     #[inline]
     pub(crate) fn account(&self, class: Class, charged_bytes: usize, header: Header, sign: u64) {
         self.counts.add_class(ClassCounter::Items, class, sign);
@@ -175,13 +178,13 @@ impl<'c, I: Index> Local<'c, I> {
         }
     }
 
-    /// Chunks of `class` that this thread retired and that are not free yet.
+    /// Chunks of `class` that this thread has retired and that are not free yet.
     pub(crate) fn waiting(&self, class: Class) -> usize {
         self.limbo.borrow().waiting[usize::from(class)] as usize
     }
 
-    /// Whether so much is retired that who stores a large value waits until some of it is free: a share of the cache,
-    /// which is then not full for that alone.
+    /// Whether so much is retired that a store of a large value waits until some of it is free. The bound is a share
+    /// of the cache's limit, so that retired chunks alone never fill the cache.
     #[cold]
     pub(crate) fn is_behind(&self) -> bool {
         let engine = self.engine;
@@ -190,12 +193,12 @@ impl<'c, I: Index> Local<'c, I> {
         !self.hurries.get() && retired > share.max(RETIRED_BYTES_MIN)
     }
 
-    /// Whether who stores from here on waits for nothing that is retired.
+    /// Sets whether stores from here on ignore how much is retired.
     pub(crate) fn hurry(&self, hurries: bool) {
         self.hurries.set(hurries);
     }
 
-    /// Gives the items that this turn published their place in the order of their class.
+    /// Enters the items that this turn published into the order of their class.
     pub(crate) fn settle(&self) {
         let chunks = &self.engine.slab.chunks;
         self.settle_by(|order, class, at| {
@@ -204,13 +207,13 @@ impl<'c, I: Index> Local<'c, I> {
         });
     }
 
-    /// As [`Local::settle`], for items that came from a memory file: none of them has a place yet.
+    /// Like [`Local::settle`], for items from a memory file: none of them is in an order yet.
     pub(crate) fn settle_anew(&self) {
         let chunks = &self.engine.slab.chunks;
         self.settle_by(|order, _, at| order.resume(at, chunks));
     }
 
-    /// Shows each arrival to `place`, with one lock for each run of one class.
+    /// Passes each arrival to `place`, locking once per run of arrivals of one class.
     fn settle_by(&self, place: impl Fn(&mut ClassOrder, Class, Location)) {
         let slab = &self.engine.slab;
         let mut held: Option<(Class, Guard<'_, ClassState<ClassOrder>, CLASS>)> = None;
@@ -232,7 +235,7 @@ impl<'c, I: Index> Local<'c, I> {
         self.arrivals.get_mut().is_empty() && self.limbo.get_mut().open.is_empty()
     }
 
-    /// Settles what the turn has stored and retired.
+    /// Settles the items that the turn published, and stamps the chunks that it retired.
     #[inline(never)]
     fn close_changes(&mut self) {
         if !self.arrivals.get_mut().is_empty() {
@@ -262,7 +265,8 @@ impl<'c, I: Index> Local<'c, I> {
         limbo.tell(&self.engine.orphans);
     }
 
-    /// Leaves what still waits, once the turn is closed, to the thread that ends a turn next.
+    /// Moves the chunks that still wait to the orphans, after the turn is closed. The next thread to end a turn frees
+    /// them.
     fn orphan(&mut self) {
         let limbo = self.limbo.get_mut();
         limbo.tell(&self.engine.orphans);

@@ -1,21 +1,21 @@
-//! Evictions, noted for a thread that asked for it.
+//! Notes of evictions, for a thread that asked for them.
 //!
-//! The thread asks its handle to note them, does its work, and takes the notes. The others pay a look at a flag in each
-//! eviction.
+//! The thread asks its handle to note evictions, does its work, and takes the notes. Other threads pay one check of a
+//! flag per eviction.
 
 use crate::items::ItemRef;
 use std::cell::{Cell, RefCell};
 
-/// An item that had to go.
+/// An evicted item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evicted {
     /// Its key.
     pub key: Box<[u8]>,
-    /// Whether a get had found it.
+    /// Whether a get had found the item.
     pub was_fetched: bool,
-    /// The second at which it would have expired; 0 for never.
+    /// The second at which the item would have expired; 0 for never.
     pub exptime: u32,
-    /// Seconds since its last access, as far as an item can tell.
+    /// Seconds since the item's last access, as precisely as an item records it.
     pub idle_s: u32,
     /// Its slab class.
     pub class: usize,
@@ -26,13 +26,13 @@ pub struct Evicted {
 /// One thread's notes.
 #[derive(Default)]
 pub(crate) struct Notes {
-    /// The second it is, while evictions are noted; else 0.
+    /// The current second while evictions are noted; otherwise 0.
     since: Cell<u32>,
     evicted: RefCell<Vec<Evicted>>,
 }
 
 impl Notes {
-    /// Notes evictions from the second `now` on.
+    /// Notes evictions from now on; `now` is the current second.
     pub(crate) fn begin(&self, now: u32) {
         self.since.set(now);
     }
@@ -42,13 +42,13 @@ impl Notes {
         self.since.get() != 0
     }
 
-    /// What was noted; no more is.
+    /// Returns the notes, and stops taking notes.
     pub(crate) fn take(&self) -> Vec<Evicted> {
         self.since.set(0);
         self.evicted.take()
     }
 
-    /// Notes an eviction if that is wanted.
+    /// Notes an eviction, if evictions are noted.
     pub(crate) fn add(&self, item: &ItemRef<'_>) {
         let now = self.since.get();
         if now == 0 {
@@ -68,5 +68,6 @@ impl Notes {
     }
 }
 
-/// Evictions noted between two takings: more than a turn's stores cause, unless a whole page goes.
+/// Evictions noted at most between two calls of [`Notes::take`]: more than a turn's stores cause, unless a whole page
+/// is emptied.
 const NOTES_MAX: usize = 4096;

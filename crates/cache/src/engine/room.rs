@@ -1,11 +1,11 @@
-//! Making room: victims out of the index, pages from class to class.
+//! Making room: victims leave the index, and pages move from class to class.
 //!
-//! An evicted chunk is not free at once: readers may hold it until their turns end. So a class that
-//! has no page to hope for keeps a reserve of free chunks ahead of the stores, and a store that
-//! finds none is told to come back after the turn ([`NoRoom::Later`]).
+//! An evicted chunk is not free at once: readers may hold it until their turns end. So a class that can't get another
+//! page keeps a reserve of free chunks, and a store that finds none is told to retry after the turn
+//! ([`NoRoom::Later`]).
 //!
-//! A class that can't evict (it has no page, or nothing in its pages is published) empties a page of
-//! the class that has the most.
+//! A class that can't evict (it has no page, or nothing in its pages is published) empties a page of the class that
+//! has the most pages.
 
 use super::local::Local;
 use super::walk::items_in;
@@ -18,26 +18,27 @@ use guira_index::{Hash, Index};
 /// Why there is no memory for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoom {
-    /// Memory is on its way: end the turn ([`Handle::quiesce`](crate::Handle::quiesce)) and try again.
+    /// Memory is being freed: end the turn ([`Handle::quiesce`](crate::Handle::quiesce)) and try again.
     Later,
     /// The cache is full and may not evict, or the index has no place for the key.
     OutOfMemory,
-    /// It may be below memory: look there first ([`Handle::know_below`](crate::Handle::know_below)).
+    /// The key's item may be below memory: look there first ([`Handle::know_below`](crate::Handle::know_below)).
     Below,
     /// No chunk, and no chain of chunks, can hold the item.
     TooLarge,
 }
 
-/// Of so many pages one may be on its way from class to class, and one more.
+/// One page in this many, plus one, may be moving between classes.
 const DRAINING_SHARE: usize = 8;
-/// The bits of a hash that say who goes on probation while there is room: none that the tuner or the ghost goes by.
+/// Shift to the hash bits that select which items go on probation while there is room. The tuner and the ghost use
+/// other bits.
 const EARLY_SHIFT: u32 = 44;
-/// Victims at a time: enough for their index lines to be fetched side by side.
+/// Victims per batch: enough for their index lines to be fetched in parallel.
 const BATCH: usize = 16;
 
 impl<I: Index> Local<'_, I> {
-    /// A chunk of `class`, for the key of a hash or for a link, or why there is none now. With it, whether what is
-    /// stored there for the first time is on probation.
+    /// Takes a chunk of `class`, for a key with this hash or for a link; or returns why there is none now. The flag
+    /// is whether an item stored there goes on probation, if its key has none.
     pub(crate) fn allocate(
         &self,
         class: Class,
@@ -46,7 +47,7 @@ impl<I: Index> Local<'_, I> {
     ) -> Result<(Owned, bool), NoRoom> {
         let allocated = self.engine.slab.alloc(class, hash);
         let Some(Allocated { chunk, free, chunks, is_known }) = allocated else {
-            // Where nobody has anything, waiting brings nothing either.
+            // If no class has anything, waiting does not help.
             if !self.engine.evictions || self.engine.slab.has_nothing_to_give() {
                 self.counts.add_class(ClassCounter::OutOfMemory, class, 1);
                 return Err(NoRoom::OutOfMemory);
@@ -56,9 +57,10 @@ impl<I: Index> Local<'_, I> {
             }
             return Err(NoRoom::Later);
         };
-        // A class with no page to hope for keeps a reserve: free, or in its grace period.
+        // A class that can't get another page keeps a reserve, free or in its grace period.
         let reserve = self.engine.slab.reserve(chunks);
-        // While evictions are noted a batch more: who waits for one sees it with the next store into a full class.
+        // While evictions are noted, one batch more: the thread that notes them then sees one with its next store
+        // into a full class.
         let kept = reserve + if self.notes.is_open() { BATCH } else { 0 };
         if self.engine.evictions && free < kept && free + self.waiting(class) < kept {
             self.evict(class, now);
@@ -69,14 +71,14 @@ impl<I: Index> Local<'_, I> {
         Ok((chunk, on_probation))
     }
 
-    /// While there is room for all, probation serves nobody: only its share of the items goes through it, so that
-    /// there are some to judge when the class is full.
+    /// Whether an item goes on probation while there is room. Probation serves no purpose then, so only its share of
+    /// the items goes through it: enough to judge some when the class is full.
     fn goes_early(&self, hash: Hash) -> bool {
         let share = (hash.0 >> EARLY_SHIFT & 0xff) as f32 / 256.0;
         share < self.engine.dial.tuning().small
     }
 
-    /// Evicts up to a batch of the class's items; `false` if there was none to evict.
+    /// Evicts up to a batch of the class's items. Returns `false` if there was none to evict.
     pub(crate) fn evict(&self, class: Class, now: u32) -> bool {
         self.settle();
         self.engine.dial.want();
@@ -116,7 +118,7 @@ impl<I: Index> Local<'_, I> {
         evicted
     }
 
-    /// Lets the ghost of the class know who failed.
+    /// Enters keys that failed their probation into the class's ghost.
     fn remember(&self, class: Class, failed: &[Hash]) {
         if failed.is_empty() {
             return;
@@ -150,27 +152,29 @@ impl<I: Index> Local<'_, I> {
         }
     }
 
-    /// Empties a page of the richest other class, so that it comes to the pool when its readers are done.
+    /// Empties a page of the class that has the most pages, other than `class`. The page returns to the pool when its
+    /// readers are done.
     fn steal(&self, class: Class) {
         self.give_up(self.engine.slab.richest(Some(class)));
     }
 
-    /// Gives up a page in the pool, or empties one, if there are more than the limit allows; whether it found one.
+    /// If more pages are backed than the limit allows, releases one in the pool or empties one. Returns whether it
+    /// found one.
     pub(crate) fn shed(&self) -> bool {
         let slab = &self.engine.slab;
         slab.release_one() || slab.is_over() && self.give_up(slab.richest(None))
     }
 
-    /// Empties the pages that classes are giving up already: an item that was in the making may
-    /// have been published there since. Then, unless many are held up by such, the page behind
-    /// the donor's hand; whether it came to that.
+    /// Empties the pages that classes are giving up already: an item that was unpublished then may have been
+    /// published since. Then it empties the page behind the donor's hand, unless many pages are still draining.
+    /// Returns whether it did so.
     fn give_up(&self, donor: Option<Class>) -> bool {
         let slab = &self.engine.slab;
         let mut draining = 0;
         for class in 0..=slab.chunks.classes.largest() {
             let pages = slab.lock(class).draining.clone();
             draining += pages.len();
-            // What is in the page that the mover empties has a place to go to.
+            // The mover copies the items of the page that it empties, so they need not be evicted.
             for page in pages.into_iter().filter(|&page| !slab.is_moving(page)) {
                 self.empty_page(class, page);
             }
@@ -186,7 +190,7 @@ impl<I: Index> Local<'_, I> {
         page.is_some()
     }
 
-    /// Evicts whatever of the page is published; how many items.
+    /// Evicts all published items of the page. Returns how many.
     pub(crate) fn empty_page(&self, class: Class, page: u32) -> u64 {
         let mut evicted = 0;
         for item in items_in(&self.engine.slab, class, page, 0..u32::MAX, true) {

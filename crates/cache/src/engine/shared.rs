@@ -1,4 +1,4 @@
-//! What all threads share: index, slab, epochs, the order of handles.
+//! The state that all threads share: index, slab, epochs, the handles' slots.
 
 use super::cas::CasStripes;
 use super::limbo::Orphans;
@@ -25,22 +25,22 @@ pub(crate) struct Engine<I: Index> {
     pub(crate) counters: Registry,
     pub(crate) orphans: Orphans,
     pub(crate) eviction: Eviction,
-    /// Whether a full class evicts, or refuses to store.
+    /// Whether a full class evicts; otherwise it refuses to store.
     pub(crate) evictions: bool,
-    /// The flush generation, 0 or 1, of the items that live.
+    /// The flush generation, 0 or 1, of live items.
     generation: AtomicU32,
     secrets: RapidSecrets,
-    /// Where items go that memory has no room for.
+    /// The level below memory, for items that memory has no room for.
     pub(crate) under: Option<Under>,
-    /// Handle slots not in use.
+    /// Handle slots that are not in use.
     slots: Lock<Vec<usize>, SLOTS>,
 }
 
-/// What an engine is made for, besides its index and its memory.
+/// The parameters of an engine, besides its index and its memory.
 pub(crate) struct Terms {
     pub(crate) handles_max: usize,
     pub(crate) memory_bytes: usize,
-    /// No cas unique of a former process was above this.
+    /// No cas count of a former process was higher than this.
     pub(crate) cas_floor: u64,
     pub(crate) eviction: Eviction,
     pub(crate) evictions: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Terms {
 }
 
 impl<I: Index> Engine<I> {
-    /// An engine without items over an index and a slab.
+    /// Makes an engine without items over an index and a slab.
     pub(crate) fn new(index: I, slab: ItemSlab, terms: &Terms) -> Engine<I> {
         Engine {
             index,
@@ -68,10 +68,10 @@ impl<I: Index> Engine<I> {
         }
     }
 
-    /// A slot for one more handle.
+    /// Takes a slot for one more handle.
     ///
     /// # Panics
-    /// When more than `CacheConfig::handles_max` handles live at a time.
+    /// If more than `CacheConfig::handles_max` handles exist at a time.
     pub(crate) fn take_slot(&self) -> usize {
         self.slots.lock().pop().expect("more handles than CacheConfig::handles_max")
     }
@@ -81,7 +81,8 @@ impl<I: Index> Engine<I> {
         self.slots.lock().push(slot);
     }
 
-    /// Gives no slot from here on: a thread that asks for one waits forever. `false` if one is in use.
+    /// Withholds all slots from here on: a thread that asks for one waits forever. Returns `false` if a slot is in
+    /// use.
     pub(crate) fn withhold_slots(&self) -> bool {
         let slots = self.slots.lock();
         let has_none = slots.len() == self.counters.handles_max();
@@ -91,24 +92,24 @@ impl<I: Index> Engine<I> {
         has_none
     }
 
-    /// The keyed hash of a key: rapidhash with secrets of this engine.
+    /// The keyed hash of a key: rapidhash with this engine's secrets.
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> Hash {
         Hash(rapidhash_v3_micro_inline::<true, false>(key, &self.secrets))
     }
 
-    /// The flush generation of the items that live.
+    /// The flush generation of live items.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// By what an item counts as dead at this second.
+    /// The moment by which items count as dead: this second, and the current flush generation.
     pub(crate) fn now(&self, second: u32) -> Now {
         Now { second, generation: self.generation() }
     }
 
-    /// Makes every item a miss that is of the generation that lives; which one lives from here on.
+    /// Turns every item of the current generation into a miss. Returns the new generation.
     pub(crate) fn flush(&self) -> u32 {
         let memory = || self.generation.fetch_xor(1, Ordering::AcqRel) ^ 1;
         match &self.under {
@@ -117,12 +118,12 @@ impl<I: Index> Engine<I> {
         }
     }
 
-    /// Goes on with the generation of a former process.
+    /// Continues with the generation of a former process.
     pub(crate) fn resume_generation(&self, generation: u32) {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Locks a key's place in the index, be the key there or not.
+    /// Locks a key's place in the index, whether or not the key is there.
     ///
     /// # Errors
     /// The index is [`Full`].
@@ -145,13 +146,13 @@ impl<I: Index> Engine<I> {
         Place::lock_if(|| self.index.find_entry(hash, is_key))
     }
 
-    /// What the index asks about items.
+    /// The index's access to items.
     pub(crate) fn items(&self) -> ItemHashes<'_, I> {
         ItemHashes(self)
     }
 }
 
-/// What the index asks about items.
+/// The index's access to items.
 pub(crate) struct ItemHashes<'e, I: Index>(&'e Engine<I>);
 
 impl<I: Index> Items for ItemHashes<'_, I> {

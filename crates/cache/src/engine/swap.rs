@@ -1,8 +1,8 @@
-//! Changes of a key's item: its place locked, a decision, and what follows from it.
+//! Changes of a key's item: lock its place, decide, and carry the decision out.
 //!
-//! A new item is complete before its key's place is locked; under the lock there is only the
-//! decision (is the old one there, does its unique match), the swap, and the advance of the unique.
-//! `decide` takes no lock, and sees the key's unique stand still.
+//! A new item is complete before its key's place is locked. Under the lock there is only the decision (whether the
+//! old item is there, whether its unique matches), the swap, and the advance of the unique. `decide` takes no lock,
+//! and the key's unique does not change while it runs.
 
 use super::local::Local;
 use super::lower::{Lower, Under};
@@ -12,49 +12,49 @@ use crate::items::{EXPTIME_MAX, Header, ItemRef, Key, Unpublished};
 use crate::orders;
 use guira_index::{Entry, Index, Location};
 
-/// How an item takes its place.
+/// How a new item takes its place.
 pub(crate) struct Swap {
-    /// Whether it may be put where none was.
+    /// Whether the item may be put where the key has none.
     pub(crate) inserts: bool,
     pub(crate) explicit_cas: Option<u64>,
     /// Whether the key's unique changes.
     pub(crate) advances: bool,
-    /// How it stands to what is below memory.
+    /// How the swap treats what is below memory.
     pub(crate) lower: Lower,
 }
 
-/// What is decided of a new item.
+/// A decision about a new item.
 pub(crate) enum Decision<R> {
     /// Publish it with this life word.
     Put(u32),
-    /// Leave things as they are.
+    /// Change nothing.
     Refuse(R),
 }
 
-/// What a swap came to.
+/// The outcome of a swap.
 pub(crate) enum Swapped<R> {
-    /// The new item is there, with this unique and expiry.
+    /// The new item was published, with this unique and expiry.
     Put { cas: u64, at: Location, exptime: u32 },
-    /// The new item is discarded.
+    /// The new item was discarded.
     Refused(R),
 }
 
-/// What is decided of a present item.
+/// A decision about a present item.
 pub(crate) enum Change<R> {
-    /// Leave it as it is.
+    /// Leave the item as it is.
     Leave(R),
-    /// It was changed in place: the key has another unique.
+    /// The closure changed the item in place: the key's unique advances.
     Mark(R),
-    /// Take it out.
+    /// Take the item out.
     Remove(R),
 }
 
 impl<I: Index> Local<'_, I> {
-    /// Locks the key's place, lets `decide` look at the live item there, and puts the new one in if
-    /// it says so. A refused item is discarded.
+    /// Locks the key's place, shows the live item there to `decide`, and publishes the new item if `decide` returns
+    /// [`Decision::Put`]. A refused item is discarded.
     ///
     /// # Errors
-    /// The index is full, and the new item is the caller's again.
+    /// The index is full, or an item of the key may be below memory. The new item is returned to the caller.
     pub(crate) fn swap<R>(
         &self,
         key: &Key<'_>,
@@ -136,7 +136,7 @@ impl<I: Index> Local<'_, I> {
         self.retire(&old, header);
     }
 
-    /// Whether a store has to be put off because of what may be below; nothing is in memory.
+    /// Whether a store must be put off because of what may be below memory. The key has no live item in memory.
     #[cold]
     fn must_look_below(&self, under: &Under, key: &Key<'_>, lower: Lower) -> bool {
         match lower {
@@ -148,8 +148,8 @@ impl<I: Index> Local<'_, I> {
         }
     }
 
-    /// Locks the place of a key that is there, and lets `decide` look at its item, which is live or not; the item and
-    /// what was answered. A mark and a removal advance the unique.
+    /// Locks the place of a key that is in the index, and shows its item to `decide`, together with whether it is
+    /// live. Returns the item and the decision's answer. A mark and a removal advance the unique.
     pub(crate) fn change<R>(
         &self,
         key: &Key<'_>,
@@ -178,8 +178,8 @@ impl<I: Index> Local<'_, I> {
         }
     }
 
-    /// Publishes a copy of the item in its place, unless that is gone: then the copy is the caller's again. The unique
-    /// stays as it is, since nothing changed that a client could see. For the mover.
+    /// Publishes a copy of the item in its place. If the item has left its place, the copy is returned to the caller.
+    /// The unique stays, since nothing changed that a client could see. For the mover.
     pub(crate) fn relocate(
         &self,
         item: &ItemRef<'_>,
@@ -211,7 +211,8 @@ impl<I: Index> Local<'_, I> {
     }
 }
 
-/// Removes what may be the key's below, before its new item can be seen. What is brought back stays until it is.
+/// Removes what may be the key's below memory, before its new item becomes visible. An item that is being brought
+/// back stays below until it is published.
 #[cold]
 fn make_way(under: &Under, key: &Key<'_>, lower: Lower) {
     if !matches!(lower, Lower::Recalls { .. }) {

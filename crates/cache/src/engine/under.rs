@@ -1,4 +1,4 @@
-//! A thread's way below memory (lower.rs): what it has looked at there, and items that go down.
+//! A thread's access to the level below memory (lower.rs): what it has examined there, and items that move down.
 
 use super::local::Local;
 use super::lower::Under;
@@ -7,7 +7,7 @@ use crate::items::{ItemRef, Key};
 use guira_index::{Entry, Hash, Index};
 
 impl<I: Index> Local<'_, I> {
-    /// Tells the places below that were looked at for a key, and hold other keys' items or none that live.
+    /// Records the places below that were examined for a key: none of them holds a live item of the key.
     pub(crate) fn know_below(&self, hash: Hash, places: &[u64]) {
         let mut known = self.known.borrow_mut();
         known.0 = hash.0;
@@ -15,17 +15,17 @@ impl<I: Index> Local<'_, I> {
         known.1.extend_from_slice(places);
     }
 
-    /// Whether something may be the key's below that nobody has looked at. The caller has the key locked.
+    /// Whether something below may be the key's that the caller has not examined. The caller has the key locked.
     pub(crate) fn has_below(&self, under: &Under, hash: Hash) -> bool {
         let known = self.known.borrow();
         let of_key = if known.0 == hash.0 { &known.1[..] } else { &[] };
         under.below.may_have(hash.0, of_key)
     }
 
-    /// Makes sure that a key that was not found in memory is nowhere.
+    /// Makes sure that a key that was not found in memory is not below either.
     ///
     /// # Errors
-    /// [`NoRoom::Below`]: it may be below, or has come back.
+    /// [`NoRoom::Below`]: the item may be below, or has come back.
     #[inline]
     pub(crate) fn absent(&self, key: &Key<'_>, now: u32) -> Result<(), NoRoom> {
         match &self.engine.under {
@@ -45,8 +45,8 @@ impl<I: Index> Local<'_, I> {
         if is_somewhere { Err(NoRoom::Below) } else { Ok(()) }
     }
 
-    /// Removes a key's item that is not in memory: what is at `place` in this generation, or, where none is given, whatever
-    /// may be it. `None`: it is in memory, or what was read is no longer current.
+    /// Removes a key's item that is not in memory: the one at `place` in this generation or, if no place is given,
+    /// whatever may be the key's. `None`: the item is in memory, or what was read is no longer current.
     pub(crate) fn remove_below(&self, key: &Key<'_>, place: Option<(u64, u32)>) -> Option<()> {
         let under = self.engine.under.as_ref()?;
         let _key = under.lock(key.hash);
@@ -67,7 +67,7 @@ impl<I: Index> Local<'_, I> {
         Some(())
     }
 
-    /// Lets a live item go down, out of memory; whether it did. The key's unique stays.
+    /// Moves a live item out of memory to the level below. Returns whether it moved. The key's unique stays.
     pub(crate) fn sink(&self, item: &ItemRef<'_>, hash: Hash) -> bool {
         let Some(under) = &self.engine.under else { return false };
         let (life, at) = (item.life_word(), item.location());
@@ -85,13 +85,13 @@ impl<I: Index> Local<'_, I> {
             if !is_live || item.life_word() != life {
                 return false;
             }
-            // Whoever changes its life from here on sees that it is retired, and looks again.
+            // A thread that changes the item's life from here on sees that it is retired, and looks the key up again.
             let header = item.mark_retired();
             let is_same = item.hand_over_life() == life;
             if is_same {
                 enter();
             } else {
-                // It was changed in between: evicted, as the copy is not it.
+                // The item was changed in between, so the copy is out of date: the item is evicted instead.
                 self.engine.stripes.advance(hash);
             }
             entry.remove();

@@ -1,8 +1,8 @@
-//! Walks over the items of a class by memory: of a page, which items have a chunk in some of its slots.
+//! Walks over the items of a class in memory order: the items of a page that have a chunk in some of its slots.
 //!
 //! # Invariants
-//! 1. Chunks are looked at with the class locked: a page may leave its class, and what stands in its chunks then is no
-//!    header. The caller is online, so what was found stays readable when the lock is given back.
+//! 1. Chunks are looked at with the class locked: a page may leave its class, and then its chunks no longer start
+//!    with a header. The caller is online, so the items found stay readable after the lock is released.
 
 use crate::items::{Header, ItemRef};
 use crate::memory::Class;
@@ -11,8 +11,8 @@ use guira_index::Location;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Acquire;
 
-/// The items that have a chunk in some slots of a page, if the page is the class's: as their
-/// head or first link, or, `whole`, as any link.
+/// The items that have a chunk in some slots of a page, if the page is the class's: as their head or first link or,
+/// if `whole`, as any link.
 pub(crate) fn items_in(
     slab: &ItemSlab,
     class: Class,
@@ -31,7 +31,7 @@ pub(crate) fn items_in(
     })
 }
 
-/// The items whose first chunk is one of some slots of a page, if the page is the class's.
+/// The items whose first chunk is in some slots of a page, if the page is the class's.
 fn heads_in(slab: &ItemSlab, class: Class, page: u32, slots: Range<u32>) -> Vec<ItemRef<'_>> {
     let chunks = &slab.chunks;
     in_page(slab, class, page, slots, |chunk| {
@@ -41,30 +41,30 @@ fn heads_in(slab: &ItemSlab, class: Class, page: u32, slots: Range<u32>) -> Vec<
     })
 }
 
-/// Where a walk over the items of some classes is.
+/// The position of a walk over the items of some classes.
 #[derive(Default)]
 pub(crate) struct WalkPosition {
-    /// The classes to come, the next one last.
+    /// The remaining classes, the next one last.
     classes: Vec<Class>,
     class: Class,
-    /// Pages of `class` to come, the one at hand last.
+    /// The remaining pages of `class`, the current one last.
     pages: Vec<u32>,
     slot: u32,
 }
 
 impl WalkPosition {
-    /// Before the first item of these classes.
+    /// A position before the first item of these classes.
     pub(crate) fn new(mut classes: Vec<Class>) -> WalkPosition {
         classes.reverse();
         WalkPosition { classes, ..WalkPosition::default() }
     }
 
-    /// The class that the last step was in.
+    /// The class of the last step.
     pub(crate) fn class(&self) -> Class {
         self.class
     }
 
-    /// Goes on with the next class.
+    /// Skips the rest of the class.
     pub(crate) fn leave_class(&mut self) {
         self.pages.clear();
     }
@@ -87,10 +87,11 @@ impl WalkPosition {
     }
 }
 
-/// Chunks looked at in one step of a walk: some ten microseconds under the class's lock.
+/// Chunks examined in one step of a walk: some ten microseconds under the class's lock.
 pub(crate) const WALK_STEP: u32 = 256;
 
-/// What `find` makes of the chunks in some slots of a page that were handed out, if the page is the class's.
+/// The results of `find` on those chunks of some slots of a page that were ever handed out, if the page is the
+/// class's.
 fn in_page<'s>(
     slab: &'s ItemSlab,
     class: Class,

@@ -1,18 +1,18 @@
 //! `flush_all` in constant time: which flush takes place when.
 //!
-//! Each item carries the parity of the generation in which it was stored; a flush begins the next
-//! generation, and whatever is of the other parity is a miss from that instant on. A sweep then
-//! unlinks the dead ones bit by bit. Only when it is through may the generation change again, or
-//! the dead would rise: a flush that comes earlier waits, turn by turn, for the sweep. All that wait
-//! are served by the next flush that takes place, so none of them strikes what came after it.
+//! Each item carries the parity of the generation in which it was stored. A flush begins the next generation, and
+//! every item of the other parity is a miss from that instant on. A sweep then unlinks the dead items step by step.
+//! The generation may change again only when the sweep has finished; otherwise dead items would become live again. A
+//! flush that comes earlier waits, turn by turn, for the sweep. All waiting flushes are served by the next flush that
+//! takes place, so none of them removes items stored after it.
 //!
-//! The sweep starts after every handle has ended the turn in which the flush came: until then a
-//! store may still publish an item of the old generation.
+//! The sweep starts after every handle has ended the turn in which the flush came: until then a store may still
+//! publish an item of the old generation.
 
 use crate::locks::{FLUSH, Lock};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Flushes that took place, and the one that is planned.
+/// The flushes that took place, and the planned one.
 #[derive(Default)]
 pub(crate) struct Flush {
     /// The second at which a flush is due; 0 for none.
@@ -20,22 +20,23 @@ pub(crate) struct Flush {
     behind: Lock<Behind, FLUSH>,
 }
 
-/// How far the cleaning up is behind the flushes.
+/// How far the sweep is behind the flushes.
 #[derive(Default)]
 struct Behind {
     /// Flushes that took place.
     flushes: u64,
-    /// The stamp of the last one, while a sweep must still clean up behind it.
+    /// The stamp of the last flush, until the sweep behind it has finished.
     unswept: Option<u64>,
 }
 
-/// A flush that was asked for: how many had taken place by then.
+/// A pending flush: how many flushes had taken place when it was asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct FlushAsked(u64);
 
 impl Flush {
-    /// Lets a flush take place, or finds that one did since it was asked for; `false` if the sweep behind the last one is
-    /// under way. `begin` begins the next generation, and returns a stamp from after that.
+    /// Makes a flush take place, or finds that one has since this one was asked for. Returns `false` if the sweep
+    /// behind the last flush has not finished. `begin` begins the next generation, and returns a stamp taken after
+    /// that.
     pub(crate) fn ask(&self, asked: &mut Option<FlushAsked>, begin: impl FnOnce() -> u64) -> bool {
         let mut behind = self.behind.lock();
         if asked.take_if(|asked| asked.0 < behind.flushes).is_some() {
@@ -50,22 +51,22 @@ impl Flush {
         true
     }
 
-    /// The stamp of the flush that is to be cleaned up behind.
+    /// The stamp of the last flush, if the sweep behind it has not finished.
     pub(crate) fn unswept(&self) -> Option<u64> {
         self.behind.lock().unswept
     }
 
-    /// The sweep behind the last flush is through.
+    /// Records that the sweep behind the last flush has finished.
     pub(crate) fn swept(&self) {
         self.behind.lock().unswept = None;
     }
 
-    /// Plans a flush for second `at`, instead of any planned before; 0 plans none.
+    /// Plans a flush for second `at`, instead of any planned before. 0 plans none.
     pub(crate) fn plan(&self, at: u32) {
         self.due.store(at, Relaxed);
     }
 
-    /// The flush that was planned for `now` or before: it is the caller's to carry out. Cost: one load.
+    /// Takes the flush that was planned for `now` or before; the caller carries it out. Cost: one load.
     #[inline]
     pub(crate) fn take_due(&self, now: u32) -> Option<u32> {
         let at = self.due.load(Relaxed);
@@ -73,7 +74,7 @@ impl Flush {
         (at != 0 && at <= now && is_ours()).then_some(at)
     }
 
-    /// Plans the flush again that was taken, unless another was planned meanwhile.
+    /// Plans a flush that was taken again, unless another was planned meanwhile.
     pub(crate) fn put_back(&self, at: u32) {
         let _ = self.due.compare_exchange(0, at, Relaxed, Relaxed);
     }

@@ -1,7 +1,8 @@
-//! Keys that a delete holds off: for some seconds nobody may add them.
+//! Keys that a delete holds off: for some seconds adds of the key are refused.
 //!
-//! Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 4.3: a cold cluster fills itself from a warm one,
-//! whose value may be older than a delete that the cold one has seen. So the delete rejects adds for a while.
+//! From Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 4.3. A cold cluster fills itself from a
+//! warm one, whose value may be older than a delete that the cold cluster has seen. So the delete rejects adds for a
+//! while.
 //!
 //! # Layout
 //! ```text
@@ -9,13 +10,15 @@
 //! tombstone  | hash 33, and a bit 1 | second it ends 30 |         0: none
 //! ```
 //! # Invariants
-//! 1. A tombstone is laid before the key's place is locked to delete it, and asked for with that place locked. So of
-//!    an add and a delete the later sees the earlier: the delete removes what was added, or the add finds the tombstone.
-//! 2. A tombstone names its key by 33 bits of the hash: beside a full set one in 2^30 other keys is refused, too.
+//! 1. A tombstone is stored before the key's place is locked to delete the key, and looked up with that place locked.
+//!    So of an add and a delete, the later one sees the earlier: the delete removes what was added, or the add finds
+//!    the tombstone.
+//! 2. A tombstone identifies its key by 33 bits of the hash. With a full set, one other key in 2^30 is refused as
+//!    well.
 //!
 //! # Costs
-//! An add: one load, and one line where any delete held off. A ninth tombstone in a set takes the place of the one
-//! that ends first; it is counted, and that key may be added too early.
+//! An add: one load, and one cache line once any delete has held a key off. A ninth tombstone in a set replaces the
+//! one that ends first. That loss is counted, and the lost tombstone's key may be added too early.
 
 use guira_index::Hash;
 use std::sync::OnceLock;
@@ -33,17 +36,18 @@ pub(crate) struct HoldOff {
 struct Set([AtomicU64; WAYS]);
 
 impl HoldOff {
-    /// Tombstones for so many keys, rounded up.
+    /// Makes room for tombstones of this many keys, rounded up. The memory is allocated by the first
+    /// [`HoldOff::lay`].
     pub(crate) fn new(keys_max: usize) -> HoldOff {
         HoldOff { sets: OnceLock::new(), keys_max, dropped: AtomicU64::new(0) }
     }
 
-    /// Tombstones that gave way before their time.
+    /// Tombstones that were replaced before their time.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Holds a key off until second `end`. Call it before the key's place is locked to delete it.
+    /// Holds a key off until second `end`. Call it before the key's place is locked to delete the key.
     pub(crate) fn lay(&self, hash: Hash, end: u32, now: u32) {
         let sets = self.sets.get_or_init(|| {
             let count = self.keys_max.div_ceil(WAYS).next_power_of_two();
@@ -53,14 +57,14 @@ impl HoldOff {
         let new = name(hash) | u64::from(end.min(END_MAX));
         loop {
             let old = set.iter().map(|stone| (stone, stone.load(Ordering::Relaxed)));
-            // The key's own, or else a dead one, or else the one that ends first.
+            // Prefers the key's own tombstone, then an expired one, then the one that ends first.
             let rank =
                 |&(_, old): &(_, u64)| if name_of(old) == name(hash) { 0 } else { end_of(old) };
             let (stone, old) = old.min_by_key(rank).expect("a set has tombstones");
             if name_of(old) == name(hash) && end_of(old) >= end {
                 return;
             }
-            // Published by the lock of the key's place; nothing else hangs on it.
+            // The lock of the key's place publishes the tombstone; no other data depends on it.
             if stone.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 let is_lost = name_of(old) != name(hash) && end_of(old) > now;
                 self.dropped.fetch_add(is_lost.into(), Ordering::Relaxed);
@@ -69,14 +73,14 @@ impl HoldOff {
         }
     }
 
-    /// Holds the key off no longer.
+    /// Ends the hold-off of the key.
     #[inline]
     pub(crate) fn lift(&self, hash: Hash) {
         let Some(sets) = self.sets.get() else { return };
         for stone in &sets[set_of(hash, sets.len())].0 {
             let old = stone.load(Ordering::Relaxed);
             if name_of(old) == name(hash) {
-                // If it has changed, then to another delete's, which this isn't to lift.
+                // If the tombstone has changed, another delete stored it, and that one must stay.
                 let _ = stone.compare_exchange(old, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
@@ -94,7 +98,7 @@ impl HoldOff {
     }
 }
 
-/// The upper bits of the hash, with a bit that no absent tombstone has.
+/// The upper bits of the hash, and a bit that is set in every tombstone.
 fn name(hash: Hash) -> u64 {
     (hash.0 | 1 << 63) & !u64::from(END_MAX)
 }
@@ -107,13 +111,13 @@ fn end_of(stone: u64) -> u32 {
     u32::try_from(stone & u64::from(END_MAX)).unwrap_or(END_MAX)
 }
 
-/// Bits that are no part of the name.
+/// The set of a hash, by bits that are not part of the name.
 fn set_of(hash: Hash, sets: usize) -> usize {
     (hash.0 >> 2) as usize & (sets - 1)
 }
 
 const WAYS: usize = 8;
-/// 34 years of seconds.
+/// The last second that fits: 34 years.
 const END_MAX: u32 = (1 << 30) - 1;
 
 const _: () = assert!(size_of::<Set>() == 64, "a set is a line");
@@ -184,7 +188,7 @@ mod tests {
                     StoreTerms { mode: Mode::Add, may_be_held_off: true, ..StoreTerms::default() };
                 while round.load(Ordering::Acquire) < ROUNDS {
                     let name = round.load(Ordering::Acquire).to_string();
-                    // No room is as good as a refusal.
+                    // A store that finds no room counts as refused.
                     let _ = handle.store(&handle.key(name.as_bytes()), b"old", &add, 100);
                     handle.quiesce();
                 }

@@ -1,18 +1,21 @@
-//! Who was promised to fill which key, and the values that are stale but still of use.
+//! The records of leases: which keys have a client that is to fetch their value, and stale values that are still of
+//! use.
 //!
 //! # Layout
-//! Sets of eight records, each set with its lock; a key's hash names its set. Made when the first lease is asked for.
+//! Sets of eight records, each set with its lock. A key's hash selects its set. The sets are allocated when the first
+//! lease is asked for.
 //! ```text
 //! record 32 B | key hash 64 | token 64, 0 none | issued 32, 0 never | stale value → heap |
 //! ```
 //! # Invariants
 //! 1. A key has at most one record, and a record at most one token: the youngest.
-//! 2. Between two tokens of a record lies at least the interval. Voiding a token doesn't set the clock back.
-//! 3. The bytes of all stale values, with their keys, are at most [`LeaseTerms::stale_bytes_max`].
+//! 2. Between two tokens of a record at least the interval passes. Voiding a token doesn't end the interval.
+//! 3. The bytes of all stale values, including their keys, are at most [`LeaseTerms::stale_bytes_max`].
 //!
 //! # Costs
-//! A lock and a line or two. Where nobody asked for a lease: one load. A full set gives up a record, the oldest, if
-//! possible one without a token: a token that goes so stores nothing any more, and its key may have another at once.
+//! A lock and one or two cache lines; one load if no lease was ever asked for. A full set evicts a record: the
+//! oldest, if possible one without a valid token. An evicted token stores nothing any more, and its key may get
+//! another token at once.
 
 use crate::locks::{Guard, LEASE, Lock};
 use std::collections::hash_map::RandomState;
@@ -25,9 +28,9 @@ use std::sync::{Arc, OnceLock};
 pub struct LeaseTerms {
     /// Seconds between two tokens of one key.
     pub interval_s: u32,
-    /// How long a deleted value may be read as stale, in seconds; 0 keeps none.
+    /// How long a deleted value may be read as stale, in seconds; 0 keeps no stale values.
     pub stale_s: u32,
-    /// Memory for stale values, in bytes, beside that for items.
+    /// Memory for stale values, in bytes, in addition to the memory for items.
     pub stale_bytes_max: usize,
     /// Keys whose leases are remembered: 32 bytes each, rounded up to sets of eight.
     pub keys_max: usize,
@@ -39,7 +42,7 @@ impl Default for LeaseTerms {
     }
 }
 
-/// A value that was deleted, or came too late, and may be read as stale for a while.
+/// A value that was deleted, or was stored too late, and may be read as stale for a while.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StaleValue {
     key: Box<[u8]>,
@@ -59,7 +62,7 @@ impl StaleValue {
         self.client_flags
     }
 
-    /// The second from which on nobody may read it.
+    /// The second from which on the value may not be read.
     pub(crate) fn until_s(&self) -> u32 {
         self.until_s
     }
@@ -76,7 +79,7 @@ pub(crate) struct Value<'p, P: Iterator<Item = &'p [u8]>> {
     pub(crate) parts: P,
 }
 
-/// One key's lease; all zero: none.
+/// One key's lease. An all-zero record is empty.
 #[derive(Default)]
 pub(crate) struct Record {
     hash: u64,
@@ -90,39 +93,39 @@ impl Record {
         self.issued_s != 0 || self.stale.is_some()
     }
 
-    /// Whether the last token was given at least an interval ago.
+    /// Whether a new token may be given: none was given yet, or the last one at least an interval ago.
     fn is_due(&self, terms: &LeaseTerms, now: u32) -> bool {
         self.issued_s == 0 || now >= self.issued_s.saturating_add(terms.interval_s)
     }
 
-    /// Whether this is the key's token.
+    /// Whether `token` is the key's token.
     pub(crate) fn has(&self, token: u64) -> bool {
         token != 0 && self.token == token
     }
 
-    /// Voids the token: it did its work, or the key changed.
+    /// Voids the token: it was used, or the key changed.
     pub(crate) fn spend(&mut self) {
         self.token = 0;
     }
 
-    /// Makes the record wrong.
+    /// Corrupts the record, for tests.
     #[cfg(test)]
     pub(crate) fn plant(&mut self, token: Option<u64>, issued_s: Option<u32>) {
         self.token = token.unwrap_or(self.token);
         self.issued_s = issued_s.unwrap_or(self.issued_s);
     }
 
-    /// The key's stale value; another key's of the same hash is none.
+    /// The key's stale value. A value of another key with the same hash is ignored.
     fn stale(&self, key: &[u8], now: u32) -> Option<Arc<StaleValue>> {
         let is_it = |stale: &&Arc<StaleValue>| *stale.key == *key && stale.until_s > now;
         self.stale.as_ref().filter(is_it).map(Arc::clone)
     }
 }
 
-/// What a key's lease says to one who found no value.
+/// The reply to a client that found no value.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The token, if it is this caller's turn.
+    /// The token, if this client is to fetch the value.
     pub(crate) token: Option<u64>,
     pub(crate) stale: Option<Arc<StaleValue>>,
 }
@@ -134,12 +137,12 @@ pub(crate) struct Leases {
     stale_bytes: AtomicUsize,
     swept_s: AtomicU32,
     evicted: AtomicU64,
-    /// Tokens are a keyed hash of a count: nobody guesses them, and another run of the server has another key.
+    /// Tokens are a keyed hash of a count, so that they can't be guessed. Each run of the server has another key.
     secret: RandomState,
     issued: AtomicU64,
 }
 
-/// The records of a set of keys.
+/// The records of one set of keys.
 #[derive(Default)]
 pub(crate) struct Set([Record; WAYS]);
 
@@ -156,31 +159,32 @@ impl Leases {
         }
     }
 
-    /// Bytes of the stale values kept now, with their keys.
+    /// Bytes of the stale values kept now, including their keys.
     pub(crate) fn stale_bytes(&self) -> usize {
         self.stale_bytes.load(Relaxed)
     }
 
-    /// Tokens that went before their time, for want of records.
+    /// Tokens that were lost before their time because records ran out.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
     }
 
-    /// Whether anybody ever asked for a lease.
+    /// Whether a lease was ever asked for.
     #[inline]
     pub(crate) fn in_use(&self) -> bool {
         self.sets.get().is_some()
     }
 
-    /// The set of a key, locked, once anybody asked for a lease. A change of the key may go on under it: it comes before
-    /// classes and buckets in the order of locks.
+    /// Locks the set of a key, if a lease was ever asked for. A change of the key may be made under this lock: it
+    /// comes before classes and buckets in the lock order.
     pub(crate) fn lock(&self, hash: u64) -> Option<Guard<'_, Set, LEASE>> {
         let sets = self.sets.get()?;
         Some(sets[set_of(hash, sets.len())].lock())
     }
 
-    /// A token for a key whose value is missing, if none was given within the interval. A key whose value somebody
-    /// `is_fetching` by a promise kept elsewhere counts as given one now, if nothing is known of it.
+    /// Gives a token for a key whose value is missing, if none was given within the interval. `is_fetching` means
+    /// that another client is fetching the value under a promise kept elsewhere. If nothing is known of such a key,
+    /// it counts as having been given a token now.
     pub(crate) fn ask(&self, hash: u64, key: &[u8], is_fetching: bool, now: u32) -> Answer {
         let sets = self.sets.get_or_init(|| {
             let count = self.terms.keys_max.div_ceil(WAYS).next_power_of_two();
@@ -201,7 +205,8 @@ impl Leases {
         Answer { token: Some(record.token), stale }
     }
 
-    /// As [`Leases::ask`], for one whose promise is kept elsewhere: he gets no token. Whether it is his turn.
+    /// Like [`Leases::ask`], for a client whose promise is kept elsewhere: it gets no token. Returns whether it may
+    /// fetch the value.
     pub(crate) fn begin_elsewhere(&self, hash: u64, now: u32) -> bool {
         let Some(mut set) = self.lock(hash) else { return true };
         let Some(record) = set.find(hash) else { return true };
@@ -248,7 +253,7 @@ impl Leases {
         }
     }
 
-    /// Keeps a value as stale, in place of any other; `false` if there is no memory for it.
+    /// Keeps a value as stale, replacing any other. Returns `false` if there is no memory for it.
     pub(crate) fn keep<'p>(
         &self,
         set: &mut Set,
@@ -272,7 +277,7 @@ impl Leases {
         true
     }
 
-    /// Frees stale values past their time, once a second.
+    /// Frees expired stale values, at most once per second.
     pub(crate) fn sweep(&self, now: u32) {
         let Some(sets) = self.sets.get() else { return };
         if self.swept_s.swap(now, Relaxed) == now || self.stale_bytes() == 0 {
@@ -293,7 +298,7 @@ impl Leases {
         }
     }
 
-    /// The key's record, new if it has none.
+    /// The key's record; a new one if the key has none.
     fn place<'s>(&self, set: &'s mut Set, hash: u64, now: u32) -> &'s mut Record {
         let is_its = |record: &Record| record.is_used() && record.hash == hash;
         if let Some(at) = set.0.iter().position(is_its) {
@@ -309,7 +314,7 @@ impl Leases {
         record
     }
 
-    /// The next token: never 0 (none), 1 (wait), or one that looks like mcrouter's own.
+    /// The next token: never 0 (none), 1 (wait), or a value that looks like mcrouter's own tokens.
     fn next_token(&self) -> u64 {
         loop {
             let token = self.secret.hash_one(self.issued.fetch_add(1, Relaxed));
@@ -326,13 +331,13 @@ impl Set {
     }
 }
 
-/// Bits that neither the index nor the stripes of uniques go by alone.
+/// The set of a hash, by bits on which neither the index nor the stripes of uniques rely alone.
 fn set_of(hash: u64, sets: usize) -> usize {
     (hash >> 20) as usize & (sets - 1)
 }
 
 const WAYS: usize = 8;
-/// The upper half of the tokens that mcrouter makes up for its fail-over routes.
+/// The upper half of the tokens that mcrouter makes up for its failover routes.
 const MCROUTER_MAGIC: u64 = 0x7ace_b00c;
 
 const _: () = assert!(size_of::<Record>() == 32, "what the option's documentation says");

@@ -1,22 +1,22 @@
 //! The transient item cache: short-lived items are reclaimed in the second in which they expire, without a read.
 //!
-//! Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 6.3. An expired item else keeps its memory until
-//! somebody asks for it or it comes before the eviction policy's hand; one that lives for seconds so lies about for as
-//! long as the others live.
+//! From Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 6.3. Other expired items keep their memory
+//! until they are looked up or the eviction policy's hand reaches them. Without this cache, an item that lives for
+//! seconds would occupy memory for as long as long-lived items do.
 //!
 //! # Layout
 //! ```text
 //! ring    | second s: locations … | second s + 1: locations … | …        a bucket for each second to come
 //! ```
 //! # Invariants
-//! 1. An entry is a hint where to look, and names no item. When its second comes, what is published there is reclaimed
-//!    if it is past its time, whoever it is: so a chunk that was used again is never reclaimed by mistake.
-//! 2. Entries are looked at with the class locked, as a hand does: a page may have left its class.
+//! 1. An entry is a hint where to look, and identifies no item. When its second comes, whatever item is published
+//!    there is reclaimed if it has expired. So an item that reuses the chunk is never reclaimed by mistake.
+//! 2. Entries are examined with the class locked, as a hand examines chunks: the page may have left its class.
 //! 3. There are at most `entries_max` entries. An item without one expires as other items do.
 //!
 //! # Costs
 //! A store of a short-lived item: 4 bytes, and a lock at the end of the turn. Other stores: one comparison. Bad at: a
-//! key that is overwritten again and again before it expires, which leaves an entry each time.
+//! key that is overwritten many times before it expires, because each store leaves an entry.
 
 use crate::locks::{LEAF, Lock};
 use guira_index::Location;
@@ -24,10 +24,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The ring that all handles fill and the sweeper empties.
 pub(crate) struct Transient {
-    /// Items that live no longer than this are transient, in seconds; 0: none is.
+    /// Items that live at most this long are transient, in seconds; 0 turns the cache off.
     lives_s: u32,
     entries_max: usize,
-    /// The last second of which the ring has a bucket; 0 where no item is transient.
+    /// The last second for which the ring has a bucket; 0 if no item is transient.
     last_s: AtomicU32,
     entries: AtomicU64,
     dropped: AtomicU64,
@@ -37,23 +37,23 @@ pub(crate) struct Transient {
 
 struct Ring {
     buckets: Box<[Vec<Location>]>,
-    /// The second up to which all buckets were emptied.
+    /// The second up to which all buckets have been emptied.
     done_s: u32,
 }
 
-/// A reading of the ring.
+/// Counts of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transients {
-    /// Entries in it now, those of items that are gone included.
+    /// Entries in the ring now, including those of items that are gone.
     pub entries: u64,
-    /// Items reclaimed through it since the start.
+    /// Items reclaimed through the ring since the start.
     pub reclaimed: u64,
-    /// Items that found no room in it since the start.
+    /// Items that found no room in the ring since the start.
     pub dropped: u64,
 }
 
 impl Transient {
-    /// A ring for items that live for up to `lives_s` seconds, with memory in proportion to the items'.
+    /// Makes a ring for items that live for up to `lives_s` seconds. Its memory is proportional to the items'.
     pub(crate) fn new(lives_s: u32, memory_bytes: usize) -> Transient {
         let buckets = if lives_s == 0 { 0 } else { lives_s as usize + SLACK_S };
         Transient {
@@ -67,7 +67,7 @@ impl Transient {
         }
     }
 
-    /// Whether an item that expires at this second (0: never) is to have an entry.
+    /// Whether an item that expires at this second (0: never) gets an entry.
     #[inline]
     pub(crate) fn takes(&self, exptime: u32) -> bool {
         exptime != 0 && exptime <= self.last_s.load(Relaxed)
@@ -78,7 +78,7 @@ impl Transient {
         self.lives_s != 0
     }
 
-    /// Counts an item reclaimed.
+    /// Counts a reclaimed item.
     pub(crate) fn count_reclaimed(&self) {
         self.reclaimed.fetch_add(1, Relaxed);
     }
@@ -91,7 +91,7 @@ impl Transient {
         }
     }
 
-    /// Takes over the entries of a turn: seconds and places.
+    /// Takes over the entries of a turn: seconds and locations.
     pub(crate) fn enter(&self, new: &mut Vec<(u32, Location)>) {
         let mut ring = self.ring.lock();
         let held = usize::try_from(self.entries.load(Relaxed)).unwrap_or(usize::MAX);
@@ -99,14 +99,14 @@ impl Transient {
         self.dropped.fetch_add((new.len() - room) as u64, Relaxed);
         self.entries.fetch_add(room as u64, Relaxed);
         for (second, at) in new.drain(..).take(room) {
-            // A second that is over, or beyond the ring after a shift of the clock, has its turn at the nearest there is.
+            // A second that is over, or beyond the ring after a clock shift, goes to the nearest bucket there is.
             let least = ring.done_s + 1;
             let most = ring.done_s + ring.seconds();
             ring.bucket(second.clamp(least, most)).push(at);
         }
     }
 
-    /// Up to `most` entries whose second has come, into `due`; whether there are more.
+    /// Moves up to `most` entries whose second has come into `due`. Returns whether there are more.
     pub(crate) fn take_due(&self, now: u32, most: usize, due: &mut Vec<Location>) -> bool {
         let mut ring = self.ring.lock();
         self.last_s.store(now.saturating_add(self.lives_s), Relaxed);
@@ -137,9 +137,9 @@ impl Ring {
     }
 }
 
-/// Buckets beyond those that are needed: for how long the sweeper may be late, in seconds.
+/// Extra buckets: how late the sweeper may be, in seconds.
 const SLACK_S: usize = 64;
-/// Of so many bytes for items, one more is for entries.
+/// Bytes of item memory for each byte of entries.
 const MEMORY_SHARE: usize = 16;
 
 #[cfg(test)]
@@ -202,7 +202,7 @@ mod tests {
         assert!(matches!(handle.touch(&key, START_S + 6, START_S), Touched::Touched(_)));
         handle.delete(&handle.key(b"deleted"), None, START_S);
         handle.quiesce();
-        // Whoever has their chunks now isn't past its time.
+        // The items that reuse their chunks have not expired.
         for n in 0..100 {
             set(&mut handle, &format!("new{n}"), 0, START_S);
         }

@@ -1,4 +1,4 @@
-//! The first word of a chunk, and what its bits mean.
+//! The first word of a chunk, and the meaning of its bits.
 
 use std::fmt;
 
@@ -19,23 +19,23 @@ const GENERATION: u32 = 1 << 31;
 /// Seconds in one tick of the last-access field, as a shift.
 const TICK_SHIFT: u32 = 1;
 
-/// The longest idle time that an item can tell, in seconds; longer ones read as this.
+/// The longest idle time that an item records, in seconds. Longer ones read as this.
 pub const IDLE_MAX_S: u32 = (ACCESS_MASK - 1) << TICK_SHIFT;
 
-/// The value length that says: the true one stands in a word of its own.
+/// The value length that means: the actual length is in a word of its own.
 pub(crate) const VALUE_EXTENDED: usize = 255;
 
-/// Word 0 of a link: no key, and a mark where an item has its value length.
+/// Word 0 of a link: key length 0, and a mark where an item has its value length.
 pub(crate) const LINK: u32 = 1 << VALUE_SHIFT;
-/// Word 0 of an item's first link, by which a hand finds the item.
+/// Word 0 of an item's first link, through which a hand finds the item.
 pub(crate) const LINK_FIRST: u32 = 2 << VALUE_SHIFT;
 
-/// Word 0 of a chunk, by value. All zero: free or unpublished.
+/// Word 0 of a chunk, by value. All zero means free or unpublished.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header(pub(crate) u32);
 
 impl Header {
-    /// The header of an item about to be published: never accessed but now, no hits.
+    /// The header of an item about to be published, without an access or hits.
     pub(crate) fn new(key_bytes: usize, value_bytes: usize) -> Header {
         let key = u32::try_from(key_bytes).expect("a key has at most 250 bytes");
         let value = u32::try_from(value_bytes.min(VALUE_EXTENDED)).expect("at most 255");
@@ -68,12 +68,12 @@ impl Header {
         (self.0 >> VALUE_SHIFT & 0xff) as usize
     }
 
-    /// Whether this is an item in the index, as far as a hand can tell.
+    /// Whether this is an item in the index, as far as a hand can see from the header alone.
     pub(crate) fn is_published(self) -> bool {
         self.key_bytes() != 0 && self.0 & RETIRED == 0
     }
 
-    /// Whether the item was taken out of the index, or is about to leave its chunk.
+    /// Whether the item has left the index, or is about to leave its chunk.
     pub(crate) fn is_retired(self) -> bool {
         self.0 & RETIRED != 0
     }
@@ -106,7 +106,7 @@ impl Header {
         self.0 & FETCHED != 0
     }
 
-    /// Hits counted for the eviction policy, 0 to 3; of MemC3 §3.3's one bit, 0 or 1.
+    /// Hits counted for the eviction policy: 0 to 3, or 0 to 1 under policies with the single bit of MemC3 §3.3.
     #[inline]
     pub(crate) fn hits(self) -> u32 {
         self.0 >> HITS_SHIFT & HITS_MASK
@@ -117,7 +117,7 @@ impl Header {
         Header((self.0 & !(HITS_MASK << HITS_SHIFT)) | hits << HITS_SHIFT)
     }
 
-    /// The header after a hit: one more, up to `most`.
+    /// The header after a hit: the count is one higher, up to `most`.
     #[inline]
     pub(crate) fn hit(self, most: u32) -> Header {
         Header(self.0 + (u32::from(self.hits() < most) << HITS_SHIFT))
@@ -147,12 +147,12 @@ impl Header {
         Header((self.0 & !(ACCESS_MASK << ACCESS_SHIFT)) | (tick(now) << ACCESS_SHIFT))
     }
 
-    /// The header with its last access forgotten: longer ago than the field can tell.
+    /// The header without its last access, which then reads as longer ago than the field can record.
     pub(crate) fn idle_for_long(self) -> Header {
         Header(self.0 & !(ACCESS_MASK << ACCESS_SHIFT))
     }
 
-    /// Seconds since the last access, to one tick: 0 within the same tick.
+    /// Seconds since the last access, in whole ticks: 0 within the same tick.
     pub(crate) fn idle_s(self, now: u32) -> u32 {
         let then = self.0 >> ACCESS_SHIFT & ACCESS_MASK;
         if then == 0 {
@@ -163,7 +163,7 @@ impl Header {
     }
 }
 
-/// The tick of second `now`: 1 to 127, over and over; 0 means long ago.
+/// The tick of second `now`: cycles through 1 to 127. 0 is reserved for "long ago".
 fn tick(now: u32) -> u32 {
     (now >> TICK_SHIFT) % ACCESS_MASK + 1
 }

@@ -1,4 +1,4 @@
-//! The item: a key and its value in one chunk, four bytes of header, optional fields, no pointers.
+//! The item: a key and its value in one chunk, with four bytes of header, optional fields and no pointers.
 //!
 //! # Layout
 //! ```text
@@ -10,18 +10,17 @@
 //!           [cas low, cas high]
 //! then      key bytes, value bytes          no terminator, no padding: 52 bytes for 16 + 32
 //! ```
-//! A value that outgrows the largest chunk is chained. Its head has, behind the key and up to 3
-//! bytes of padding, the locations of its links, then the first part of the value; a link is a whole
-//! chunk of the largest class:
+//! A value that does not fit the largest chunk is chained. After the key and up to 3 bytes of padding, its head has
+//! the locations of its links, then the first part of the value. A link is a whole chunk of the largest class:
 //! ```text
 //! link      | mark | location of the head | value bytes … |
 //! ```
 //! # Invariants
-//! 1. A free or unpublished chunk has 0 in word 0 (a link: until its head is published).
-//! 2. From publication to reclamation only these change: the header's last access, recency,
-//!    fetched and retired bits, and the life word; all by compare-and-swap.
-//! 3. The retired bit is set before the item's stamp is taken (memory/epochs.rs): who is online and sees
-//!    it clear may look at the item until its turn ends.
+//! 1. A free or unpublished chunk has 0 in word 0. A link has 0 until its head is published.
+//! 2. From publication to reclamation only these change: the header's last access, recency, fetched and retired bits,
+//!    and the life word. All of them change by atomic read-modify-write operations.
+//! 3. The retired bit is set before the item's stamp is taken (memory/epochs.rs). A thread that is online and sees
+//!    the bit clear may look at the item until its turn ends.
 
 use super::header::{Header, RETIRED};
 use super::layout::{Fields, LINK_WORDS, Shape, link_value_bytes};
@@ -31,13 +30,13 @@ use guira_index::Location;
 use std::fmt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// The largest expiry second that a life word holds: 34 years after the start.
+/// The largest expiry second that a life word can hold: 34 years after the start.
 pub(crate) const EXPTIME_MAX: u32 = ItemRef::STALE - 1;
 
 /// A published item, readable until its reader ends the turn.
 ///
-/// Three words, as it is handed on in results all the way out of a look-up: what its header doesn't say of its shape is
-/// read when it is asked for.
+/// Three words, because it is passed on in results all the way out of a lookup. Parts of its shape that the header
+/// does not show are read when they are needed.
 #[derive(Clone, Copy)]
 pub struct ItemRef<'h> {
     chunks: &'h Chunks,
@@ -48,12 +47,12 @@ pub struct ItemRef<'h> {
 
 const _: () = assert!(size_of::<ItemRef<'_>>() == 24, "three words");
 
-/// What became of an attempt to win the right to refresh an item (memcached's `W` and `Z`).
+/// The outcome of an attempt to win the right to refresh an item (memcached's `W` and `Z`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The caller won: it is the one to refresh.
+    /// The caller won: it must refresh the item.
     Won,
-    /// Somebody won before.
+    /// Another client won before.
     Taken,
     /// The item has left its place meanwhile: look the key up again.
     Moved,
@@ -73,8 +72,8 @@ impl<'h> ItemRef<'h> {
         ItemRef { chunks, word, location, header }
     }
 
-    /// The published item of which `chunk` is the first, or the first link; by this a hand finds each item once in each of
-    /// the two classes that it has chunks of.
+    /// The published item whose head or first link is `chunk`. So a hand finds each item once in each of the two
+    /// classes that its chunks belong to.
     pub(crate) fn of_chunk(chunks: &'h Chunks, chunk: Location) -> Option<ItemRef<'h>> {
         let word = chunks.word_of(chunk);
         let header = Header(chunks.arena.word(word).load(Acquire));
@@ -96,7 +95,7 @@ impl<'h> ItemRef<'h> {
         self.chunks.arena.bytes(self.word * 4 + shape.key_at(), shape.key_bytes)
     }
 
-    /// Whether this is the item of `key`, given its location: the index's question.
+    /// Whether the item at `location` is that of `key`. The index calls this.
     #[inline(always)]
     pub(crate) fn is_key(chunks: &Chunks, location: Location, key: &[u8]) -> bool {
         let word = chunks.word_of(location);
@@ -122,7 +121,7 @@ impl<'h> ItemRef<'h> {
         (!shape.extras.chained).then(|| self.inline_value(&shape))
     }
 
-    /// The value's pieces in order: one, or several for a value beyond the largest chunk.
+    /// The value's pieces in order: one piece, or several for a value that does not fit the largest chunk.
     pub fn value_parts(&self) -> impl Iterator<Item = &'h [u8]> + use<'h> {
         let (chunks, shape) = (self.chunks, self.shape());
         let links = self.links();
@@ -154,7 +153,7 @@ impl<'h> ItemRef<'h> {
         self.shape().client_flags
     }
 
-    /// The cas unique that the item itself holds, when it was stored with an explicit one.
+    /// The cas unique that the item itself holds, if it was stored with an explicit one.
     pub fn explicit_cas(&self) -> Option<u64> {
         self.shape().cas_at().map(|at| {
             let half =
@@ -174,43 +173,43 @@ impl<'h> ItemRef<'h> {
         self.life_word() & EXPTIME_MAX
     }
 
-    /// Whether the item is past its time.
+    /// Whether the item has expired.
     #[inline]
     pub fn is_expired(&self, now: u32) -> bool {
         let exptime = self.exptime();
         exptime != 0 && exptime <= now
     }
 
-    /// Whether no get would return the item any more: it is past its time, or was there before a flush.
+    /// Whether no get would return the item any more: it has expired, or was stored before a flush.
     pub(crate) fn is_past(&self, now: Now) -> bool {
         self.header.generation() != now.generation || self.is_expired(now.second)
     }
 
-    /// Whether the item was marked stale (`md … I`) and not refreshed since.
+    /// Whether the item was marked stale (`md … I`) and has not been refreshed since.
     pub fn is_stale(&self) -> bool {
         self.life_word() & Self::STALE != 0
     }
 
-    /// Whether the item has no value yet: a meta get with `N` made it, to say that its client fetches one.
+    /// Whether the item has no value yet: a meta get with `N` made it as a promise that its client fetches the value.
     pub fn is_unfilled(&self) -> bool {
         self.shape().extras.unfilled
     }
 
-    /// Whether only those may see the item who know of leases: it is stale, or has no value yet.
+    /// Whether only clients that know of leases may see the item: it is stale, or has no value yet.
     #[inline(always)]
     pub fn is_withheld(&self) -> bool {
         self.header.has_life() && (self.shape().extras.unfilled || self.is_stale())
     }
 
-    /// Whether somebody holds the right to refresh the item. `None`: it has left its place meanwhile, and whoever moved
-    /// it has closed it to claims; look the key up again.
+    /// Whether a client holds the right to refresh the item. `None`: the item has left its place meanwhile, and the
+    /// thread that moved it has closed the old copy to claims. Look the key up again.
     pub fn is_won(&self) -> Option<bool> {
         let is_closed = self.life_word() & Self::WON != 0;
         if is_closed && self.is_retired() { None } else { Some(is_closed) }
     }
 
-    /// Tries to win the right to refresh the item. One caller wins. An item stored without an
-    /// expiry can be claimed only where `ItemRef::can_be_claimed`.
+    /// Tries to win the right to refresh the item. At most one caller wins. An item that was stored without an expiry
+    /// can be claimed only if it has a life word (`ItemRef::can_be_claimed`).
     pub fn claim(&self) -> Claim {
         match self.shape().life_at() {
             Some(at) => {
@@ -225,17 +224,18 @@ impl<'h> ItemRef<'h> {
         }
     }
 
-    /// Whether the item has the field that a claim, a new expiry or a stale mark is kept in.
+    /// Whether the item has a life word, which holds a claim, a new expiry or a stale mark.
     pub(crate) fn can_be_claimed(&self) -> bool {
         self.shape().life_at().is_some()
     }
 
-    /// Sets the expiry in place; `false` if the item has no field for it.
+    /// Sets the expiry in place. Returns `false` if the item has no field for it.
     pub(crate) fn set_exptime(&self, exptime: u32) -> bool {
         self.update_life(|life| (life & !EXPTIME_MAX) | exptime)
     }
 
-    /// Marks the item stale and its refreshing unclaimed, with a new expiry if one is given.
+    /// Marks the item stale, with the right to refresh it unclaimed, and sets the expiry if one is given. Returns
+    /// `false` if the item has no field for this.
     pub(crate) fn mark_stale(&self, exptime: Option<u32>) -> bool {
         self.update_life(|life| exptime.unwrap_or(life & EXPTIME_MAX) | Self::STALE)
     }
@@ -246,12 +246,12 @@ impl<'h> ItemRef<'h> {
         word.fetch_update(AcqRel, Relaxed, |life| Some(new(life))).is_ok()
     }
 
-    /// The life word of an item that takes this one's place as stale: expiry and claim stay.
+    /// The life word of an item that replaces this one as stale: expiry and claim stay.
     pub(crate) fn life_as_stale(&self) -> u32 {
         self.life_word() | Self::STALE
     }
 
-    /// Expiry, stale and won in one word; 0 if the item has no such field.
+    /// Expiry, stale and won bits in one word; 0 if the item has no such field.
     #[inline(always)]
     pub(crate) fn life_word(&self) -> u32 {
         if !self.header.has_life() {
@@ -260,14 +260,15 @@ impl<'h> ItemRef<'h> {
         self.shape().life_at().map_or(0, |at| self.chunks.arena.word(self.word + at).load(Acquire))
     }
 
-    /// The life word for a copy that takes this item's place. The caller has marked the item as retired: who changes
-    /// its life later sees that, and turns to the copy ([`ItemRef::is_retired`]). Nobody wins the old one any more.
+    /// The life word for a copy that takes this item's place. The caller has marked the item as retired: a thread
+    /// that changes its life later sees that, and turns to the copy ([`ItemRef::is_retired`]). The old item can't be
+    /// claimed any more.
     pub(crate) fn hand_over_life(&self) -> u32 {
         let life = self.shape().life_at().map(|at| self.chunks.arena.word(self.word + at));
         life.map_or(0, |life| life.fetch_or(Self::WON, AcqRel))
     }
 
-    /// Whether the item has left the index, or its chunk, by now: what was just written to it may be lost.
+    /// Whether the item has left the index, or its chunk: what was just written to the item may then be lost.
     pub(crate) fn is_retired(&self) -> bool {
         self.current_header().is_retired()
     }
@@ -293,7 +294,7 @@ impl<'h> ItemRef<'h> {
         self.shape().bytes()
     }
 
-    /// Bytes that the item counts for in statistics: [`ItemRef::bytes`], or memcached's account of it.
+    /// Bytes that the item counts for in statistics: [`ItemRef::bytes`], or what memcached would count.
     pub(crate) fn charged_bytes(&self) -> usize {
         self.shape().charged(self.chunks)
     }
@@ -306,14 +307,14 @@ impl<'h> ItemRef<'h> {
         self.header
     }
 
-    /// Lengths and places of the item's parts.
+    /// Lengths and offsets of the item's parts.
     #[inline(always)]
     pub(crate) fn shape(&self) -> Shape {
         let at = |index: usize| self.chunks.arena.word(self.word + index).load(Relaxed);
         Shape::read(self.header, at)
     }
 
-    /// The header as it is now.
+    /// The header as it is in memory now.
     pub(crate) fn current_header(&self) -> Header {
         Header(self.chunks.arena.word(self.word).load(Relaxed))
     }
@@ -329,8 +330,8 @@ impl<'h> ItemRef<'h> {
         }
     }
 
-    /// Replaces the header by `new` unless it changed meanwhile: then somebody else marked the
-    /// item, which serves as well.
+    /// Replaces the header by `new`, unless it changed meanwhile. In that case another thread has marked the item,
+    /// which serves as well.
     #[inline]
     pub(crate) fn mark(&self, new: Header) {
         if new != self.header {
@@ -338,14 +339,14 @@ impl<'h> ItemRef<'h> {
         }
     }
 
-    /// Replaces the header by `new`; `false` if it changed meanwhile, and is as it was.
+    /// Replaces the header by `new`. Returns `false`, and changes nothing, if the header changed meanwhile.
     #[inline]
     pub(crate) fn try_mark(&self, new: Header) -> bool {
         let word = self.chunks.arena.word(self.word);
         word.compare_exchange(self.header.0, new.0, Relaxed, Relaxed).is_ok()
     }
 
-    /// Sets the retired bit of the head and of the links (invariant 3); the header from before.
+    /// Sets the retired bit of the head and of the links (invariant 3). Returns the header from before.
     #[inline]
     pub(crate) fn mark_retired(&self) -> Header {
         let before = self.chunks.arena.word(self.word).fetch_or(RETIRED, Relaxed);

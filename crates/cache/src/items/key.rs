@@ -2,7 +2,7 @@
 
 use guira_index::Hash;
 
-/// A key with its hash: hashed once a request.
+/// A key with its hash, so that each request hashes it once.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'k> {
     pub(crate) bytes: &'k [u8],
@@ -15,7 +15,7 @@ impl<'k> Key<'k> {
         self.bytes
     }
 
-    /// Its keyed hash, by which it is known below memory.
+    /// The keyed hash of the key, which identifies it below memory.
     pub fn hash(&self) -> u64 {
         self.hash.0
     }

@@ -1,4 +1,4 @@
-//! Which fields an item has and where: the one place that knows the layout of item.rs.
+//! Which fields an item has and where: the only module that knows the layout in item.rs.
 
 use super::header::{Header, VALUE_EXTENDED};
 use crate::memory::{Chunks, Class};
@@ -11,13 +11,13 @@ const UNFILLED: u32 = 8;
 /// Words of a link before its value bytes.
 pub(crate) const LINK_WORDS: usize = 2;
 
-/// The rare properties of an item, which cost it a word.
+/// The rare properties of an item, which together cost it one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extras {
     pub(crate) chained: bool,
     pub(crate) cas: bool,
     pub(crate) key_binary: bool,
-    /// The item has no value yet: it only says that somebody fetches one.
+    /// The item has no value yet: it only records that a client is fetching it.
     pub(crate) unfilled: bool,
 }
 
@@ -44,7 +44,7 @@ impl Extras {
     }
 }
 
-/// What an item is besides key and value.
+/// The properties of an item other than key and value.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Fields {
     pub(crate) client_flags: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Fields {
     pub(crate) unfilled: bool,
 }
 
-/// Lengths and places of an item's parts. Places are words or bytes from the item's start.
+/// Lengths and offsets of an item's parts. Offsets are in words or bytes from the item's start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) key_bytes: usize,
@@ -71,7 +71,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a new item; `Err(())` if not even its head fits the largest chunk.
+    /// The shape of a new item, and the class of its head. `Err(())` if not even the head fits the largest chunk.
     pub(crate) fn plan(
         chunks: &Chunks,
         key_bytes: usize,
@@ -94,7 +94,7 @@ impl Shape {
         if let Some(class) = chunks.classes.fit(shape.charged(chunks)) {
             return Ok((shape, class));
         }
-        // A chained item keeps its life word, so that a touch never has to copy it.
+        // A chained item always has a life word, so that a touch never has to copy it.
         shape.has_life = true;
         shape.extras.chained = true;
         shape.fields = shape.count_fields();
@@ -109,7 +109,7 @@ impl Shape {
         Ok((shape, class))
     }
 
-    /// The shape of a published item, of which `at` reads a word.
+    /// The shape of a published item; `at` reads one of its words.
     #[inline(always)]
     pub(crate) fn read(header: Header, at: impl Fn(usize) -> u32) -> Shape {
         let mut fields = 1;
@@ -153,7 +153,7 @@ impl Shape {
             + 2 * usize::from(self.extras.chained)
     }
 
-    /// The header of the item, not yet accessed.
+    /// The header of the item, without an access.
     pub(crate) fn header(&self) -> Header {
         Header::new(self.key_bytes, self.value_bytes).with_fields(
             self.client_flags != 0,
@@ -162,12 +162,12 @@ impl Shape {
         )
     }
 
-    /// Whether anything stands between the header and the key.
+    /// Whether there is any field between the header and the key.
     pub(crate) fn has_fields(&self) -> bool {
         self.fields > 1
     }
 
-    /// The fixed fields in order, but for life and cas, as (word, value).
+    /// The fixed fields in order, as (word, value), without life and cas.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
         let length = (self.value_bytes >= VALUE_EXTENDED).then_some(count(self.value_bytes));
         let extras = self.extras.any().then(|| self.extras.to_word());
@@ -212,7 +212,7 @@ impl Shape {
         self.value_at() + self.inline_bytes
     }
 
-    /// Bytes that the item is charged: its own, or what memcached's would have, which are more.
+    /// Bytes that the item is charged: its own size, or the larger size that memcached's item would have.
     pub(crate) fn charged(&self, chunks: &Chunks) -> usize {
         if !chunks.classes.are_memcacheds() {
             return self.bytes();
@@ -221,13 +221,13 @@ impl Shape {
         MEMCACHED_BYTES + flags + self.key_bytes + self.value_bytes
     }
 
-    /// Bytes of the whole item, without the waste of its chunks.
+    /// Bytes of the whole item, without unused space in its chunks.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes_of_head() + (self.value_bytes - self.inline_bytes) + self.links * LINK_WORDS * 4
     }
 }
 
-/// What memcached has beside key, value and flags: header, unique, the key's end, the value's line end.
+/// What memcached stores besides key, value and flags: header, unique, the key's terminator, the value's line end.
 const MEMCACHED_BYTES: usize = 48 + 8 + 1 + 2;
 
 /// Value bytes that a link holds.

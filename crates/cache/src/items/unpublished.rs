@@ -1,7 +1,7 @@
-//! An item in the making: chunks that one owner fills, before anybody can find them.
+//! An unpublished item: chunks that one owner fills, before any reader can find them.
 //!
-//! A value beyond the largest chunk takes its links one by one as its bytes arrive, so that a
-//! client which announces much and sends little holds little.
+//! A value that does not fit the largest chunk takes its links one by one as its bytes arrive. So a client that
+//! announces much and sends little occupies little.
 
 use super::header::{LINK, LINK_FIRST};
 use super::layout::{LINK_WORDS, Shape, link_value_bytes};
@@ -9,8 +9,8 @@ use crate::memory::{Chunks, Owned};
 use guira_index::Location;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// An item with room for its value. Fill it, then publish it or discard it with the handle:
-/// dropping it would lose its memory.
+/// An item with room for its value. Fill it, then publish or discard it with the handle: dropping it would leak its
+/// memory.
 #[derive(Debug)]
 #[must_use = "publish or discard it, or its memory is lost"]
 pub struct Unpublished {
@@ -18,12 +18,13 @@ pub struct Unpublished {
     links: Vec<Owned>,
     pub(crate) shape: Shape,
     filled: usize,
-    /// Whether the item begins on probation, if it takes nobody's place.
+    /// Whether the item begins on probation, if it replaces no live item.
     pub(crate) on_probation: bool,
 }
 
 impl Unpublished {
-    /// An item of these chunks, the links as far as they are taken already: the key is written, the value to come.
+    /// Makes an item of these chunks, with the links that are already taken. The key is written; the value is to be
+    /// filled in.
     #[inline(always)]
     pub(crate) fn new(
         chunks: &Chunks,
@@ -45,30 +46,31 @@ impl Unpublished {
         Unpublished { head, links, shape, filled: 0, on_probation: false }
     }
 
-    /// Bytes of the value in the whole.
+    /// Bytes of the whole value.
     pub fn value_bytes(&self) -> usize {
         self.shape.value_bytes
     }
 
-    /// Bytes of the value that are still to come.
+    /// Bytes of the value that are not filled in yet.
     pub fn missing_bytes(&self) -> usize {
         self.shape.value_bytes - self.filled
     }
 
-    /// Notes that the first `n` bytes of the room were filled.
+    /// Records that the first `n` bytes of the room were filled.
     pub fn advance(&mut self, n: usize) {
         self.filled += n;
         debug_assert!(self.filled <= self.shape.value_bytes);
     }
 
-    /// The link that the next byte goes to, of a value that its head holds no more of, and the place there.
+    /// The link that the next byte goes to, and its offset there. The head's part of the value must be full.
     fn next_link(&self, chunks: &Chunks) -> (usize, usize) {
         let (whole, behind_head) =
             (link_value_bytes(chunks), self.filled - self.shape.inline_bytes);
         (behind_head / whole, behind_head % whole)
     }
 
-    /// Where the next bytes of the value go, of the chunks that are taken: empty where one would have to be taken.
+    /// The place for the next bytes of the value in the chunks already taken; empty where another chunk would have to
+    /// be taken.
     pub(crate) fn room<'u>(&'u mut self, chunks: &Chunks) -> &'u mut [u8] {
         let shape = self.shape;
         if self.filled < shape.inline_bytes {
@@ -82,7 +84,8 @@ impl Unpublished {
         chunks.arena.bytes_mut(chunk, at, len)
     }
 
-    /// Fills the item at once, if all of its value goes into the first chunk, and is at hand.
+    /// Fills the item in one step, if `bytes` is the whole part of the value that belongs in the head and nothing is
+    /// filled yet. Returns whether it did.
     #[inline(always)]
     pub(crate) fn fill_whole(&mut self, chunks: &Chunks, bytes: &[u8]) -> bool {
         let is_whole = bytes.len() == self.shape.inline_bytes && self.filled == 0;
@@ -101,7 +104,7 @@ impl Unpublished {
         is_in_links && self.next_link(chunks).0 == self.links.len()
     }
 
-    /// Takes a chunk of the largest class for the bytes to come.
+    /// Adds a chunk of the largest class for the next bytes.
     pub(crate) fn add_link(&mut self, chunk: Owned) {
         self.links.push(chunk);
     }
@@ -121,7 +124,7 @@ impl Unpublished {
         chunks.word_of(self.head.location())
     }
 
-    /// The value's filled bytes, piece by piece.
+    /// The value's bytes, piece by piece. The item must be filled.
     pub(crate) fn parts<'s>(&'s self, chunks: &'s Chunks) -> impl Iterator<Item = &'s [u8]> {
         let whole = chunks.classes.bytes(chunks.classes.largest()) - LINK_WORDS * 4;
         let head = self.word(chunks) * 4 + self.shape.value_at();
@@ -135,7 +138,7 @@ impl Unpublished {
         )
     }
 
-    /// Writes the fields that are known only with the key's place locked.
+    /// Writes the fields whose values are known only with the key's place locked.
     pub(crate) fn write_fields(&self, chunks: &Chunks, life: u32, explicit_cas: Option<u64>) {
         let word = self.word(chunks);
         if let Some(at) = self.shape.life_at() {
@@ -150,8 +153,8 @@ impl Unpublished {
         }
     }
 
-    /// Writes the list of links and their marks, then the header: from here on a hand sees the item.
-    /// The caller holds its key's entry and puts it there next.
+    /// Writes the list of links, then the header, then the links' marks: from here on a hand sees the item. The
+    /// caller holds the key's entry, and puts the item there next.
     pub(crate) fn seal(&self, chunks: &Chunks, header: u32) {
         let word = self.word(chunks);
         for (n, link) in self.links.iter().enumerate() {
@@ -166,7 +169,7 @@ impl Unpublished {
         }
     }
 
-    /// The first chunk behind the head, of a chained item.
+    /// The first chunk after the head, of a chained item.
     pub(crate) fn first_link(&self) -> Option<Location> {
         self.links.first().map(Owned::location)
     }
@@ -180,7 +183,7 @@ impl Unpublished {
         self.head.into_location()
     }
 
-    /// Gives the chunks back: nobody ever saw them.
+    /// Returns the chunks, to be freed: no reader ever saw them.
     pub(crate) fn into_chunks(self) -> impl Iterator<Item = Owned> {
         std::iter::once(self.head).chain(self.links)
     }

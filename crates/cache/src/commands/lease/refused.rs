@@ -12,7 +12,7 @@ fn small() -> Cache {
         .expect("a small cache")
 }
 
-/// A command, by its name.
+/// A command and its name.
 type Command = (&'static str, fn(&Handle<'_>, &Key<'_>));
 
 /// A unique that no item has.
@@ -22,7 +22,7 @@ fn storing(mode: Mode, compare: Option<u64>) -> StoreTerms {
     StoreTerms { mode, compare: compare.map(crate::Compare::Equal), ..StoreTerms::default() }
 }
 
-/// Refused where there is no value, and where there is a stale one.
+/// Commands that are refused both where there is no value and where there is a stale one.
 const REFUSED: &[Command] = &[
     ("cas", |handle, key| {
         let how = storing(Mode::Set, Some(NO_UNIQUE));
@@ -48,7 +48,7 @@ const REFUSED: &[Command] = &[
     }),
 ];
 
-/// Refused where there is a stale value.
+/// Commands that are refused where there is a stale value.
 const REFUSED_BY_STALE: &[Command] = &[
     ("delete of another unique", |handle, key| {
         assert_eq!(handle.delete(key, Some(NO_UNIQUE), 100), Deleted::Exists);
