@@ -1,4 +1,4 @@
-//! The cache's locks, in one order. A debug build checks it wherever a lock is taken.
+//! The cache's locks and their order. A debug build checks the order wherever a lock is taken.
 //!
 //! | rank | lock | who holds it |
 //! |---|---|---|
@@ -13,17 +13,18 @@
 //! | [`PLACE`] | a key's place in the index: a bucket, or two | `engine/swap.rs`, `engine/local.rs`, `persist/rebuild.rs` |
 //!
 //! # Invariants
-//! 1. A thread waits for a lock only while every lock that it holds has a lower rank. So no circle of threads waits for
-//!    each other: whoever holds the highest rank among them doesn't wait.
-//! 2. [`PLACE`] is the highest: under a key's place no lock is taken. Readers that miss wait for it, too.
+//! 1. A thread waits for a lock only while every lock that it holds has a lower rank. So threads never wait for each
+//!    other in a circle: of any such threads, the one that holds the highest rank doesn't wait for another.
+//! 2. [`PLACE`] is the highest rank: while a key's place is locked, no lock is taken. Readers that miss may also wait
+//!    for it.
 //!
 //! # Costs
-//! None in a release build beyond the standard library's mutex: [`Held`] is nothing. A debug build has a word per thread.
-//! The standard mutex spins for less than a microsecond and then sleeps. A mutex that yields before it sleeps costs other
-//! clients up to 40 ms when many change items at once: on few processors each yield goes to another waiter, and the thread
-//! that holds the lock waits for all of them.
+//! In a release build, none beyond the standard library's mutex: [`Held`] is zero-sized. A debug build has one word
+//! per thread. The standard mutex spins for less than a microsecond and then sleeps. A mutex that yields before it
+//! sleeps costs other clients up to 40 ms when many change items at once. With few processors each yield runs another
+//! waiter, and the thread that holds the lock waits for all of them.
 //!
-//! The index orders its buckets among themselves by address; that is its own matter, and is not checked here.
+//! The index orders its buckets' locks among themselves by address; that order is not checked here.
 
 use guira_index::{Entry, Location};
 use std::ops::{Deref, DerefMut};
@@ -39,13 +40,13 @@ pub(crate) const LEAF: u8 = 6;
 pub(crate) const KEY: u8 = 7;
 const PLACE: u8 = 8;
 
-/// A mutex that knows its rank.
+/// A mutex with a rank in the lock order.
 #[derive(Default)]
 pub(crate) struct Lock<T, const RANK: u8>(Mutex<T>);
 
-/// What a [`Lock`] guards, while it is held.
+/// Access to the value of a [`Lock`] while the lock is held.
 pub(crate) struct Guard<'l, T, const RANK: u8> {
-    // Given back first: the order of fields is that of their drops.
+    // Released first: fields are dropped in declaration order.
     guard: MutexGuard<'l, T>,
     _held: Held<RANK>,
 }
@@ -65,7 +66,8 @@ impl<T, const RANK: u8> Lock<T, RANK> {
         Guard { guard: self.0.lock().unwrap_or_else(PoisonError::into_inner), _held: held }
     }
 
-    /// The lock, if nobody has it. Whoever doesn't wait can't be waited for, but keeps to the order all the same.
+    /// Returns the guard if the lock is free. A thread that doesn't wait can't be part of a deadlock, but must keep
+    /// to the order all the same.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
         let held = Held::take();
@@ -79,7 +81,7 @@ impl<T, const RANK: u8> Lock<T, RANK> {
 }
 
 impl<T, const RANK: u8> Guard<'_, T, RANK> {
-    /// Never gives the lock back: whoever asks for it waits for ever.
+    /// Never releases the lock: a thread that asks for it waits forever.
     pub(crate) fn keep(self) {
         std::mem::forget(self.guard);
     }
@@ -125,14 +127,14 @@ impl<E: Entry> Entry for Place<E> {
 }
 
 impl<E> Place<E> {
-    /// A key's place, for which `lock` waits; or why there is none.
+    /// Locks a key's place by calling `lock`, which may wait; or returns why there is none.
     #[inline]
     pub(crate) fn lock<X>(lock: impl FnOnce() -> Result<E, X>) -> Result<Place<E>, X> {
         let held = Held::take();
         Ok(Place { entry: lock()?, _held: held })
     }
 
-    /// A key's place, for which `lock` waits, if the key has one.
+    /// Locks a key's place by calling `lock`, which may wait; `None` if the key has none.
     #[inline]
     pub(crate) fn lock_if(lock: impl FnOnce() -> Option<E>) -> Option<Place<E>> {
         let held = Held::take();
@@ -140,12 +142,12 @@ impl<E> Place<E> {
     }
 }
 
-/// That the thread holds, or waits for, a lock of this rank. Stays with its thread.
+/// Proof that the thread holds, or waits for, a lock of this rank. It stays with its thread.
 struct Held<const RANK: u8>(std::marker::PhantomData<*const ()>);
 
 #[cfg(debug_assertions)]
 std::thread_local! {
-    /// A bit for each rank of which this thread holds a lock.
+    /// One bit per rank of which this thread holds a lock.
     static HELD: std::cell::Cell<u16> = const { std::cell::Cell::new(0) };
 }
 

@@ -1,4 +1,4 @@
-//! Item memory: chunks of it, and when one may be used again. It knows no item.
+//! Item memory: chunks, and when a chunk may be used again. It knows nothing of items.
 
 mod slab;
 mod limit;

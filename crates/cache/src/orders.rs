@@ -1,15 +1,16 @@
-//! Eviction policies: which item of a full class goes. A closed set, chosen when the cache is made.
+//! Eviction policies: which item of a full class is evicted. A closed set; the policy is chosen when the cache is
+//! made.
 //!
-//! | policy | a hit | kept for it | who goes |
+//! | policy | a hit | state besides the headers | source |
 //! |---|---|---|---|
 //! | S3-CLOCK | counts to 3 in the header | a ring of probationers, a ghost | `s3clock.rs` |
 //! | CLOCK | sets a bit in the header | nothing | `clock.rs` |
 //! | SIEVE | sets a bit in the header | a list beside the items | `list.rs` |
 //! | LRU | moves the item to the list's head, under its class's lock | a list beside the items | `list.rs` |
 //!
-//! Hits take no lock but under LRU, and write nothing once the count is at its most.
+//! Only LRU takes a lock on a hit. No hit writes anything once the count is at its maximum.
 //!
-//! Orders are kept by class, under the class's lock. An item comes into its class's order when its turn ends
+//! Each class has its own order, under the class's lock. An item enters its class's order when its turn ends
 //! (engine/local.rs), so that a batch of stores takes the lock once.
 
 mod s3clock;
@@ -34,17 +35,17 @@ use std::str::FromStr;
 use victims::Search;
 pub(crate) use victims::{Tally, Victim};
 
-/// Which item a full class gives up.
+/// Which item a full class evicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// New items on probation before a CLOCK that counts to three, with parameters that follow the workload.
+    /// New items on probation, before a CLOCK that counts to three; its parameters adapt to the workload.
     #[default]
     S3Clock,
-    /// MemC3's: one bit, clear on insertion, and a hand.
+    /// MemC3's CLOCK: one bit, clear on insertion, and a hand.
     Clock,
-    /// One bit, and a hand that goes from the oldest item to the newest.
+    /// One bit, and a hand that moves from the oldest item to the newest.
     Sieve,
-    /// The item used least recently, strictly: hits take the class's lock.
+    /// The least recently used item, strictly: hits take the class's lock.
     Lru,
 }
 
@@ -52,7 +53,7 @@ impl Eviction {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::S3Clock, Self::Clock, Self::Sieve, Self::Lru];
 
-    /// Its name, which [`Eviction::from_str`] reads.
+    /// The policy's name, which [`Eviction::from_str`] parses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,7 +64,7 @@ impl Eviction {
         }
     }
 
-    /// Up to what hits are counted in an item's header.
+    /// The maximum of the hit count in an item's header.
     pub(crate) fn hits_max(self) -> u32 {
         match self {
             Self::S3Clock => 3,
@@ -77,17 +78,18 @@ impl Eviction {
         matches!(self, Self::Sieve | Self::Lru)
     }
 
-    /// Whether a hit moves the item in an order beside the items, which takes its class's lock.
+    /// Whether a hit moves the item in a list, which takes its class's lock.
     pub(crate) fn moves_hits(self) -> bool {
         self == Self::Lru
     }
 
-    /// Whether classes remember keys that were evicted, and ask by a new item's key.
+    /// Whether classes remember the keys of evicted items, and check the keys of new items against them.
     pub(crate) fn remembers_keys(self) -> bool {
         self == Self::S3Clock
     }
 
-    /// What a new item begins with, in place of `live`, if that was there. `evicts` says whether any class did so far.
+    /// The header that a new item starts with. `live` is the header of the live item that it replaces, if any.
+    /// `evicts` is whether any class has evicted so far.
     #[inline]
     pub(crate) fn admitted(
         self,
@@ -97,8 +99,8 @@ impl Eviction {
         evicts: bool,
     ) -> Header {
         match (self, live) {
-            // Who replaces a value says nothing about who will ask for it: the item keeps its standing. While there is
-            // room for all it leaves probation, which then serves nobody and costs another entry in the ring.
+            // Replacing a value does not show who will ask for it: the item keeps its standing. While there is room
+            // for all, it leaves probation, which then serves no purpose and would cost another entry in the ring.
             (Self::S3Clock, Some(live)) => {
                 new.with_hits(live.hits()).with_probation(live.is_on_probation() && evicts)
             }
@@ -107,7 +109,7 @@ impl Eviction {
         }
     }
 
-    /// Whether an item with this header has a place in an order beside the items.
+    /// Whether an item with this header has a place in its class's ring or list.
     pub(crate) fn orders(self, header: Header) -> bool {
         match self {
             Self::S3Clock => header.is_on_probation(),
@@ -132,7 +134,7 @@ impl FromStr for Eviction {
     }
 }
 
-/// No policy has this name.
+/// The error for a name that no policy has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownEviction(String);
 
@@ -145,7 +147,7 @@ impl fmt::Display for UnknownEviction {
 
 impl std::error::Error for UnknownEviction {}
 
-/// Figures of one class that only its lock guards, for `stats slabs` and `stats items`.
+/// Figures of one class, read under its lock, for `stats slabs` and `stats items`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClassStats {
     /// Bytes of a chunk.
@@ -154,14 +156,14 @@ pub struct ClassStats {
     pub chunks_per_page: usize,
     /// Pages that the class has.
     pub pages: usize,
-    /// Chunks not free: published, unpublished or retired.
+    /// Chunks that are not free: published, unpublished or retired.
     pub chunks_used: usize,
-    /// Seconds since the last access of the item that was evicted last.
+    /// Seconds since the last access of the item that was evicted last, as of that eviction.
     pub evicted_idle_s: u32,
 }
 
 impl ClassStats {
-    /// Chunks of all pages.
+    /// Chunks in all of the class's pages.
     pub fn chunks(&self) -> usize {
         self.pages * self.chunks_per_page
     }
@@ -170,15 +172,15 @@ impl ClassStats {
 /// The slab of a cache's items.
 pub(crate) type ItemSlab = Slab<ClassOrder>;
 
-/// What a class keeps to tell who goes. Under the class's lock.
+/// A class's state for choosing victims. It is guarded by the class's lock.
 pub(crate) struct ClassOrder {
-    /// Where a hand that goes over the chunks stands.
+    /// The position of the hand that goes over the chunks.
     hand: Hand,
     kept: Kept,
     pub(crate) tally: Tally,
 }
 
-/// What a policy keeps beside the items of a class.
+/// A policy's state for a class, besides the items' headers.
 enum Kept {
     /// Nothing: the hand goes over the chunks.
     Clock,
@@ -199,8 +201,8 @@ impl ClassOrder {
         ClassOrder { hand: Hand::default(), kept, tally: Tally::default() }
     }
 
-    /// Takes in a new item of the class, if it is still there. `on_probation` tells how many of the class are on
-    /// probation, in all.
+    /// Enters a new item of the class, if it is still there. `on_probation` returns how many items of the class are
+    /// on probation.
     pub(crate) fn enter(
         &mut self,
         at: Location,
@@ -218,7 +220,7 @@ impl ClassOrder {
         }
     }
 
-    /// As [`ClassOrder::enter`], for an item from a memory file: it has no place yet.
+    /// Like [`ClassOrder::enter`], for an item from a memory file: it has no place in the order yet.
     pub(crate) fn resume(&mut self, at: Location, chunks: &Chunks) {
         match &mut self.kept {
             Kept::Clock => {}
@@ -231,14 +233,14 @@ impl ClassOrder {
         }
     }
 
-    /// Remembers keys that failed their probation, of a class with so many items.
+    /// Remembers keys that failed their probation. `items` is the number of items in the class.
     pub(crate) fn remember(&mut self, failed: impl Iterator<Item = Hash>, items: usize) {
         if let Kept::S3Clock(probation) = &mut self.kept {
             probation.remember(failed, items);
         }
     }
 
-    /// The oldest item's chunk, where a list tells it.
+    /// The oldest item's chunk, if the policy keeps a list.
     pub(crate) fn oldest(&self) -> Option<Location> {
         match &self.kept {
             Kept::Sieve(list) | Kept::Lru(list) => list.oldest(),
@@ -279,8 +281,9 @@ impl Ledger for ClassOrder {
     }
 }
 
-/// Up to `want` items of `class` to evict, added to `found`; how many passed their probation meanwhile. The caller
-/// is online, and unlinks each by its location: it may be gone already, or come up twice.
+/// Adds up to `want` items of `class` that are to be evicted to `found`. Returns how many items passed their
+/// probation meanwhile. The caller is online and unlinks each victim by its location, since a victim may be gone
+/// already or occur twice.
 pub(crate) fn victims(
     slab: &ItemSlab,
     class: Class,
@@ -310,7 +313,8 @@ pub(crate) fn victims(
     0
 }
 
-/// Gives an item that moved from `old`, a chunk of the same class, the place of that in a list; the newest if it has none.
+/// Gives an item that was copied from `old` to `new`, a chunk of the same class, its old place in the list. If it had
+/// none, it becomes the newest.
 pub(crate) fn inherit(slab: &ItemSlab, old: Location, new: Location) {
     let chunks = &slab.chunks;
     let class = chunks.class_of(new);
@@ -323,7 +327,7 @@ pub(crate) fn inherit(slab: &ItemSlab, old: Location, new: Location) {
     }
 }
 
-/// A hit under LRU: the item becomes the newest of its class.
+/// Handles a hit under LRU: the item becomes the newest of its class.
 #[cold]
 pub(crate) fn renew(slab: &ItemSlab, item: &ItemRef<'_>) {
     let chunks = &slab.chunks;

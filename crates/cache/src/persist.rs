@@ -1,36 +1,39 @@
-//! Items that outlive the process: a memory file instead of anonymous memory, and what a start trusts of it.
+//! Items that outlive the process: a memory file instead of anonymous memory, and what a start trusts in it.
 //!
-//! Facebook's paper (Nishtala et al., NSDI 2013) section 6.4. memcached's `-e` keeps items over a clean stop; this
-//! keeps them over a crash of the process too.
+//! From Facebook's paper (Nishtala et al., NSDI 2013), section 6.4. memcached's `-e` keeps items over a clean stop; a
+//! memory file keeps them over a crash of the process, too.
 //!
 //! # Layout
 //! ```text
 //! FILE       | head 2 MiB (memory/head.rs) | page | page | page | …        sparse; as the arena has it
 //! FILE.meta  the mark of a clean stop (mark.rs); FILE.meta.tmp while it serves: the mark's room
 //! ```
-//! The index is not in the file. Nothing in it is needed that the items don't tell: a start reads the header and key of
-//! each and enters them anew, with another hash secret, under any kind of index ([`rebuild`]).
+//! The index is not in the file, since everything in it can be derived from the items. A start reads the header and
+//! key of each item and enters the item anew, with another hash secret, into any kind of index ([`rebuild`]).
 //!
 //! # What is trusted
-//! 1. Head and items were written for the same layout, page size, chunk sizes and eviction policy; the head's
-//!    checksum holds. Otherwise the file is emptied, and the log says why.
-//! 2. After a clean stop: the mark belongs to this start of this file, and its checksum of the head holds. Otherwise the
-//!    file is emptied.
-//! 3. After a crash of the process: the memory is as the threads left it when they stopped, since nothing of it was in
-//!    a buffer. So an item is whole if its header is there: the header is written when all else is
+//! 1. Head and items were written for the same layout, page size, chunk sizes and eviction policy, and the head's
+//!    checksum matches. Otherwise the file is emptied, and the log says why.
+//! 2. After a clean stop: the mark belongs to this start of this file, and its checksum of the head matches.
+//!    Otherwise the file is emptied.
+//! 3. After a crash of the process: the memory is as the threads left it when they stopped, since none of it was in a
+//!    buffer. So an item is complete if its header is there. The header is written after everything else
 //!    ([`Unpublished::seal`](crate::Unpublished)), and becomes retired or 0 before anything else of the chunk changes
-//!    (items/item.rs, invariant 1; memory/head.rs, invariant 2). What is replaced is retired while its key is locked, before the new
-//!    item can be found, and what is deleted before its key can be missed: so no item comes back that a later answer
-//!    denied. Of a key whose replacement was cut short two items are there, and neither is kept.
-//! 4. After a crash of the machine, which its boot id tells, nothing: the file is emptied.
+//!    (items/item.rs, invariant 1; memory/head.rs, invariant 2). A replaced item is retired while its key is locked,
+//!    before the new item can be found; a deleted item is retired before its key can be missed. So no item comes back
+//!    that a later reply contradicted. If a replacement was interrupted, two items of the key are there, and neither
+//!    is kept.
+//! 4. After a crash of the machine, which shows in its boot id: nothing. The file is emptied.
 //!
-//! Each item is looked at before it is kept, whatever came before: its parts lie in its chunk, its links are its own.
+//! Each item is examined before it is kept, in all of these cases: its parts must lie in its chunk, and its links
+//! must be its own.
 //!
 //! # Costs
-//! While it serves: one store a chunk handed out for the first time, and a system call a page. A start after a clean
-//! stop: 0.12 to 0.16 µs of a processor an item of 16 + 32 bytes, shared by a thread a processor, measured as
-//! docs/how-to/keep-items.md says among other programs; after a crash, when each key is looked for, 0.21 µs.
-//! The index has a fifth of its slots free then, until it fills up again: 1 byte an item.
+//! While the cache serves: one store per chunk that is handed out for the first time, and one system call per page. A
+//! start after a clean stop takes 0.12 to 0.16 µs of processor time per item of 16 + 32 bytes, spread over one thread
+//! per processor; docs/how-to/keep-items.md describes the measurement, on a machine that ran other programs. A start
+//! after a crash takes 0.21 µs, since it looks up each key. After a start a fifth of the index's slots are free until
+//! it fills up again: 1 byte per item.
 
 use crate::engine::Engine;
 use crate::features::Features;
@@ -51,24 +54,24 @@ mod found;
 pub(crate) use found::ResumedTime;
 pub use found::{Found, Kept};
 
-/// Where a cache's items are to be kept.
+/// Where to keep a cache's items.
 #[derive(Clone, Debug)]
 pub struct MemoryFile {
-    /// The file, on a file system in memory (tmpfs) or a DAX mount. It is made if it isn't there.
+    /// The file, on a file system in memory (tmpfs) or a DAX mount. It is created if it doesn't exist.
     pub path: PathBuf,
     /// The Unix time now, in seconds.
     pub unix_s: i64,
 }
 
-/// With what a cache starts.
+/// The state that a cache starts with.
 pub(crate) struct Start {
     pub(crate) found: Found,
     pub(crate) clock: ResumedTime,
     pub(crate) cas_floor: u64,
     pub(crate) index_slots: usize,
-    /// Where the memory file is, if there is one.
+    /// The path of the memory file, if there is one.
     path: Option<PathBuf>,
-    /// The room of the mark that a clean stop will write. Without it the stop looks for room itself.
+    /// Reserved room for the mark of a clean stop. Without it, the stop looks for room itself.
     draft: Option<Draft>,
 }
 
@@ -88,9 +91,9 @@ impl Default for Start {
 /// Opens the memory file, or makes it, for this process alone.
 ///
 /// # Errors
-/// It can't be opened, another process has it, or it is something else's.
+/// The file can't be opened, another process has it, or it is not a memory file.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // A mark that nobody wrote says that something is wrong here: it is left for a human to look at.
+    // A mark that is not valid shows that something is wrong here: it is left for a human to look at.
     Mark::read(path).map_err(|error| {
         let todo = match error.kind() {
             io::ErrorKind::PermissionDenied => "start as the user that owns it",
@@ -101,12 +104,12 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     file::open(path)
 }
 
-/// Whether the file system has no room.
+/// Whether the error is that the file system has no room.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The error, and what to do about a file system that has no room.
+/// The error, with advice for the causes that a user can remove.
 pub(crate) fn explained(error: io::Error) -> io::Error {
     let advice = match error.kind() {
         _ if is_full(&error) => "make room there, or name a file elsewhere",
@@ -117,11 +120,11 @@ pub(crate) fn explained(error: io::Error) -> io::Error {
     io::Error::other(format!("{error}; {advice}"))
 }
 
-/// Why a cache as planned would empty the memory file at `path`, which another process may have. `None`: it would keep
-/// the items, or there are none.
+/// Why a cache as planned would empty the memory file at `path`. `None`: it would keep the items, or the file holds
+/// none. The file may be in use by another process.
 ///
 /// # Errors
-/// The file is there, and can't be read.
+/// The file exists, and can't be read.
 pub(crate) fn loss(plan: &Plan, eviction: Eviction, path: &Path) -> io::Result<Option<String>> {
     let seen = match file::own(File::options().read(true), path) {
         Ok(file) => Seen::in_file(&file)?,
@@ -138,7 +141,8 @@ pub(crate) fn loss(plan: &Plan, eviction: Eviction, path: &Path) -> io::Result<O
     Ok(why)
 }
 
-/// Judges what is in the slab's file, and marks it as in use. What is not to be kept is gone afterwards.
+/// Decides whether to keep the content of the slab's file, and marks the file as in use. Content that is not to be
+/// kept is removed.
 ///
 /// # Errors
 /// The file system refuses to change the files.
@@ -151,7 +155,7 @@ pub(crate) fn begin(slab: &ItemSlab, eviction: Eviction, file: &MemoryFile) -> i
         0 => Err(Found::New),
         _ => judge(head, mark, purpose, boot, slab.chunks.pages_reserved()).map_err(Found::Nothing),
     };
-    // The mark is gone from the medium before anything of what it vouches for changes there.
+    // The mark is durably removed before anything that it covers changes.
     Mark::remove(&file.path)?;
     let mut start = match judged {
         Ok(found) => {
@@ -177,14 +181,14 @@ pub(crate) fn begin(slab: &ItemSlab, eviction: Eviction, file: &MemoryFile) -> i
     set_time(head, start.clock.now, file.unix_s);
     steps::note("head written");
     if let Some(file) = slab.chunks.arena.file() {
-        // A crash of the machine then finds a start that no mark is of.
+        // After a crash of the machine, no mark matches the start that was recorded.
         steps::note("file synced");
         file.sync_data()?;
     }
     Ok(start)
 }
 
-/// Whether what the file holds may be kept; if not, why.
+/// Decides whether the file's content may be kept; if not, returns why.
 fn judge(
     head: Head<'_>,
     mark: Option<Mark>,
@@ -207,7 +211,7 @@ fn judge(
         Some(mark) if mark.starts != head.starts() => {
             Err("the mark of its clean stop is another's".to_owned())
         }
-        // A mark of an earlier version sums up all pages that its -m reserved.
+        // A mark written by an earlier version covers all pages that its -m reserved.
         Some(mark) if ![noted, pages].map(|it| head.sum(it)).contains(&mark.head_sum) => {
             Err("its head changed since the clean stop".to_owned())
         }
@@ -217,7 +221,7 @@ fn judge(
     }
 }
 
-/// Why items of a cache of purpose `before` are nothing for one of purpose `now`.
+/// Why a cache of purpose `now` can't use items of purpose `before`.
 fn unlike(before: Purpose, now: Purpose) -> Option<String> {
     if before.page_bytes != now.page_bytes {
         let what = "the size of pages, which follows from -m,";
@@ -229,7 +233,7 @@ fn unlike(before: Purpose, now: Purpose) -> Option<String> {
     (before.eviction != now.eviction).then(|| "it has another eviction policy".to_owned())
 }
 
-/// Why a file in which so many pages are noted is too long for a cache that has room for `pages`.
+/// Why a file with this many noted pages is too long for a cache that has room for `pages`.
 fn unfit(noted: usize, pages: usize) -> Option<String> {
     (noted > pages).then(|| "it holds more than -m allows for now".to_owned())
 }
@@ -238,14 +242,15 @@ fn differs(what: &str, is: u32, was: u32) -> String {
     format!("{what} is {is} now, and was {was}")
 }
 
-/// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
-/// system doesn't say.
+/// Bytes of items for which the memory file's file system has memory or could still provide it. `None`: there is no
+/// file, or the system doesn't report it.
 pub(crate) fn room_bytes(arena: &Arena) -> Option<u64> {
     let room = file::room(arena.file()?).ok()?;
     Some(room.saturating_sub(HEAD_BYTES as u64))
 }
 
-/// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index is.
+/// Records in the memory file, if there is one, that the clock shows `now` at this Unix time, and how large the index
+/// is.
 pub(crate) fn keep_time<I: Index>(engine: &Engine<I>, now: u32, unix_s: i64) {
     if let Some(head) = Head::of(&engine.slab.chunks.arena) {
         set_time(head, now, unix_s);
@@ -255,12 +260,12 @@ pub(crate) fn keep_time<I: Index>(engine: &Engine<I>, now: u32, unix_s: i64) {
 }
 
 impl Start {
-    /// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
+    /// Takes over the items of the memory file, if they are to be kept. No other thread has the cache yet.
     pub(crate) fn take_over<I: Index>(&mut self, engine: &Engine<I>, features: &Features) {
         rebuild::take_over(engine, features, &mut self.found, self.clock);
     }
 
-    /// Marks the memory file, if there is one, as that of a clean stop. No handle comes to be from here on.
+    /// Marks the memory file, if there is one, as cleanly stopped. No handle can be made from here on.
     ///
     /// # Errors
     /// A handle is alive, whose thread may still change something; or the mark can't be written.
@@ -305,9 +310,9 @@ fn purpose(classes: &Classes, page_bytes: usize, eviction: Eviction) -> Purpose 
     }
 }
 
-/// What tells one boot of the machine from another.
+/// The id of this boot of the machine.
 fn boot() -> [u32; 4] {
-    // Where the system has no such thing, a crash of the machine looks like one of the process.
+    // On systems without a boot id, a crash of the machine looks like one of the process.
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
     let number = u128::from_str_radix(&digits, 16).unwrap_or(0);
@@ -315,10 +320,10 @@ fn boot() -> [u32; 4] {
     [0, 32, 64, 96].map(|shift| (number >> shift) as u32)
 }
 
-/// By how much the counts of cas stripes may have advanced in a process that didn't say: 2^32 changes of one stripe.
+/// By how much the counts of cas stripes may have advanced in a process that crashed: 2^32 changes of one stripe.
 const CAS_OF_A_CRASH: u64 = 1 << 32;
-/// For so many keys, first, an index has so many slots, second, when a start enters them: a cuckoo table as full as it
-/// may get would have to move keys about, which took half of the time.
+/// The ratio of keys to index slots at a start. A cuckoo table that is as full as possible would have to relocate
+/// keys, which took half of the time.
 const KEYS_SHARE: (usize, usize) = (4, 5);
 
 #[cfg(all(test, not(miri)))]

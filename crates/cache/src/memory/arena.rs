@@ -1,25 +1,26 @@
-//! The memory that items live in: one reserved, zeroed mapping, in huge pages where the kernel grants them; or a file,
-//! which outlives the process (persist.rs).
+//! The memory that items live in: one reserved, zeroed mapping, with huge pages where the kernel grants them; or a
+//! mapped file, which outlives the process (persist.rs).
 //!
-//! All unsafe code of the crate is here. The rest sees words (atomics, for whatever may change
-//! after publication) and bytes (plain, for what never does). So here is also [`release_code`], which tells the system
-//! of addresses that are not the arena's.
+//! All unsafe code of the crate is here. Other modules see words (atomics, for what may change after publication) and
+//! bytes (plain, for what never does). That is why [`release_code`] is here too, which releases memory outside the
+//! arena.
 //!
 //! # Invariants
-//! 1. `base` points to `words` 4-byte aligned words that stay mapped while the arena lives; before it are `head_words`
-//!    more, if there is a file. They start as zeroes, or as what a former process left: any bits are valid words and bytes.
-//! 2. A range given out by [`Arena::bytes`] is not written until its reader ended its turn: keys and
-//!    values are immutable from publication to reclamation (memory/epochs.rs).
-//! 3. A range given out by [`Arena::bytes_mut`] belongs to an unpublished chunk, which has one owner
-//!    and is in nobody's index (`slab::Owned` is that ownership as a value).
-//! 4. A word is reached by [`Arena::word`] only or by bytes only, from publication to reclamation:
-//!    the layout in items/item.rs decides which.
+//! 1. `base` points to `words` words, aligned to 4 bytes, that stay mapped while the arena lives. If there is a file,
+//!    `head_words` more lie before it. The words start as zeroes, or as what a former process left: any bits are
+//!    valid words and bytes.
+//! 2. A range returned by [`Arena::bytes`] is not written until its reader has ended its turn: keys and values are
+//!    immutable from publication to reclamation (memory/epochs.rs).
+//! 3. A range returned by [`Arena::bytes_mut`] belongs to an unpublished chunk, which has one owner and is in no
+//!    index (`slab::Owned` represents that ownership).
+//! 4. From publication to reclamation, a word is accessed either only by [`Arena::word`] or only as bytes. The layout
+//!    in items/item.rs decides which.
 //!
-//! 5. A file's pages are backed before they are touched ([`Arena::back`]), so a full file system is an answer, not a
-//!    signal; and one process at a time has the file (persist/file.rs), so invariants 2 to 4 hold for it as well.
+//! 5. A file's pages are backed before they are touched ([`Arena::back`]), so a full file system causes an error, not
+//!    a signal. Only one process at a time uses the file (persist/file.rs), so invariants 2 to 4 hold for it as well.
 //!
 //! # Costs
-//! Nothing is resident before it is touched. An access is one add and one compare.
+//! No page is resident before it is touched. An access costs one addition and one comparison.
 
 use std::fs::File;
 use std::io;
@@ -29,7 +30,7 @@ use std::sync::atomic::AtomicU32;
 
 pub(crate) use mapping::back;
 
-/// Bytes of a huge page, to which the mapping is aligned.
+/// Bytes of a huge page. The mapping is aligned to this.
 const HUGE: usize = 2 << 20;
 /// Bytes of a file before its items.
 pub(crate) const HEAD_BYTES: usize = HUGE;
@@ -49,7 +50,7 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Reserves `bytes` (rounded up to a huge page).
+    /// Reserves `bytes`, rounded up to a huge page.
     pub(crate) fn new(bytes: usize, lock: bool, preallocate: bool) -> io::Result<Arena> {
         let bytes = bytes.next_multiple_of(HUGE);
         let (base, mapping) = mapping::map(bytes, HUGE)?;
@@ -59,7 +60,8 @@ impl Arena {
         Ok(Arena { base: base.cast(), words: bytes / 4, head_words: 0, mapping, file: None })
     }
 
-    /// Maps `file`, which nobody else uses, made as long as a head and `bytes` (rounded up to a huge page).
+    /// Maps `file`, which no other process may use. The file is extended to a head and `bytes`, rounded up to a huge
+    /// page.
     pub(crate) fn over(file: File, bytes: usize, lock: bool, full: bool) -> io::Result<Arena> {
         let bytes = bytes.next_multiple_of(HUGE);
         let whole = bytes.checked_add(HEAD_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -92,17 +94,17 @@ impl Arena {
         unsafe { word.as_ref() }
     }
 
-    /// Has the file system provide the memory of `len` bytes from `at` on, which keep what they hold.
+    /// Makes the file system provide memory for `len` bytes from `at` on. Their content stays.
     ///
     /// # Errors
-    /// It has no more. Without a file there is nothing that can fail.
+    /// The file system has no more memory. Without a file, this never fails.
     pub(crate) fn back(&self, at: usize, len: usize) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         back(file, HEAD_BYTES + at, len)
     }
 
-    /// Makes the file, in which nothing is in use, one of zeroes. `begin` then writes what tells whose file it is,
-    /// before the file grows: a crash in between leaves no file that is nobody's.
+    /// Clears the file to zeroes; no chunk in it may be in use. `begin` writes what identifies the file before the
+    /// file grows again, so that no crash leaves a file that can't be recognized as ours.
     ///
     /// # Errors
     /// The file system refuses, or has no memory for the head.
@@ -114,12 +116,12 @@ impl Arena {
         back(file, 0, HEAD_BYTES)
     }
 
-    /// Asks for what a former process left in `len` bytes from `at` on, all at once. A hint only.
+    /// Reads `len` bytes from `at` on, which a former process left, into memory all at once. A hint only.
     pub(crate) fn fetch(&self, at: usize, len: usize) {
         mapping::fetch(self.byte(at, len), len);
     }
 
-    /// The word at index `at` (in words from the start of the arena).
+    /// The word at index `at`, counted in words from the start of the arena.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at < self.words, "word {at} is outside the arena");
@@ -129,7 +131,7 @@ impl Arena {
         unsafe { word.as_ref() }
     }
 
-    /// `len` bytes from byte offset `at` on, of a chunk that is published or owned by the caller.
+    /// The `len` bytes from byte offset `at` on, of a chunk that is published or owned by the caller.
     #[inline]
     pub(crate) fn bytes(&self, at: usize, len: usize) -> &[u8] {
         let start = self.byte(at, len);
@@ -137,7 +139,7 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
     }
 
-    /// `len` bytes from byte offset `at` on, of a chunk that `_owner` owns unpublished.
+    /// The `len` bytes from byte offset `at` on, of an unpublished chunk that `_owner` owns.
     #[inline]
     pub(crate) fn bytes_mut<'o, T>(
         &self,
@@ -151,7 +153,7 @@ impl Arena {
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
-    /// Asks the processor for the line at word `at`. Never faults, changes nothing.
+    /// Prefetches the cache line of word `at`. Never faults, changes nothing.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -165,8 +167,8 @@ impl Arena {
         let _ = at;
     }
 
-    /// Gives the memory of `len` bytes from `at` on, in which no chunk is in use, back to the system.
-    /// It reads as zeroes afterwards.
+    /// Gives the memory of `len` bytes from `at` on back to the system; no chunk in it may be in use. It reads as
+    /// zeroes afterwards.
     pub(crate) fn release(&self, at: usize, len: usize) {
         match &self.file {
             Some(file) => mapping::punch(file, HEAD_BYTES + at, len),
@@ -190,22 +192,22 @@ impl Drop for Arena {
     }
 }
 
-/// Lets go of the program's code and constants that are resident by now: only the start needed most of them. A page that
-/// is needed again comes back from the file, as a rule from the system's cache of it. Call it when the server has started:
-/// no library is loaded any more.
+/// Releases the resident pages of the program's code and constants: only the start needed most of them. A page that
+/// is needed again is read from the file, usually from the system's page cache. Call it when the server has started:
+/// no library is loaded later.
 ///
 /// # Errors
-/// The system doesn't say what is mapped.
+/// The list of mappings can't be read.
 pub fn release_code() -> io::Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
-    // A process that has given up root may not read it.
+    // A process that has dropped root privileges may be unable to read it.
     let pages = File::open("/proc/self/pagemap").ok();
     let is_unwritten = |it: &Mapped<'_>| match &pages {
         Some(pages) => it.is_as_in_the_file(pages).unwrap_or(false),
         None => it.is_code() || it.is_first(),
     };
     let may_go = |it: &Mapped<'_>| it.is_of_a_file() && is_unwritten(it);
-    // All at once, at the end: what finds them out is code as well.
+    // All releases come last, since the code that selects the mappings is itself among them.
     let go: Vec<_> = maps.lines().filter_map(Mapped::read).filter(may_go).collect();
     for mapped in go {
         mapping::release_file(mapped.start, mapped.bytes);
@@ -213,7 +215,7 @@ pub fn release_code() -> io::Result<()> {
     Ok(())
 }
 
-/// A line of the system's list of mappings.
+/// A line of the system's list of mappings, `/proc/self/maps`.
 struct Mapped<'l> {
     start: usize,
     bytes: usize,
@@ -224,7 +226,7 @@ struct Mapped<'l> {
 
 impl Mapped<'_> {
     fn read(line: &str) -> Option<Mapped<'_>> {
-        // start-end rights offset device inode path, the last behind as many spaces as it takes.
+        // Fields: start-end, rights, offset, device, inode and path. The path is padded with spaces on the left.
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
         let [start, end] = [start, end].map(|hex| usize::from_str_radix(hex, 16));
@@ -234,24 +236,25 @@ impl Mapped<'_> {
         Some(Mapped { start, bytes: end.checked_sub(start)?, rights, offset, path })
     }
 
-    /// Whether it is code or constants of the program or of a library: nobody may write there now.
+    /// Whether the mapping is code or constants of the program or of a library: mapped from a file, and not writable
+    /// now.
     fn is_of_a_file(&self) -> bool {
         ["r-xp", "r--p"].contains(&self.rights) && self.path.starts_with('/')
     }
 
-    /// Whether it is code, which is position independent: the loader writes nothing there.
+    /// Whether the mapping is code. Code is position independent: the loader writes nothing there.
     fn is_code(&self) -> bool {
         self.rights == "r-xp"
     }
 
-    /// Whether it is what comes before the code in its file: constants, and what the loader reads. The tables that the
-    /// loader writes come behind the code.
+    /// Whether the mapping precedes the code in its file: constants, and what the loader reads. The tables that the
+    /// loader writes come after the code.
     fn is_first(&self) -> bool {
         self.rights == "r--p" && self.offset == "00000000"
     }
 
-    /// Whether no page differs from the file's. The loader writes tables and then protects them: such pages are the
-    /// process's own, and would be lost.
+    /// Whether no page differs from the file's. The loader writes tables and then protects them: such pages are
+    /// private to the process, and their content would be lost.
     #[expect(clippy::host_endian_bytes, reason = "the system's words are the host's")]
     fn is_as_in_the_file(&self, pages: &File) -> io::Result<bool> {
         let page = rustix::param::page_size();
@@ -268,7 +271,7 @@ impl Mapped<'_> {
     }
 }
 
-/// The system's mapping: reserved, not committed, so that a large limit costs nothing until used.
+/// The system's mapping: reserved but not committed, so that a large limit costs nothing until it is used.
 #[cfg(not(miri))]
 mod mapping {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -278,13 +281,13 @@ mod mapping {
     use std::io;
     use std::ptr::NonNull;
 
-    /// What was mapped, which is a little more than what is used: the start is aligned within it.
+    /// The whole mapping. It is a little larger than the part in use, whose start is aligned within it.
     pub(super) struct Mapping {
         start: NonNull<u8>,
         bytes: usize,
     }
 
-    /// Zeroes at an address that is a multiple of `align`.
+    /// Maps zeroes at an address that is a multiple of `align`.
     pub(super) fn map(bytes: usize, align: usize) -> io::Result<(NonNull<u8>, Mapping)> {
         let whole = bytes.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -308,7 +311,7 @@ mod mapping {
         let (base, mapping) = map(bytes, align)?;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
-        // SAFETY: the range was just mapped for us and nobody refers into it: the file takes its place.
+        // SAFETY: the range was just mapped for us and nothing refers into it: the file takes its place.
         let mapped = unsafe { mmap(base.as_ptr().cast(), bytes, prot, flags, file, 0) };
         if let Err(error) = mapped {
             unmap(&mapping);
@@ -319,15 +322,15 @@ mod mapping {
         Ok((base, mapping))
     }
 
-    /// Has the file system set room aside for this part of a file.
+    /// Makes the file system reserve room for this part of a file.
     pub(crate) fn back(file: &File, at: usize, len: usize) -> io::Result<()> {
-        // A signal for the process may come to any thread.
+        // Retried on EINTR: any thread may receive a signal for the process.
         Ok(retry_on_intr(|| fallocate(file, FallocateFlags::empty(), at as u64, len as u64))?)
     }
 
     pub(super) fn punch(file: &File, at: usize, len: usize) {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // Refusal leaves the memory taken, which is no error.
+        // If the system refuses, the memory stays taken, which is no error.
         let _ = fallocate(file, hole, at as u64, len as u64);
     }
 
@@ -348,17 +351,18 @@ mod mapping {
     }
 
     pub(super) fn release(start: NonNull<u8>, len: usize) {
-        // SAFETY: mapped (the caller checked), and nobody refers to bytes in it: no chunk of the
-        // range is in use. Refusal leaves the memory resident, which is no error.
+        // SAFETY: mapped (the caller checked), and nothing refers to bytes in it: no chunk of the range is in use.
+        // Refusal leaves the memory resident, which is no error.
         let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
     }
 
-    /// Lets go of a mapping of code, or of the program's constants.
+    /// Releases the pages of a mapping of code, or of the program's constants.
     pub(super) fn release_file(start: usize, bytes: usize) {
         let start = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: nobody may write there, and no page is the process's own (the caller asked the system; or it is code, which
-        // is position independent, or comes before it, where the loader writes nothing): each page reads the same from
-        // the file. Refusal leaves them resident, which is no error.
+        // SAFETY: the mapping is not writable, and each page reads the same from the file, because none is private to
+        // the process. The caller asked the system for that; or the mapping is code, which is position independent,
+        // or precedes the code, and the loader writes nothing in either. Refusal leaves the pages resident, which is
+        // no error.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
     }
 
@@ -368,7 +372,7 @@ mod mapping {
     }
 }
 
-/// Miri has no huge mappings to offer: the allocator's zeroed memory serves.
+/// Miri supports no huge mappings: the allocator's zeroed memory is used instead.
 #[cfg(miri)]
 mod mapping {
     use std::alloc::{Layout, alloc_zeroed, dealloc};

@@ -1,4 +1,4 @@
-//! Where chunks are: pages of an arena, each cut into chunks of one class.
+//! The places of chunks: pages of an arena, each cut into chunks of one class.
 //!
 //! # Layout
 //! ```text
@@ -6,16 +6,18 @@
 //! page      | chunk | chunk | chunk | … (tail)      chunks of the class's size
 //! location  | page number | slot in the page |      32 bits; a slot is the chunk's place in its page
 //! ```
-//! Small caches have small pages: the page size is the power of two next below 1/512 of the
-//! memory, at least 64 KiB and at most 2 MiB (a huge page), so that even 64 MB can serve many
-//! classes at once. The smallest chunk has 32 bytes, so 32 bits reach 128 GiB whatever the page.
+//! Small caches have small pages: the page size is the largest power of two up to 1/512 of the memory, but at least
+//! 64 KiB and at most 2 MiB (a huge page). So even 64 MB can serve many classes at once. The smallest chunk has 32
+//! bytes, so 32-bit locations reach 128 GiB with any page size.
 //!
 //! # Invariants
-//! 1. A page's class changes only under the lock of the class that gets the page, while no chunk of it is in use. So who
-//!    may look at a chunk (as its owner, as a reader within a turn, with the class locked) finds it where it was.
+//! 1. A page's class changes only under the lock of the class that gets the page, while no chunk of the page is in
+//!    use. So a thread that may look at a chunk (as its owner, as a reader within a turn, or with the class locked)
+//!    finds it in the same place.
 //!
 //! # Costs
-//! From a location to a word: a load of the page's class, a load of the class's chunk size, no branch but their bounds.
+//! From a location to a word: one load of the page's class, one load of the class's chunk size, and no branch except
+//! their bounds checks.
 
 use super::arena::Arena;
 use super::classes::{CHUNK_MIN, Class, Classes, Slabs};
@@ -26,32 +28,32 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// What 32-bit references reach, less a page so that no location is all ones.
+/// The memory that 32-bit locations reach, minus one page so that no location is all ones.
 pub(crate) const MEMORY_MAX: usize = (CHUNK_MIN << 32) - PAGE_MAX;
 const PAGE_MIN: usize = 64 << 10;
 const PAGE_MAX: usize = 2 << 20;
-/// How many pages a cache should have at least: what keeps the pages of a small one small.
+/// The least number of pages that a cache should have. It keeps the pages of a small cache small.
 const PAGES_WANTED: usize = 512;
 const MEMCACHED_PAGE: usize = 1 << 20;
 const MEMCACHED_GROWTH: f64 = 1.25;
 
-/// How much item memory there is, and how it is cut.
+/// The amount of item memory, and how it is cut.
 pub(crate) struct Plan {
     pub(crate) memory_bytes: usize,
-    /// Address space: what the limit may be raised to.
+    /// Address space to reserve: the highest value that the limit may be raised to.
     pub(crate) memory_bytes_reserved: usize,
     pub(crate) slabs: Slabs,
     /// Greater than 1, if given.
     pub(crate) growth_factor: Option<f64>,
     pub(crate) chunk_bytes_min: usize,
-    /// Locks all of it into RAM.
+    /// Whether to lock all of it into RAM.
     pub(crate) lock: bool,
-    /// Touches all of it at once.
+    /// Whether to touch all of it at once.
     pub(crate) preallocate: bool,
 }
 
 impl Plan {
-    /// Bytes of a page, and how many there may be.
+    /// Bytes of a page, and the number of pages within the memory limit.
     fn pages(&self) -> (usize, usize) {
         if self.slabs != Slabs::Fine {
             return (MEMCACHED_PAGE, (self.memory_bytes / MEMCACHED_PAGE).max(1));
@@ -61,7 +63,7 @@ impl Plan {
         (page_bytes, self.memory_bytes.div_ceil(page_bytes).max(1))
     }
 
-    /// Bytes of a page, how pages are cut, and for how many of them there are addresses.
+    /// Bytes of a page, the classes, and the number of pages for which address space is reserved.
     pub(crate) fn cut(&self) -> (usize, Classes, usize) {
         let (page_bytes, pages_max) = self.pages();
         let pages = self.memory_bytes_reserved.div_ceil(page_bytes).max(pages_max);
@@ -79,7 +81,8 @@ impl Plan {
     }
 }
 
-/// All chunks, whoever has them. On lines of its own: every access reads it, and no field changes.
+/// All chunks, regardless of their owner. Aligned to its own cache lines: every access reads it, and its fields don't
+/// change.
 #[repr(align(64))]
 pub(crate) struct Chunks {
     pub(crate) arena: Arena,
@@ -91,11 +94,11 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Item memory as planned: in `file`, which nobody else uses, or else in the process's own memory. With it, how many
-    /// pages there may be for now.
+    /// Makes item memory as planned: in `file`, which no other process may use, or else in the process's own memory.
+    /// Also returns the number of pages within the memory limit.
     ///
     /// # Errors
-    /// The system refuses the mapping, or to lock it.
+    /// The system refuses to map the memory, or to lock it.
     pub(crate) fn new(plan: &Plan, file: Option<File>) -> io::Result<(Chunks, usize)> {
         let (_, pages_max) = plan.pages();
         let (page_bytes, classes, pages) = plan.cut();
@@ -128,14 +131,14 @@ impl Chunks {
         self.page_class[self.split(chunk).0 as usize].load(Relaxed)
     }
 
-    /// Whether the chunk's page is one of `class`, whose lock the caller holds: then it stays so.
+    /// Whether the chunk's page is held by `class`. The caller holds the lock of `class`, so the answer stays valid.
     pub(crate) fn is_of(&self, class: Class, chunk: Location) -> bool {
         let page = self.split(chunk).0 as usize;
-        // In this order: who takes a page says whose it is before it says that it's held.
+        // In this order: a thread that takes a page sets its class before it sets `held`.
         self.pages[page].is_held() && self.page_class[page].load(Relaxed) == class
     }
 
-    /// Chunks of a page of `class`.
+    /// Chunks per page of `class`.
     #[expect(clippy::cast_possible_truncation, reason = "a page is at most 2 MiB")]
     pub(crate) fn slots(&self, class: Class) -> u32 {
         (self.page_bytes / self.classes.bytes(class)) as u32
@@ -146,12 +149,12 @@ impl Chunks {
         Location((page << self.slot_bits) | slot)
     }
 
-    /// Slots of a page that were ever handed out: what a sweep has to look at.
+    /// Slots of a page that were ever handed out: those that a sweep must examine.
     pub(crate) fn slots_used(&self, page: u32) -> u32 {
         self.pages[page as usize].handed_out()
     }
 
-    /// Whether a class has handed out the chunk. May be any location.
+    /// Whether a class has handed out the chunk. Accepts any location.
     pub(crate) fn is_handed_out(&self, chunk: Location) -> bool {
         let (page, slot) = self.split(chunk);
         let page = self.pages.get(page as usize);
@@ -168,12 +171,12 @@ impl Chunks {
         (chunk.0 >> self.slot_bits, chunk.0 & ((1 << self.slot_bits) - 1))
     }
 
-    /// Pages that there may be at most.
+    /// The most pages that there can be.
     pub(crate) fn pages_reserved(&self) -> usize {
         self.pages.len()
     }
 
-    /// What is known of a page.
+    /// The state of a page.
     #[inline]
     pub(crate) fn page(&self, page: u32) -> &PageState {
         &self.pages[page as usize]
@@ -190,32 +193,32 @@ impl Chunks {
         self.page_class[page as usize].load(Relaxed)
     }
 
-    /// Makes an empty page one of the class, whose lock the caller holds.
+    /// Gives an empty page to the class, whose lock the caller holds.
     pub(crate) fn enter_page(&self, page: u32, class: Class) {
         self.page_class[page as usize].store(class, Relaxed);
         self.page(page).begin();
         self.note(page, Some(PageNote { class, handed_out: 0 }));
     }
 
-    /// Makes a page one of the class again, as a former process noted it: every chunk handed out is in use.
+    /// Gives a page back to its class, as a former process recorded it: every chunk handed out counts as in use.
     pub(crate) fn resume_page(&self, page: u32, note: PageNote) {
         self.page_class[page as usize].store(note.class, Relaxed);
         self.page(page).resume(note.handed_out);
     }
 
-    /// Makes an empty page no class's.
+    /// Takes an empty page from its class.
     pub(crate) fn leave_page(&self, page: u32) {
         self.page(page).end();
         self.note(page, None);
     }
 
-    /// Takes a chunk of a page that has one, of a class with the lock held.
+    /// Takes a chunk of a page that has one. The caller holds the lock of the page's class.
     #[inline]
     pub(crate) fn pop(&self, page: u32) -> Location {
         let held = self.page(page);
         match held.pop() {
             Slot::Fresh(slot) => {
-                // The page may have served another class: what stands here is no header.
+                // The page may have served another class before, so this word may not be a header.
                 let chunk = self.location(page, slot);
                 self.arena.word(self.word_of(chunk)).store(0, Relaxed);
                 let class = self.class_of_page(page);
@@ -230,7 +233,7 @@ impl Chunks {
         }
     }
 
-    /// Puts a chunk at the head of its page's free list; the class's lock is held.
+    /// Puts a chunk at the head of its page's free list. The caller holds the lock of the page's class.
     #[inline]
     pub(crate) fn push(&self, chunk: Location) {
         let (page, slot) = self.split(chunk);
@@ -240,27 +243,27 @@ impl Chunks {
         held.push(slot);
     }
 
-    /// Has the file system provide a page's memory.
+    /// Makes the file system provide a page's memory.
     pub(crate) fn back(&self, page: u32) -> io::Result<()> {
         self.arena.back(page as usize * self.page_bytes, self.page_bytes)
     }
 
-    /// Gives the memory of a page without a chunk in use back to the system.
+    /// Gives the memory of a page back to the system; no chunk in it may be in use.
     pub(crate) fn release(&self, page: u32) {
         self.arena.release(page as usize * self.page_bytes, self.page_bytes);
     }
 
-    /// Asks for what a former process left in a page, all at once. A hint only.
+    /// Reads what a former process left in a page into memory all at once. A hint only.
     pub(crate) fn fetch(&self, page: u32) {
         self.arena.fetch(page as usize * self.page_bytes, self.page_bytes);
     }
 
-    /// Asks the processor for the chunk's first line.
+    /// Prefetches the chunk's first cache line.
     pub(crate) fn prefetch(&self, chunk: Location) {
         self.arena.prefetch(self.word_of(chunk));
     }
 
-    /// Notes in the file, if there is one, that a class has the page, or none.
+    /// Records in the file, if there is one, that a class has the page, or that none has.
     #[inline]
     pub(crate) fn note(&self, page: u32, note: Option<PageNote>) {
         if let Some(head) = Head::of(&self.arena) {

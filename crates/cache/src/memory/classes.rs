@@ -1,23 +1,23 @@
-//! The chunk sizes: which slab class serves an item of so many bytes.
+//! The chunk sizes: which slab class serves an item of a given size.
 //!
-//! Guira's own classes go in steps of 4 bytes up to 256, so that a small item loses at most 3
-//! bytes to its chunk, and grow by about 6 % beyond; from 1/64 of a page on they are whole
-//! fractions of the page, so that a page has no unused tail. With a growth factor given (memcached's
-//! `-f`), each class is the one below times the factor.
+//! Guira's own classes go in steps of 4 bytes up to 256, so that a small item wastes at most 3 bytes of its chunk,
+//! and grow by about 6 % above. From 1/64 of a page on they are whole fractions of the page, so that a page has no
+//! unused tail. If a growth factor is given (memcached's `-f`), each class is the one below times the factor.
 //!
-//! [`Classes::memcacheds`] are memcached's, for who counts on its figures: chunks from 96 bytes on, each a quarter
-//! larger than the one below, and an item is charged what it would weigh there.
+//! [`Classes::memcacheds`] are memcached's classes, for users who rely on its figures: chunks from 96 bytes on, each
+//! a quarter larger than the one below. An item is charged what it would occupy in memcached.
 //!
-//! The largest chunk is an eighth of a page, or as memcached's. Larger items are chained from several (items/item.rs).
+//! The largest chunk is an eighth of a page, or as in memcached. Larger items are chains of several chunks
+//! (items/item.rs).
 
 /// How memory is cut into pages and chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slabs {
-    /// Guira's own: many classes in small pages, chunks as large as an item.
+    /// Guira's own classes: many, in small pages, with chunks close to the item's size.
     #[default]
     Fine,
-    /// memcached's: its classes in pages of 1 MiB, each item charged what it would weigh there. For who counts on
-    /// memcached's figures by class, or on how many items fit.
+    /// memcached's classes in pages of 1 MiB, with each item charged what it would occupy in memcached. For users who
+    /// rely on memcached's figures by class, or on how many items fit.
     Memcached {
         /// The largest chunk (memcached's `slab_chunk_max`).
         chunk_bytes_max: usize,
@@ -27,21 +27,21 @@ pub enum Slabs {
 /// Index of a slab class: 0 is the smallest.
 pub(crate) type Class = u8;
 
-/// The least a chunk can be: 2^32 references times this is the most memory a cache can have.
+/// The smallest chunk: 2^32 locations times this is the most memory that a cache can have.
 pub(crate) const CHUNK_MIN: usize = 32;
 
 const FINE_STEP: usize = 4;
 const FINE_MAX: usize = 256;
 const GROWTH: f64 = 1.06;
 
-/// Bytes of an item of memcached's before its key.
+/// Bytes of a memcached item before its key.
 const MEMCACHED_HEADER: usize = 48;
 const MEMCACHED_STEP: usize = 8;
 const MEMCACHED_CLASSES: usize = 63;
 
 /// The table of classes of one cache.
 pub(crate) struct Classes {
-    /// Chunk bytes by class, ascending, multiples of 4.
+    /// Chunk bytes by class, ascending, in multiples of 4.
     sizes: Vec<u32>,
     /// Class by (bytes + 3) / 4, for small items.
     small: [Class; FINE_MAX / FINE_STEP + 1],
@@ -50,7 +50,7 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
-    /// Classes for pages of `page_bytes`, from `smallest` on when a `factor` is given.
+    /// Makes classes for pages of `page_bytes`. The smallest chunk has `smallest` bytes if a `factor` is given.
     pub(crate) fn new(page_bytes: usize, factor: Option<f64>, smallest: usize) -> Classes {
         let largest = page_bytes / 8;
         let mut sizes = Vec::new();
@@ -71,7 +71,7 @@ impl Classes {
         Classes::of(sizes, false)
     }
 
-    /// memcached's classes: the smallest chunk has `room` bytes beside the item's header.
+    /// Makes memcached's classes. The smallest chunk has `room` bytes in addition to the item's header.
     pub(crate) fn memcacheds(factor: f64, room: usize, largest: usize) -> Classes {
         let mut sizes = Vec::new();
         let mut size = (MEMCACHED_HEADER + room).next_multiple_of(MEMCACHED_STEP);
@@ -93,7 +93,7 @@ impl Classes {
         Classes { sizes, small, are_memcacheds }
     }
 
-    /// Whether these are memcached's.
+    /// Whether these are memcached's classes.
     pub(crate) fn are_memcacheds(&self) -> bool {
         self.are_memcacheds
     }
@@ -130,7 +130,7 @@ fn search(sizes: &[u32], bytes: usize) -> Option<Class> {
     (class < sizes.len()).then(|| Class::try_from(class).expect("there are fewer than 256 classes"))
 }
 
-/// The next size about 6 % up: a whole fraction of the page where that wastes less.
+/// The next size, about 6 % larger: a whole fraction of the page where that wastes less.
 fn next_grown(size: usize, page_bytes: usize) -> usize {
     let aim = scaled(size, GROWTH).next_multiple_of(FINE_STEP).max(size + FINE_STEP);
     if aim < page_bytes / 64 {

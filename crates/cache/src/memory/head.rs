@@ -1,4 +1,4 @@
-//! The words at the start of a memory file: what the items behind them are, page by page.
+//! The words at the start of a memory file. They describe the items that follow, page by page.
 //!
 //! # Layout
 //! ```text
@@ -10,12 +10,12 @@
 //!      1024 …   a word a page: held 1 | class 8 | chunks ever handed out 23
 //! ```
 //! # Invariants
-//! 1. Words 1 to 12 change only while nobody serves. The magic is there from the file's first bytes on; a layout of 0
-//!    says that nothing else is.
-//! 2. A page's word is 0 unless a class has it. A chunk is counted as handed out after its first word became 0, so that
-//!    the first word of every counted chunk says truly whether an item is there.
+//! 1. Words 1 to 12 change only while no requests are served. The magic is in the file from its first bytes on; a
+//!    layout of 0 means that the file has nothing else.
+//! 2. A page's word is 0 unless a class has the page. A chunk is counted as handed out after its first word became 0,
+//!    so the first word of every counted chunk correctly shows whether an item is there.
 //!
-//! Words 16 to 21 are single facts, each of which may be an instant old.
+//! Words 16 to 21 are independent facts, each of which may be slightly out of date.
 
 use super::arena::{Arena, HEAD_BYTES};
 use super::classes::Class;
@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'a>(&'a Arena);
 
-/// What a file was made for: another server's must be equal to take its items over.
+/// What a file was made for. A server can take its items over only if the server's own purpose is equal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Purpose {
     pub(crate) page_bytes: u32,
@@ -37,11 +37,11 @@ pub(crate) struct Purpose {
     pub(crate) eviction: u32,
 }
 
-/// A page that a class has.
+/// A page that a class holds, as recorded in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageNote {
     pub(crate) class: Class,
-    /// Chunks that were ever handed out, from the first on.
+    /// Chunks that were ever handed out, from the page's first on.
     pub(crate) handed_out: u32,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Head<'a> {
         arena.file().map(|_| Head(arena))
     }
 
-    /// Pages that a head has words for.
+    /// How many pages a head has words for.
     pub(crate) const PAGES_MAX: usize = HEAD_BYTES / 4 - PAGES;
 
     #[inline]
@@ -85,12 +85,12 @@ impl<'a> Head<'a> {
         Purpose { page_bytes, classes, eviction }
     }
 
-    /// How many servers have used the file.
+    /// How many times a server has started over the file.
     pub(crate) fn starts(self) -> u32 {
         self.get(STARTS_AT)
     }
 
-    /// No count of a cas stripe was less when the server started.
+    /// No cas stripe's count was lower than this when the server started.
     pub(crate) fn cas_floor(self) -> u64 {
         u64::from(self.get(CAS_AT)) | u64::from(self.get(CAS_AT + 1)) << 32
     }
@@ -99,12 +99,12 @@ impl<'a> Head<'a> {
         std::array::from_fn(|n| self.get(BOOT_AT + n))
     }
 
-    /// Whether words 1 to 11 are as they were written.
+    /// Whether the checksum of words 1 to 11 matches.
     pub(crate) fn is_intact(self) -> bool {
         self.get(SUM_AT) == self.checksum(LAYOUT_AT..SUM_AT)
     }
 
-    /// Says what the file is for, and since which start.
+    /// Records what the file is for, and which start this is.
     pub(crate) fn begin(self, purpose: Purpose, starts: u32, cas_floor: u64, boot: [u32; 4]) {
         self.set(LAYOUT_AT, LAYOUT);
         let Purpose { page_bytes, classes, eviction } = purpose;
@@ -138,7 +138,7 @@ impl<'a> Head<'a> {
         self.set(FLUSH_DUE_AT, at);
     }
 
-    /// Unix time of second 0 of the cache's clock, and the second that it showed last.
+    /// The Unix time of second 0 of the cache's clock, and the last recorded second of that clock.
     pub(crate) fn time(self) -> (u32, u32) {
         (self.get(ORIGIN_AT), self.get(NOW_AT))
     }
@@ -164,12 +164,13 @@ impl<'a> Head<'a> {
         self.set(SLOTS_AT, u32::try_from(slots).unwrap_or(u32::MAX));
     }
 
-    /// Pages up to the last that has a note: the same for whatever `-m` the file is opened with.
+    /// The number of pages up to the last one with a note. It doesn't depend on the `-m` that the file is opened
+    /// with.
     pub(crate) fn pages_noted(self) -> usize {
         (0..Self::PAGES_MAX).rev().find(|at| self.get(PAGES + at) != 0).map_or(0, |last| last + 1)
     }
 
-    /// Checksum of the head of a file with so many pages, for when nobody changes it.
+    /// The checksum of the head of a file with this many pages. No thread may change the head meanwhile.
     pub(crate) fn sum(self, pages: usize) -> u32 {
         self.checksum(0..PAGES + pages)
     }
@@ -189,7 +190,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What a file that another process may have says of itself, seen without a mapping.
+/// The head of a file that another process may be using, read without a mapping.
 pub(crate) struct Seen {
     pub(crate) layout: u32,
     pub(crate) purpose: Purpose,
@@ -197,7 +198,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Of a file shorter than a head, what isn't there counts as 0.
+    /// Reads the head. In a file shorter than a head, the missing words count as 0.
     ///
     /// # Errors
     /// The file can't be read.
@@ -221,7 +222,7 @@ impl Seen {
 
 /// "Guir", as bytes in a file of a little-endian machine.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"Guir");
-/// The layout of head, pages and items. Whoever changes one of them counts on.
+/// The version of the layout of head, pages and items. Increment it with any change of one of them.
 pub(crate) const LAYOUT: u32 = 1;
 
 const LAYOUT_AT: usize = 1;

@@ -1,4 +1,4 @@
-//! What is known of a page, and the pool of pages that no class holds.
+//! The state of a page, and the pool of pages that no class holds.
 //!
 //! The fields are atomics only because a page belongs to different classes at different times:
 //! they change under the lock of the class that holds the page, never concurrently.
@@ -12,13 +12,13 @@ type Guarded = AtomicU32;
 /// The end of a page's free list.
 const NONE: u32 = u32::MAX;
 
-/// Free chunks of one page: a list through the chunks, and those never handed out yet.
+/// A page's chunks that are not in use: a free list through the chunks, and those never handed out yet.
 pub(crate) struct PageState {
     head: Guarded,
     listed: Guarded,
     handed_out: Guarded,
     draining: AtomicBool,
-    /// Whether a class has the page. Others than that class's may look.
+    /// Whether a class has the page. Threads without that class's lock may read it.
     held: AtomicBool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct PageState {
 pub(crate) enum Slot {
     /// Never used before.
     Fresh(u32),
-    /// From the head of the free list: the caller reads the link in it and calls [`PageState::set_head`].
+    /// From the head of the free list. The caller reads the link in the chunk and calls [`PageState::set_head`].
     Listed(u32),
 }
 
@@ -43,7 +43,7 @@ impl Default for PageState {
 }
 
 impl PageState {
-    /// Makes the page empty, for a new class, which it tells already.
+    /// Makes the page empty for a new class. The caller has set the page's class already.
     pub(crate) fn begin(&self) {
         self.head.store(NONE, Relaxed);
         self.listed.store(0, Relaxed);
@@ -52,13 +52,13 @@ impl PageState {
         self.held.store(true, Release);
     }
 
-    /// Makes the page one of which `handed_out` chunks have been handed out, none of them free.
+    /// Makes the first `handed_out` chunks count as handed out, none of them free.
     pub(crate) fn resume(&self, handed_out: u32) {
         self.begin();
         self.handed_out.store(handed_out, Relaxed);
     }
 
-    /// No class has the page from here on.
+    /// Marks the page as held by no class.
     pub(crate) fn end(&self) {
         self.held.store(false, Relaxed);
     }
@@ -67,7 +67,7 @@ impl PageState {
         self.held.load(Acquire)
     }
 
-    /// Takes a chunk; the page has one ([`PageState::available`] > 0).
+    /// Takes a chunk. The page must have one ([`PageState::available`] > 0).
     pub(crate) fn pop(&self) -> Slot {
         let head = self.head.load(Relaxed);
         if head == NONE {
@@ -79,7 +79,7 @@ impl PageState {
         Slot::Listed(head)
     }
 
-    /// Puts a chunk at the head of the free list; the caller has stored the old head in it.
+    /// Puts a chunk at the head of the free list. The caller has stored the old head in the chunk.
     pub(crate) fn push(&self, slot: u32) {
         self.head.store(slot, Relaxed);
         self.listed.store(self.listed.load(Relaxed) + 1, Relaxed);
@@ -93,7 +93,7 @@ impl PageState {
         self.head.store(slot, Relaxed);
     }
 
-    /// Chunks that the page, of `slots`, can hand out.
+    /// Chunks that the page can hand out, of the `slots` that it has.
     pub(crate) fn available(&self, slots: u32) -> u32 {
         self.listed.load(Relaxed) + (slots - self.handed_out.load(Relaxed))
     }
@@ -115,19 +115,20 @@ impl PageState {
     }
 }
 
-/// Pages without a class: those given back, then those whose memory the system has again, then those never used.
+/// Pages without a class. The pool gives returned pages first, then released ones (the system has their memory), then
+/// pages never used.
 #[derive(Default)]
 pub(crate) struct PagePool {
     returned: Vec<u32>,
     released: Vec<u32>,
     next_fresh: u32,
-    /// Pages that were given beyond the limit.
+    /// Pages that were given in addition to the limit.
     extra: usize,
-    /// The page that the mover empties for a class: it comes to none but the mover.
+    /// The page that the mover empties for a class. Only the mover may take it.
     moving: Option<Moving>,
 }
 
-/// A page that is moved from class to class, and whether the first one has left it.
+/// A page that is moved between classes, and whether its old class has left it.
 #[derive(Clone, Copy)]
 struct Moving {
     page: u32,
@@ -135,7 +136,7 @@ struct Moving {
 }
 
 impl PagePool {
-    /// A page, as long as the classes hold fewer than `max`.
+    /// Takes a page, if the classes hold fewer than `max`.
     pub(crate) fn take(&mut self, max: usize) -> Option<u32> {
         if self.room().saturating_add_unsigned(max) <= 0 {
             return None;
@@ -143,7 +144,8 @@ impl PagePool {
         Some(self.next())
     }
 
-    /// A page beyond the limit, of `pages` that there are: the limit counts one more from here on.
+    /// Takes a page in addition to the limit, if fewer than `pages` are held. The extra page raises the limit by one
+    /// for good.
     pub(crate) fn take_extra(&mut self, pages: usize) -> Option<u32> {
         if self.held() >= pages {
             return None;
@@ -152,7 +154,7 @@ impl PagePool {
         Some(self.next())
     }
 
-    /// The page that the pool would give next; one beyond the last where it has none.
+    /// The page that the pool would give next. If it has none left, this is one past the last page.
     pub(crate) fn next_to_give(&mut self) -> u32 {
         let again = self.returned.last().or(self.released.last());
         again.copied().unwrap_or(self.next_fresh)
@@ -166,8 +168,8 @@ impl PagePool {
         })
     }
 
-    /// Takes a page back; where classes hold more than `max`, also one that was to be moved. Whether the caller is to
-    /// release its memory.
+    /// Takes a page back. If classes hold more than `max`, this applies even to the page that is being moved. Returns
+    /// whether the caller must release the page's memory.
     #[must_use]
     pub(crate) fn give(&mut self, page: u32, max: usize) -> bool {
         let is_over = self.is_over(max);
@@ -191,7 +193,7 @@ impl PagePool {
         self.released.push(page);
     }
 
-    /// A page that nobody holds, whose memory the caller is to release, where there are more than `max` with memory.
+    /// Takes a returned page out, if more than `max` pages have memory. The caller must release the page's memory.
     pub(crate) fn release_one(&mut self, max: usize) -> Option<u32> {
         if self.backed() <= max.saturating_add(self.extra) {
             return None;
@@ -201,7 +203,7 @@ impl PagePool {
         Some(page)
     }
 
-    /// Lets `page` come to nobody but who asks for it by [`PagePool::take_moved`].
+    /// Reserves `page` for [`PagePool::take_moved`].
     pub(crate) fn start_moving(&mut self, page: u32) {
         self.moving = Some(Moving { page, is_empty: false });
     }
@@ -210,17 +212,17 @@ impl PagePool {
         self.moving.is_some_and(|moving| moving.page == page)
     }
 
-    /// Whether the page that is moved is empty, and then nobody's but the caller's.
+    /// Takes the moved page for the caller, if it is empty. Returns whether it was.
     pub(crate) fn take_moved(&mut self) -> bool {
         self.moving.take_if(|moving| moving.is_empty).is_some()
     }
 
-    /// The page that is moved stays where it is.
+    /// Cancels the move: the page stays in its class.
     pub(crate) fn stop_moving(&mut self) {
         self.moving = None;
     }
 
-    /// The pool beside pages of which classes hold some.
+    /// Makes the pool for pages of which classes hold some.
     pub(crate) fn beside(is_held: impl Iterator<Item = bool>) -> PagePool {
         let mut pool = PagePool::default();
         for (page, is_held) in (0..).zip(is_held) {
@@ -232,23 +234,23 @@ impl PagePool {
         pool
     }
 
-    /// The pool, with what classes hold beyond `max` given as extra, up to `most`.
+    /// Counts the pages that classes hold beyond `max` as extra, at most `most`.
     pub(crate) fn with_extra(mut self, max: usize, most: usize) -> PagePool {
         self.extra = self.held().saturating_sub(max).min(most);
         self
     }
 
-    /// Pages that classes hold.
+    /// The number of pages that classes hold.
     pub(crate) fn held(&self) -> usize {
         self.backed() - self.returned.len()
     }
 
-    /// Pages that have memory: those that classes hold, and those given back.
+    /// The number of pages that have memory: those that classes hold, and returned ones.
     pub(crate) fn backed(&self) -> usize {
         self.next_fresh as usize - self.released.len()
     }
 
-    /// Pages that were held once and are not now, and still have their memory.
+    /// The number of pages that were held before and are not now, and still have their memory.
     pub(crate) fn returned(&self) -> usize {
         self.returned.len()
     }
@@ -258,7 +260,7 @@ impl PagePool {
         self.room().saturating_add_unsigned(max) < 0
     }
 
-    /// By how much more than the limit there are pages to take: less than nothing where classes hold some.
+    /// The extra pages minus the held ones. Added to the limit, this is the number of pages that may still be taken.
     pub(crate) fn room(&self) -> isize {
         self.extra.cast_signed() - self.held().cast_signed()
     }

@@ -5,14 +5,14 @@
 //! free chunk| 0 | slot of the next free chunk of the page |
 //! ```
 //! # Invariants
-//! 1. A chunk is on its page's free list, or has one owner ([`Owned`]), or is published or retired.
-//!    Only [`Slab::alloc`] takes it off the list, only [`Slab::free`] puts it back.
-//! 2. A page's counts change under the lock of the class that it belongs to.
+//! 1. A chunk is on its page's free list, or has one owner ([`Owned`]), or is published, or is retired. Only
+//!    [`Slab::alloc`] takes it off the list, and only [`Slab::free`] puts it back.
+//! 2. A page's counts change under the lock of the class that holds it.
 //! 3. A page with no chunk in use goes back to the pool, and any class may take it from there.
 //!
 //! # Costs
-//! Allocation: one uncontended lock and one line (the chunk's own). Bad at: many threads that
-//! allocate from one class at once, which share that lock.
+//! Allocation: one uncontended lock and one cache line (the chunk's own). Bad at: many threads that allocate from one
+//! class at once, since they share its lock.
 
 use super::chunks::{Chunks, Plan};
 use super::classes::Class;
@@ -27,13 +27,13 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 mod moving;
 mod resume;
 
-/// The most free chunks that a class which evicts keeps ahead: what a worker stores while another,
-/// descheduled in the middle of its turn, holds up reclamation.
+/// The most free chunks that an evicting class keeps in reserve: what a worker stores while another, descheduled in
+/// the middle of its turn, delays reclamation.
 const RESERVE_MAX: usize = 1024;
-/// Of so many chunks one is kept free: a class of a few large chunks evicts one item for one that comes.
+/// One chunk in this many is kept free: a class of a few large chunks evicts one item for each new one.
 const MEMCACHED_RESERVE_SHARE: usize = 128;
 
-/// An unpublished chunk: whoever holds the value may write the chunk, and must publish or free it.
+/// An unpublished chunk. The owner of the value may write the chunk, and must publish or free it.
 #[derive(Debug)]
 #[must_use = "an owned chunk that is dropped is lost to the cache"]
 pub(crate) struct Owned(Location);
@@ -44,7 +44,7 @@ impl Owned {
         self.0
     }
 
-    /// Gives the ownership up: to the index, or to the free list.
+    /// Gives up the ownership, to the index or to the free list.
     pub(crate) fn into_location(self) -> Location {
         self.0
     }
@@ -53,39 +53,39 @@ impl Owned {
 /// A chunk, and what its class has left.
 pub(crate) struct Allocated {
     pub(crate) chunk: Owned,
-    /// Free chunks within reach: the class's, and those of pages still in the pool.
+    /// Free chunks within reach: the class's own, and those in pages still in the pool.
     pub(crate) free: usize,
-    /// Chunks of the class in the whole.
+    /// The number of chunks of the class.
     pub(crate) chunks: usize,
     /// Whether the key that the chunk is for failed its probation lately.
     pub(crate) is_known: bool,
 }
 
-/// What a class's eviction order is told of its chunks, and asked. All of it under the class's lock.
+/// The interface of a class's eviction order to the slab. All methods are called under the class's lock.
 pub(crate) trait Ledger {
-    /// A chunk is taken for the key of a hash. Whether that key failed its probation lately.
+    /// A chunk was taken for a key with this hash. Returns whether that key failed its probation lately.
     fn taken(&mut self, hash: Hash) -> bool;
-    /// The chunk goes back to the free list; what it held is still there.
+    /// The chunk goes back to the free list. Its old content is still there.
     fn freed(&mut self, chunks: &Chunks, at: Location);
-    /// The page, none of whose chunks is in use, is no longer the class's.
+    /// The page has left the class. None of its chunks was in use.
     fn page_left(&mut self, page: u32);
-    /// Of so many pages the one that was looked through longest ago, as its place in the class's list.
+    /// Of this many pages, the one that the hand examined longest ago, as an index into the class's list.
     fn behind_hand(&self, pages: usize) -> Option<usize>;
 }
 
-/// What the lock of a class guards.
+/// The state that a class's lock guards.
 pub(crate) struct ClassState<O> {
-    /// Every page of the class but those being drained.
+    /// Every page of the class, without those being drained.
     pub(crate) pages: Vec<u32>,
-    /// Those of them with a chunk to give.
+    /// Those of `pages` that have a free chunk.
     partial: Vec<u32>,
     /// Pages on their way back to the pool: they take no new items.
     pub(crate) draining: Vec<u32>,
-    /// What says which item goes.
+    /// Decides which item is evicted.
     pub(crate) order: O,
-    /// Chunks not free.
+    /// Chunks that are not free.
     pub(crate) used: usize,
-    /// Whether it ever had a page.
+    /// Whether the class ever had a page.
     had_page: bool,
 }
 
@@ -102,22 +102,22 @@ impl<O> ClassState<O> {
     }
 }
 
-/// Every class, each with an order `O` of its items.
+/// All classes, each with an order `O` of its items.
 pub(crate) struct Slab<O> {
     pub(crate) chunks: Chunks,
     states: Box<[Lock<ClassState<O>, CLASS>]>,
     pool: Lock<PagePool, POOL>,
-    /// [`PagePool::room`], for those who don't hold the pool: every store asks how much is left.
+    /// [`PagePool::room`], for threads without the pool's lock: every store asks how much is left.
     pool_room: AtomicIsize,
     limit: Limit,
 }
 
 impl<O: Ledger> Slab<O> {
-    /// Item memory as planned: in `file`, which nobody else uses, or else in the process's own memory. Each class
-    /// begins with an `order`.
+    /// Makes item memory as planned: in `file`, which no other process may use, or else in the process's own memory.
+    /// Each class starts with an `order`.
     ///
     /// # Errors
-    /// The system refuses the mapping, or to lock it.
+    /// The system refuses to map the memory, or to lock it.
     pub(crate) fn new(
         plan: &Plan,
         file: Option<File>,
@@ -135,8 +135,8 @@ impl<O: Ledger> Slab<O> {
         })
     }
 
-    /// A chunk of `class` for the key of a hash, or for a link; `None` when the class has none free and the pool has no
-    /// page.
+    /// Takes a chunk of `class`, for a key with this hash or for a link. `None`: the class has none free, and the
+    /// pool has no page.
     pub(crate) fn alloc(&self, class: Class, hash: Option<Hash>) -> Option<Allocated> {
         let mut state = self.lock(class);
         let page = match state.partial.last() {
@@ -151,7 +151,7 @@ impl<O: Ledger> Slab<O> {
         Some(Allocated { chunk, free, chunks, is_known })
     }
 
-    /// A free chunk of a page that has one, of a class with the lock held.
+    /// Takes a free chunk of a page that has one. The caller holds the class's lock.
     #[inline]
     fn pop(&self, state: &mut ClassState<O>, page: u32, slots: u32) -> Owned {
         let chunk = self.chunks.pop(page);
@@ -162,12 +162,12 @@ impl<O: Ledger> Slab<O> {
         Owned(chunk)
     }
 
-    /// Puts a chunk back on its page's free list: an unpublished one, or one whose grace period is over.
+    /// Puts a chunk back on its page's free list: an unpublished chunk, or one whose grace period is over.
     pub(crate) fn free(&self, chunk: Owned) {
         self.free_all(std::iter::once(chunk.into_location()));
     }
 
-    /// As [`Slab::free`] for many, with one lock for each run of one class.
+    /// Like [`Slab::free`] for many chunks, locking once per run of chunks of one class.
     pub(crate) fn free_all(&self, chunks: impl IntoIterator<Item = Location>) {
         let mut held: Option<(Class, Guard<'_, ClassState<O>, CLASS>)> = None;
         for chunk in chunks {
@@ -190,7 +190,7 @@ impl<O: Ledger> Slab<O> {
         let had = held.available(slots);
         self.chunks.push(chunk);
         state.used -= 1;
-        // memcached's classes keep the pages that they have.
+        // memcached's classes keep their pages.
         let goes_back = held.is_draining() || !self.chunks.classes.are_memcacheds();
         if had + 1 == slots && goes_back {
             self.give_page_back(state, page);
@@ -201,7 +201,7 @@ impl<O: Ledger> Slab<O> {
 
     /// Moves a page from the pool to the class.
     fn take_page(&self, state: &mut ClassState<O>, class: Class) -> Option<u32> {
-        // As in memcached a class's first page comes on top of the limit.
+        // As in memcached, a class's first page is in addition to the limit.
         let has_right = self.chunks.classes.are_memcacheds() && !state.had_page;
         let page = self.change_pool(|pool| {
             let page = pool.take(self.limit.pages());
@@ -210,7 +210,7 @@ impl<O: Ledger> Slab<O> {
             })
         })?;
         if let Err(error) = self.chunks.back(page) {
-            // The page goes back.
+            // Return the page to the pool.
             let held = self.change_pool(|pool| {
                 pool.give_unbacked(page);
                 pool.held()
@@ -240,15 +240,15 @@ impl<O: Ledger> Slab<O> {
         self.change_pool(|pool| self.give(pool, page));
     }
 
-    /// Puts a page that nobody holds into the pool.
+    /// Puts a page that no class holds into the pool.
     fn give(&self, pool: &mut PagePool, page: u32) {
         if pool.give(page, self.limit.pages()) {
             self.chunks.release(page);
         }
     }
 
-    /// Gives the memory of a page in the pool back to the system, if more have memory than the limit allows; whether it
-    /// found one.
+    /// If more pages have memory than the limit allows, gives the memory of one in the pool back to the system.
+    /// Returns whether it found one.
     pub(crate) fn release_one(&self) -> bool {
         let page = self.change_pool(|pool| {
             let page = pool.release_one(self.limit.pages())?;
@@ -258,7 +258,7 @@ impl<O: Ledger> Slab<O> {
         page.is_some()
     }
 
-    /// Changes the pool, and notes what it has room for.
+    /// Changes the pool, and publishes its room in `pool_room`.
     fn change_pool<R>(&self, change: impl FnOnce(&mut PagePool) -> R) -> R {
         let mut pool = self.pool.lock();
         let changed = change(&mut pool);
@@ -266,8 +266,8 @@ impl<O: Ledger> Slab<O> {
         changed
     }
 
-    /// Lets classes hold at most `bytes`; `false` if that is more than was reserved. Pages beyond
-    /// a lower limit come back one by one ([`Slab::is_over`]).
+    /// Sets the limit to `bytes`. Returns `false` if that exceeds the reserved memory. Pages beyond a lower limit
+    /// come back one by one ([`Slab::is_over`]).
     pub(crate) fn set_limit(&self, bytes: usize) -> bool {
         let pages = bytes.div_ceil(self.chunks.page_bytes()).max(1);
         let is_possible = pages <= self.chunks.pages_reserved();
@@ -277,27 +277,27 @@ impl<O: Ledger> Slab<O> {
         is_possible
     }
 
-    /// What classes may hold, in bytes, as far as the file system has it.
+    /// The requested limit in bytes, which applies as far as the file system has room.
     pub(crate) fn limit_bytes(&self) -> usize {
         self.limit.asked() * self.chunks.page_bytes()
     }
 
-    /// How many pages classes may hold now.
+    /// How many pages classes may hold.
     pub(crate) fn limit(&self) -> &Limit {
         &self.limit
     }
 
-    /// Whether the file system refuses, and there is no page that a class could give to another.
+    /// Whether the file system refuses pages, and no class holds a page that it could give to another.
     pub(crate) fn has_nothing_to_give(&self) -> bool {
         self.limit.is_short() && self.pool.lock().held() == 0
     }
 
-    /// In a shortage, asks the file system for a page, once in each second `now`.
+    /// During a shortage, asks the file system for a page, once in each second `now`.
     pub(crate) fn seek_room(&self, now: u32) {
         if !self.limit.is_due(now) {
             return;
         }
-        // Whoever takes the page meanwhile finds it backed.
+        // A thread that takes the page meanwhile finds it backed.
         let page = self.change_pool(PagePool::next_to_give);
         if (page as usize) < self.chunks.pages_reserved() && self.chunks.back(page).is_ok() {
             self.limit.allow_all();
@@ -309,8 +309,8 @@ impl<O: Ledger> Slab<O> {
         self.pool.lock().is_over(self.limit.pages())
     }
 
-    /// Takes the page after the hand out of the class's service, to empty it for another class.
-    /// The caller unlinks what is in it; its last freed chunk brings it to the pool.
+    /// Takes the page after the hand out of service, to empty it for another class. The caller unlinks the page's
+    /// items. When its last chunk is freed, the page goes to the pool.
     pub(crate) fn drain(&self, class: Class) -> Option<u32> {
         let mut state = self.lock(class);
         let pages = state.pages.len();
@@ -326,31 +326,32 @@ impl<O: Ledger> Slab<O> {
         Some(page)
     }
 
-    /// The class with the most pages, other than `but`, if any has one.
+    /// The class with the most pages, excluding class `but`. `None` if no such class has a page.
     pub(crate) fn richest(&self, but: Option<Class>) -> Option<Class> {
         let others = (0..=self.chunks.classes.largest()).filter(|&c| Some(c) != but);
         let (pages, donor) = others.map(|c| (self.lock(c).pages.len(), c)).max()?;
         (pages > 0).then_some(donor)
     }
 
-    /// Locks a class. Callers hold no other class, pool or bucket.
+    /// Locks a class. The caller must hold no other class, no pool and no bucket.
     pub(crate) fn lock(&self, class: Class) -> Guard<'_, ClassState<O>, CLASS> {
         self.states[usize::from(class)].lock()
     }
 
-    /// Every page of every class, for a sweep.
+    /// All pages of a class, including those being drained, for a sweep.
     pub(crate) fn pages_of(&self, class: Class) -> Vec<u32> {
         let state = self.lock(class);
         state.pages.iter().chain(&state.draining).copied().collect()
     }
 
-    /// Pages the pool can still give, within the limit. May be an instant old.
+    /// How many pages the pool can still give, within the limit. The number may be slightly out of date.
     pub(crate) fn pages_left(&self) -> usize {
         let room = self.pool_room.load(Relaxed).saturating_add_unsigned(self.limit.pages());
         usize::try_from(room).unwrap_or(0)
     }
 
-    /// Free chunks that a class of so many keeps ahead once it evicts: none where few of memcached's are large.
+    /// Free chunks that a class with this many chunks keeps in reserve once it evicts. It is 0 for memcached's
+    /// classes with fewer than 128 chunks.
     pub(crate) fn reserve(&self, chunks: usize) -> usize {
         if self.chunks.classes.are_memcacheds() {
             return (chunks / MEMCACHED_RESERVE_SHARE).min(RESERVE_MAX);
@@ -358,17 +359,18 @@ impl<O: Ledger> Slab<O> {
         (chunks / 64).clamp(64.min(chunks / 8), RESERVE_MAX)
     }
 
-    /// Pages that a class gave back and none has taken since.
+    /// Pages that a class gave back, and that no class has taken since.
     pub(crate) fn pages_returned(&self) -> usize {
         self.pool.lock().returned()
     }
 
-    /// Item memory that is the process's: pages that some class holds, and those in the pool.
+    /// Item memory that the process has, in bytes: pages that classes hold, and those in the pool that still have
+    /// their memory.
     pub(crate) fn bytes_backed(&self) -> usize {
         self.pool.lock().backed() * self.chunks.page_bytes()
     }
 
-    /// Item memory in use: pages that some class holds, in bytes.
+    /// Item memory in use, in bytes: pages that classes hold.
     pub(crate) fn bytes_held(&self) -> usize {
         self.pool.lock().held() * self.chunks.page_bytes()
     }

@@ -1,22 +1,22 @@
-//! CLOCK: one recency bit an item, one hand a slab class (MemC3 §3.3).
+//! CLOCK: one recency bit per item, one hand per slab class (MemC3 §3.3).
 //!
-//! A hit sets the bit unless it is set; an item starts with it clear. The hand goes round the
-//! class's chunks: it clears a set bit and passes on, and takes the item whose bit is clear. What is
-//! expired or flushed it takes in any case.
+//! A hit sets the bit unless it is set; a new item starts with a clear bit. The hand goes round the class's chunks.
+//! It clears a set bit and moves on, and evicts an item whose bit is clear. It evicts expired and flushed items in
+//! any case.
 //!
-//! The bits are in the items' headers. A hit has that line at hand anyway, and the hand reads the
-//! headers in memory order, which the processor fetches ahead.
+//! The bits are in the items' headers. A hit has that cache line loaded anyway. The hand reads the headers in memory
+//! order, which the processor prefetches.
 //!
 //! # Costs
-//! A hit: at most one compare-and-swap, none when the bit is set. An eviction: one or two headers
-//! examined on the average. Bad at: scans, which push out everything not hit since the last round.
+//! A hit: at most one compare-and-swap, none if the bit is set. An eviction: one or two headers examined on average.
+//! Bad at: scans, which evict everything that was not hit since the last round.
 
 use super::victims::{PATIENCE, Search};
 use crate::items::ItemRef;
 use crate::memory::Chunks;
 use guira_index::Location;
 
-/// Where the hand of a class stands: the index of a page in the class's list, and a slot of it.
+/// The position of a class's hand: the index of a page in the class's list, and a slot of that page.
 #[derive(Default)]
 pub(crate) struct Hand {
     page: usize,
@@ -24,13 +24,13 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    /// The page, of `pages`, that comes after the hand's: what a thief takes. Its items were
-    /// examined longest ago.
+    /// The index of the page after the hand's, of `pages` pages: the one to give up. Its items were examined longest
+    /// ago.
     pub(crate) fn next_page(&self, pages: usize) -> Option<usize> {
         (pages > 0).then(|| (self.page + 1) % pages)
     }
 
-    /// The chunk under the hand, which moves on.
+    /// Returns the chunk under the hand, and advances the hand.
     pub(crate) fn advance(&mut self, chunks: &Chunks, pages: &[u32]) -> Location {
         if self.page >= pages.len() {
             self.page = 0;

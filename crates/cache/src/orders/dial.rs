@@ -1,25 +1,25 @@
-//! S3-CLOCK's parameters as they are set now, in one word that every eviction reads and the tuner writes.
+//! S3-CLOCK's current parameters, in one word that every eviction reads and the tuner writes.
 
 use guira_policy::Tuning;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// The parameters, and whether anybody evicts by them.
+/// The parameters, and whether any class evicts by them.
 #[derive(Default)]
 pub(crate) struct Dial {
     tuning: Packed,
     switches: AtomicU64,
-    /// Whether a class has evicted, so that there is something to choose.
+    /// Whether any class has evicted: before that there is nothing to tune.
     is_wanted: AtomicBool,
 }
 
-/// S3-CLOCK's parameters as they are, for statistics.
+/// S3-CLOCK's current parameters, for statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuned {
-    /// The share of a class's items that is to be on probation.
+    /// The target share of a class's items on probation.
     pub small: f32,
-    /// Hits that it takes to pass.
+    /// The number of hits with which an item passes its probation.
     pub promote: u8,
-    /// How often the choice changed.
+    /// How often the parameters changed.
     pub switches: u64,
 }
 
@@ -29,25 +29,25 @@ impl Dial {
         self.tuning.load()
     }
 
-    /// Sets the parameters; the choice has changed so often.
+    /// Sets the parameters, and the number of changes so far.
     pub(crate) fn set(&self, tuning: Tuning, switches: u64) {
         self.tuning.store(tuning);
         self.switches.store(switches, Relaxed);
     }
 
-    /// For statistics.
+    /// The parameters and the number of changes, for statistics.
     pub(crate) fn read(&self) -> Tuned {
         let Tuning { small, promote } = self.tuning();
         Tuned { small, promote, switches: self.switches.load(Relaxed) }
     }
 
-    /// Whether any class evicted so far.
+    /// Whether any class has evicted so far.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Relaxed)
     }
 
-    /// A class evicts: from here on there is something to choose.
+    /// Records that a class evicts.
     pub(crate) fn want(&self) {
         if !self.is_wanted.load(Relaxed) {
             self.is_wanted.store(true, Relaxed);
@@ -55,7 +55,7 @@ impl Dial {
     }
 }
 
-/// The parameters in one word: hits to pass, and the share of probation in millionths.
+/// The parameters in one word: hits to pass in the upper half, the share of probation in millionths in the lower.
 struct Packed(AtomicU64);
 
 impl Default for Packed {

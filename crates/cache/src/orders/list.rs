@@ -1,12 +1,12 @@
-//! Items of a class in the order in which they came or were used: for LRU and SIEVE.
+//! Items of a class in the order in which they arrived or were used: for LRU and SIEVE.
 //!
-//! Links stand beside the chunks, 12 bytes each, made when the first item of a page is entered, and only under these
-//! policies. All of it under the class's lock.
+//! Links are stored outside the chunks, at 12 bytes per chunk. A page's links are allocated when its first item is
+//! entered, and only under these policies. Everything here is guarded by the class's lock.
 //!
 //! # Invariants
-//! 1. A chunk that is linked has an item, or had one that is retired and not yet free: freeing it unlinks it. So a page
-//!    that leaves the class has no links.
-//! 2. The hand, if it stands anywhere, stands at a linked chunk.
+//! 1. A linked chunk has an item, or had one that is retired and not yet free: freeing the chunk unlinks it. So a
+//!    page that leaves the class has no links.
+//! 2. The hand, if it has a position, is at a linked chunk.
 
 use super::victims::{PATIENCE, Search};
 use crate::items::ItemRef;
@@ -24,7 +24,7 @@ pub(crate) struct List {
     hand: Option<Location>,
 }
 
-/// Where a chunk stands.
+/// A chunk's place in the list.
 #[derive(Clone, Copy, Default)]
 struct Link {
     is_linked: bool,
@@ -32,7 +32,7 @@ struct Link {
     older: Option<NotAll>,
 }
 
-/// A location, in a form of which none has four bytes: no location is all ones.
+/// A location, stored complemented: no location is all ones, so `None` needs no extra bytes.
 type NotAll = std::num::NonZeroU32;
 
 fn packed(at: Location) -> Option<NotAll> {
@@ -44,7 +44,7 @@ fn unpacked(link: Option<NotAll>) -> Option<Location> {
 }
 
 impl List {
-    /// Makes the chunk the newest, linked before or not.
+    /// Makes the chunk the newest, whether or not it was linked before.
     pub(crate) fn renew(&mut self, chunks: &Chunks, at: Location) {
         self.unlink(chunks, at);
         let before = self.newest.replace(at);
@@ -56,7 +56,7 @@ impl List {
         }
     }
 
-    /// Lets `new`, which is not linked, stand where `old` stands, which then is linked no more.
+    /// Puts `new`, which is not linked, in the place of `old`, which is unlinked.
     fn replace(&mut self, chunks: &Chunks, old: Location, new: Location) {
         let link = std::mem::take(self.link(chunks, old));
         *self.link(chunks, new) = link;
@@ -79,7 +79,7 @@ impl List {
         self.links.get(&page).is_some_and(|links| links[slot as usize].is_linked)
     }
 
-    /// Takes the chunk out, if it is in.
+    /// Unlinks the chunk, if it is linked.
     pub(crate) fn unlink(&mut self, chunks: &Chunks, at: Location) {
         if !self.has(chunks, at) {
             return;
@@ -99,17 +99,18 @@ impl List {
         }
     }
 
-    /// The chunk at the end.
+    /// The oldest chunk, at the end of the list.
     pub(crate) fn oldest(&self) -> Option<Location> {
         self.oldest
     }
 
-    /// Forgets the links of a page, which has none.
+    /// Forgets the table of links of a page; none of its chunks may be linked.
     pub(crate) fn forget(&mut self, page: u32) {
         self.links.remove(&page);
     }
 
-    /// Gives a chunk that took over the item of `old`, of the same class, the place of that; the newest if it has none.
+    /// Gives `new`, which took over the item of `old` in the same class, the place of `old`. If `old` has none, `new`
+    /// becomes the newest.
     pub(crate) fn inherit(&mut self, chunks: &Chunks, old: Location, new: Location) {
         if self.has(chunks, old) && !self.has(chunks, new) {
             self.replace(chunks, old, new);
@@ -118,8 +119,8 @@ impl List {
         }
     }
 
-    /// Finds victims under LRU and SIEVE: the oldest, or, if the list `has_hand`, the next from there on that was not hit
-    /// since the hand came by. What is chosen leaves the list, as the cache is about to unlink it.
+    /// Finds victims under LRU and SIEVE: the oldest item or, if the list `has_hand`, the next item from the hand on
+    /// that was not hit since the hand last passed. Victims leave the list, since the cache is about to unlink them.
     pub(crate) fn search(&mut self, has_hand: bool, search: &mut Search<'_>) {
         let mut examined = 0;
         while search.is_short() && examined < 2 * PATIENCE + search.wanted {

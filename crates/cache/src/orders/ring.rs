@@ -1,8 +1,9 @@
-//! A queue of places in item memory, some of them out of date: for the items that S3-CLOCK has on probation.
+//! A queue of places in item memory, for the items that S3-CLOCK has on probation. Some entries are out of date.
 //!
-//! Who leaves probation otherwise than from the front, replaced or deleted, leaves its entry behind. A sweep goes
-//! through the ring from the newest entry to the oldest and drops those that are dead, and all but the newest entry of a
-//! place. It takes two blocks each time that a block is full, so that no store waits for a whole ring to be looked through.
+//! An item that leaves probation other than from the front (replaced or deleted) leaves its entry behind. A sweep
+//! goes through the ring from the newest entry to the oldest. It drops dead entries, and all but the newest entry of
+//! a place. It processes two blocks each time that a block fills up, so that no store waits for a scan of the whole
+//! ring.
 //!
 //! # Layout
 //! ```text
@@ -12,14 +13,15 @@
 //! seen     a bit a chunk, by page, of the places met in this sweep; gone when it ends
 //! ```
 //! # Invariants
-//! 1. Live entries stay in the order in which they were pushed, but for those of one packed block among each other.
-//! 2. A sweep drops no place that is live: its newest entry stays.
-//! 3. With two blocks swept for each that fills, n / 2 blocks come during a sweep of n: whoever begins one where a ring
-//!    is s times as long as what is live keeps it below s + s / 2 times, and a few blocks.
+//! 1. Live entries stay in the order in which they were pushed, except among the entries of one packed block.
+//! 2. A sweep drops no live place: its newest entry stays.
+//! 3. With two blocks swept for each that fills, n / 2 blocks arrive during a sweep of n. If a sweep begins whenever
+//!    the ring is s times as long as its live entries, the ring stays below s + s / 2 times that, plus a few blocks.
 //!
 //! # Costs
-//! 4 bytes an entry; of a long ring 1 while memory fills, then 2 to 2.7 in up to 1 GB (block.rs). A push: amortized, one or
-//! two entries looked at, side by side; all of them, two blocks, once in 960 pushes, and then the full block is sorted: 10 µs.
+//! 4 bytes per entry. In a long ring: 1 byte while memory fills, then 2 to 2.7 in caches of up to 1 GB (block.rs). A
+//! push examines one or two entries, amortized. They are examined in bulk: two whole blocks once in 960 pushes, when
+//! the full block is also sorted, which takes 10 µs.
 
 mod block;
 
@@ -36,23 +38,23 @@ pub(crate) struct Ring {
     seen: Vec<Vec<u64>>,
 }
 
-/// What a ring asks about places.
+/// What a ring needs to know about places.
 pub(crate) trait Places {
-    /// Asks the processor for what [`Places::is_live`] will look at.
+    /// Prefetches what [`Places::is_live`] will read.
     fn prefetch(&self, at: Location);
-    /// Whether an entry of this place is worth keeping.
+    /// Whether an entry of this place must be kept.
     fn is_live(&self, at: Location) -> bool;
-    /// The place as a page and a slot of it.
+    /// The place as a page and a slot in it.
     fn split(&self, at: Location) -> (u32, u32);
 }
 
 impl Ring {
-    /// How many entries there are, dead ones included.
+    /// The number of entries, including dead ones.
     pub(crate) fn len(&self) -> usize {
         self.entries
     }
 
-    /// Puts a place behind all others; whether a block is full with it.
+    /// Adds a place at the back. Returns whether this filled a block.
     pub(crate) fn push(&mut self, at: Location) -> bool {
         if self.blocks.back().is_none_or(|block| block.len() >= BLOCK) {
             self.blocks.push_back(Block::with_room(BLOCK_FIRST));
@@ -68,7 +70,7 @@ impl Ring {
         is_full
     }
 
-    /// Puts a place that was just taken back before all others.
+    /// Adds a place that was just taken at the front again.
     pub(crate) fn push_front(&mut self, at: Location) {
         if self.blocks.is_empty() {
             self.blocks.push_front(Block::with_room(0));
@@ -77,7 +79,7 @@ impl Ring {
         self.entries += 1;
     }
 
-    /// Takes the oldest entry.
+    /// Takes the oldest entry out.
     pub(crate) fn pop(&mut self) -> Option<Location> {
         loop {
             let block = self.blocks.front_mut()?;
@@ -90,24 +92,25 @@ impl Ring {
         }
     }
 
-    /// Whether the order within a block is of no account, but its memory is.
+    /// Whether the ring is long: its blocks are then packed, which saves memory and loses the order within a block.
     fn is_long(&self) -> bool {
         self.blocks.len() >= LONG
     }
 
-    /// Whether a sweep is on its way.
+    /// Whether a sweep is in progress.
     pub(crate) fn is_swept(&self) -> bool {
         self.unswept > 0
     }
 
-    /// Begins a sweep over what is in the ring now.
+    /// Begins a sweep over the present entries.
     pub(crate) fn begin_sweep(&mut self) {
         self.unswept = self.blocks.len();
-        // The last one may have ended by what was taken from the front, and what it saw has come back since.
+        // The last sweep may have ended because its blocks were taken from the front. Places that it saw may have
+        // come back since.
         self.seen = Vec::new();
     }
 
-    /// Goes on with the sweep, for `blocks` blocks.
+    /// Continues the sweep by `blocks` blocks.
     pub(crate) fn sweep(&mut self, blocks: usize, places: &impl Places) {
         for _ in 0..blocks.min(self.unswept) {
             self.unswept -= 1;
@@ -139,7 +142,7 @@ impl Ring {
             _ => kept.shrink_to_fit(),
         }
         let mut kept = Block::Open(kept);
-        // The last one goes on being filled.
+        // The last block is still being filled.
         if self.is_long() && number + 1 < self.blocks.len() {
             kept.pack();
         }
@@ -147,7 +150,7 @@ impl Ring {
     }
 }
 
-/// Marks a place as seen; whether it was not before.
+/// Marks a place as seen. Returns whether it was not seen before.
 fn is_new(seen: &mut Vec<Vec<u64>>, (page, slot): (u32, u32)) -> bool {
     let (page, word, bit) = (page as usize, slot as usize / 64, 1u64 << (slot % 64));
     if seen.len() <= page {
@@ -162,14 +165,15 @@ fn is_new(seen: &mut Vec<Vec<u64>>, (page, slot): (u32, u32)) -> bool {
     is_new
 }
 
-/// Entries of a block: packed, it is a little smaller than a power of two. The allocator has no size between 2,048 bytes
-/// and 2,560, and a block of 1,024 entries takes a few bytes more than 2,048.
+/// Entries per block. A block of this size takes a little less than a power of two in bytes when packed. The
+/// allocator has no size between 2,048 bytes and 2,560, and a block of 1,024 entries takes a few bytes more than
+/// 2,048.
 pub(crate) const BLOCK: usize = 960;
-/// From so many blocks on a ring is long: the order within one then matters less than chance does.
+/// The number of blocks from which a ring is long: the order within one block then matters less than chance.
 const LONG: usize = 32;
-/// Room that a new block begins with: most classes never fill one.
+/// Initial capacity of a new block: most classes never fill one.
 const BLOCK_FIRST: usize = 16;
-/// Entries between the one that is looked at and the one that is asked for.
+/// Entries between the one examined and the one prefetched.
 const LOOK_AHEAD: usize = 12;
 
 #[cfg(test)]
@@ -219,7 +223,7 @@ mod tests {
         let count = if cfg!(miri) { 4_000 } else { 40_000 };
         for at in 0..count {
             enter(&mut ring, &live, at);
-            // All but every hundredth die soon after they came.
+            // All but one in a hundred die soon after they arrive.
             if at >= 50 && (at - 50) % 100 != 0 {
                 live.0.borrow_mut().remove(&(at - 50));
             }

@@ -1,20 +1,21 @@
 //! S3-CLOCK: new items on probation in a small FIFO, the others under a CLOCK of two bits.
 //!
-//! The rule is `guira-policy`'s; here is what it goes by in a slab class. An item's header holds its hits and whether it
-//! is on probation. The FIFO is a ring of locations. An item that passes stays where it is: the class's hand, which skips
-//! those on probation, finds it from then on. A ghost of fingerprints remembers the keys that failed: such a key is no
-//! newcomer when it comes back.
+//! The rule is in `guira-policy`; this module has its state in a slab class. An item's header holds its hits and
+//! whether the item is on probation. The FIFO is a ring of locations. An item that passes stays where it is: the
+//! class's hand, which skips items on probation, finds it from then on. A ghost of fingerprints remembers the keys
+//! that failed: an item of such a key is not put on probation when it comes back.
 //!
 //! # Invariants
-//! 1. An item on probation is in its class's ring, or in a handle's list of arrivals until that turn ends. So the ring
-//!    comes to it.
-//! 2. An entry of the ring is live if its page is the class's and the item there is on probation. Others are dead, and
-//!    skipped: the item was deleted or replaced. Where the chunk has another probationer by now, that is judged early.
-//! 3. The ring is at most four to five times as long as there are probationers (ring.rs).
+//! 1. An item on probation is in its class's ring, or in a handle's list of arrivals until that turn ends. So it
+//!    reaches the front of the ring at some time.
+//! 2. An entry of the ring is live if its page belongs to the class and the item there is on probation. Other entries
+//!    are dead and are skipped: their item was deleted or replaced. If the chunk has another item on probation by
+//!    then, that item is judged early.
+//! 3. The ring is at most four to five times as long as the number of items on probation (ring.rs).
 //!
 //! # Costs
-//! 1 to 4 bytes an item on probation, 1.07 per item for the ghost. An eviction examines one or two items on average. Bad
-//! at: nothing that its parameters, which upkeep/tune.rs chooses, could not mend.
+//! 1 to 4 bytes per item on probation, and 1.07 bytes per item for the ghost. An eviction examines one or two items
+//! on average. Bad at: nothing that could not be mended by its parameters, which upkeep/tune.rs chooses.
 
 use super::clock::Hand;
 use super::ring::{BLOCK, Places, Ring};
@@ -24,14 +25,14 @@ use crate::memory::{Chunks, Class};
 use guira_index::{Hash, Location};
 use guira_policy::{Ghost, Holder, Tuning};
 
-/// What a class keeps: see the module's head.
+/// A class's state; see the module's head.
 #[derive(Default)]
 pub(crate) struct Probation {
     ring: Ring,
     ghost: Ghost,
 }
 
-/// What an eviction goes by.
+/// The inputs of an eviction.
 #[derive(Clone, Copy)]
 pub(crate) struct Shares {
     pub(crate) tuning: Tuning,
@@ -40,23 +41,23 @@ pub(crate) struct Shares {
 }
 
 impl Probation {
-    /// Whether the key failed its probation lately; forgets it.
+    /// Whether the key failed its probation lately. Forgets the key.
     pub(crate) fn knows(&mut self, hash: Hash) -> bool {
         self.ghost.take(hash.0)
     }
 
-    /// Remembers keys that failed, of a class with so many items.
+    /// Remembers keys that failed. `items` is the number of items in the class.
     pub(crate) fn remember(&mut self, failed: impl Iterator<Item = Hash>, items: usize) {
         self.ghost.fit(items);
         failed.for_each(|hash| self.ghost.remember(hash.0));
     }
 
-    /// Takes in an item from a memory file: none of the ring is dead yet.
+    /// Enters an item from a memory file. No check is needed, since none of the ring's entries is dead yet.
     pub(crate) fn resume(&mut self, at: Location) {
         self.ring.push(at);
     }
 
-    /// Takes a new item in, if it is still there. `on_probation` tells how many of the class are on probation, in all.
+    /// Enters a new item, if it is still there. `on_probation` returns how many items of the class are on probation.
     pub(crate) fn enter(
         &mut self,
         at: Location,
@@ -73,8 +74,8 @@ impl Probation {
         self.ring.sweep(SWEPT, &places);
     }
 
-    /// Finds victims, in a class whose parameters and probationers are `shares`. Returns how many items passed their
-    /// probation.
+    /// Finds victims in a class. `shares` has the parameters and the number of items on probation. Returns how many
+    /// items passed their probation.
     pub(crate) fn search(
         &mut self,
         hand: &mut Hand,
@@ -89,13 +90,13 @@ impl Probation {
     }
 }
 
-/// A class in which victims are searched, as the rule sees it.
+/// A class in which victims are searched, as the policy's rule sees it.
 struct Searched<'p, 's> {
     ring: &'p mut Ring,
     hand: &'p mut Hand,
     search: &'p mut Search<'s>,
     on_probation: usize,
-    /// From so many on probation on, the oldest of them is judged next.
+    /// The number of items on probation from which the oldest of them is judged next.
     due_from: usize,
 }
 
@@ -106,7 +107,7 @@ impl<'s> Holder for Searched<'_, 's> {
         self.on_probation >= self.due_from
     }
 
-    /// Drops dead entries before it (invariant 2).
+    /// Drops dead entries in front of the oldest item (invariant 2).
     fn oldest(&mut self) -> Option<ItemRef<'s>> {
         let Search { chunks, class, .. } = *self.search;
         let probationers = Probationers { chunks, class };
@@ -122,7 +123,7 @@ impl<'s> Holder for Searched<'_, 's> {
     fn promote(&mut self, item: ItemRef<'s>) -> bool {
         let is_marked = item.try_mark(item.header().with_probation(false).with_hits(0));
         if !is_marked {
-            // Hit or retired this instant: looked at once more.
+            // The item was hit or retired at this instant: it is examined once more.
             self.ring.push_front(item.location());
         }
         is_marked
@@ -133,7 +134,7 @@ impl<'s> Holder for Searched<'_, 's> {
         ItemRef::of_chunk(chunks, self.hand.advance(chunks, pages))
     }
 
-    /// An item whose chain has a link here, but whose ring is another class's, is judged by its hits.
+    /// An item that only has a link in this class, and is in another class's ring, is judged by its hits.
     fn is_on_probation(&self, item: ItemRef<'s>) -> bool {
         item.header().is_on_probation()
             && self.search.chunks.class_of(item.location()) == self.search.class
@@ -163,7 +164,7 @@ struct Probationers<'s> {
 }
 
 impl<'s> Probationers<'s> {
-    /// The item on probation at `at`, if there is one and it is of the class.
+    /// The item on probation at `at`, if there is one and its chunk belongs to the class.
     fn at(&self, at: Location) -> Option<ItemRef<'s>> {
         let is_ours = self.chunks.is_of(self.class, at);
         let item = is_ours.then(|| ItemRef::of_chunk(self.chunks, at)).flatten()?;
@@ -185,7 +186,7 @@ impl Places for Probationers<'_> {
     }
 }
 
-/// The ring is swept from so many entries an item on probation on.
+/// The number of entries per item on probation from which the ring is swept.
 const SPARSE: usize = 3;
-/// Blocks of the ring that are looked through each time that one is full.
+/// Blocks of the ring that are swept each time that a block fills up.
 const SWEPT: usize = 2;

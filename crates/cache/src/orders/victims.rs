@@ -1,4 +1,4 @@
-//! The search for victims in one class: what every policy is given, and what it finds.
+//! The search for victims in one class: the input of every policy, and its result.
 
 use crate::items::ItemRef;
 use crate::memory::{Chunks, Class};
@@ -6,26 +6,26 @@ use crate::time::Now;
 use guira_index::Location;
 use guira_policy::Bounds;
 
-/// Chunks that a hand examines at most before it takes items whose bit is set: what bounds the
-/// time under the class's lock when everything was hit since the last round.
+/// Chunks that a hand examines at most before it takes items whose bit is set. This bounds the time under the class's
+/// lock when everything was hit since the last round.
 pub(crate) const PATIENCE: usize = 16 << 10;
 
 /// An item to evict.
 #[derive(Clone, Copy)]
 pub(crate) struct Victim {
     pub(crate) at: Location,
-    /// It failed its probation, so the ghost must remember it.
+    /// Whether the item failed its probation, so that the ghost must remember its key.
     pub(crate) failed: bool,
 }
 
-/// What a class has evicted so far, for statistics and for the balance between classes.
+/// Counts of a class's victims so far, for statistics and for the balance between classes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tally {
-    /// How long the last victim had not been used.
+    /// Idle time of the last victim, in seconds.
     pub(crate) last_idle_s: u32,
     /// Live items chosen.
     pub(crate) count: u64,
-    /// For how long those had not been used, in seconds, in sum.
+    /// The sum of those items' idle times, in seconds.
     pub(crate) idle_s: u64,
 }
 
@@ -37,31 +37,31 @@ pub(crate) struct Search<'s> {
     /// Chunks of the class that are not free.
     pub(crate) used: usize,
     pub(crate) now: Now,
-    /// How many victims `found` is to have.
+    /// The number of victims that `found` must reach.
     pub(crate) wanted: usize,
     pub(crate) found: &'s mut Vec<Victim>,
     pub(crate) tally: &'s mut Tally,
 }
 
 impl Search<'_> {
-    /// Whether victims are missing.
+    /// Whether more victims are needed.
     pub(crate) fn is_short(&self) -> bool {
         self.found.len() < self.wanted
     }
 
-    /// Chunks that a hand examines at most: two rounds of the class, or twice its [`PATIENCE`].
+    /// Chunks that a hand examines at most: two rounds of the class, or twice [`PATIENCE`], plus the victims wanted.
     pub(crate) fn examined_max(&self) -> usize {
         let round = self.pages.len() * self.chunks.slots(self.class) as usize;
         2 * round.min(PATIENCE) + self.wanted
     }
 
-    /// How long S3-CLOCK's rule may search.
+    /// The bounds on S3-CLOCK's search.
     pub(crate) fn bounds(&self) -> Bounds {
         let victims = self.wanted.saturating_sub(self.found.len());
         Bounds { victims, examined: self.examined_max(), patience: PATIENCE }
     }
 
-    /// Takes an item that is to go. Of one past its time the balance learns nothing.
+    /// Takes an item as a victim. An item that is expired or flushed does not count for the balance between classes.
     pub(crate) fn take(&mut self, item: &ItemRef<'_>, failed: bool) {
         let (idle_s, is_past) = (item.idle_s(self.now.second), item.is_past(self.now));
         self.tally.last_idle_s = idle_s;

@@ -1,7 +1,7 @@
-//! The files of a memory file, so opened that they are this server's own, and synced.
+//! The files of a memory file: opened so that they are this server's own, and synced.
 //!
-//! The directory is often one in which everybody may make files (`/dev/shm`). So a name is not followed to somewhere else,
-//! and what is found under it is taken only if nobody else can have made it or may write it.
+//! The directory is often one in which any user may create files (`/dev/shm`). So symbolic links are not followed,
+//! and a file is accepted only if no other user can have made it or may write to it.
 
 use crate::memory::MAGIC;
 use rustix::fs::{FlockOperation, OFlags, flock, fstatvfs};
@@ -12,11 +12,11 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// Opens the file at `path`, or makes it, and locks it for this process alone. A new file gets its magic at once, so that
-/// it is known for ours from its first byte on.
+/// Opens the file at `path`, or creates it, and locks it for this process alone. A new file gets its magic at once,
+/// so that it is recognized as ours from its first byte on.
 ///
 /// # Errors
-/// It can't be opened, another process has it, or it is something else's.
+/// The file can't be opened, another process has it, or it is not a memory file.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let file = own(File::options().read(true).write(true).create(true), path)?;
     lock(&file)?;
@@ -25,7 +25,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         return Ok(file);
     }
     let mut first = [0; 4];
-    // Shorter than that is no file of ours either.
+    // A file shorter than the magic is not ours either.
     let is_read = file.read_exact_at(&mut first, 0).is_ok();
     if is_read && u32::from_le_bytes(first) == MAGIC {
         return Ok(file);
@@ -33,17 +33,17 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     refuse("it is not a memory file of Guira; give another name")
 }
 
-/// Makes an empty file one of ours.
+/// Writes the magic into an empty file.
 pub(crate) fn begin(file: &File) -> io::Result<()> {
     file.write_all_at(&MAGIC.to_le_bytes(), 0)
 }
 
-/// Opens a file that is this user's alone, and no other file through a link.
+/// Opens a file that belongs to this user alone, without following a link.
 ///
 /// # Errors
-/// It can't be opened, or it isn't.
+/// The file can't be opened, or it doesn't belong to this user alone.
 pub(super) fn own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    // Of a pipe nobody waits for the other end.
+    // NONBLOCK: opening a pipe must not wait for its other end.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let opened = options.mode(0o600).custom_flags(flags).open(path);
     let file = opened.or_else(|error| {
@@ -56,7 +56,7 @@ pub(super) fn own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a new file for a draft, in the place of one that a crash left.
+/// Creates a new file for a draft, replacing one that a crash left.
 pub(super) fn draft(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -65,13 +65,13 @@ pub(super) fn draft(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// How many bytes of memory the file has, or could have if nothing else on its file system grows.
+/// The bytes of memory that the file has, or could have if nothing else on its file system grows.
 pub(super) fn room(file: &File) -> io::Result<u64> {
     let left = retry_on_intr(|| fstatvfs(file))?;
     Ok(file.metadata()?.blocks() * BLOCK_BYTES + left.f_bavail * left.f_frsize)
 }
 
-/// Has the directory of `path` on its medium, with what was made, renamed and removed in it.
+/// Syncs the directory of `path`, which makes files created, renamed and removed in it durable.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     super::steps::note("directory synced");
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -101,7 +101,7 @@ fn lock(file: &File) -> io::Result<()> {
     for attempt in 0..LOCK_TRIES {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
-            // A server that was killed gives its memory back before its lock.
+            // A killed server's memory is released before its lock is.
             Err(_) if attempt + 1 < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
             Err(_) => {}
         }

@@ -13,7 +13,7 @@ pub enum Found {
     Crashed(Kept),
 }
 
-/// What was kept.
+/// Counts of items at a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Items that are in the cache again.
@@ -24,11 +24,11 @@ pub struct Kept {
     pub dropped: usize,
 }
 
-/// Where the time of a cache over a memory file goes on.
+/// Where the clock of a cache over a memory file continues.
 #[derive(Clone, Copy)]
 pub(crate) struct ResumedTime {
-    /// The second at which it stopped.
+    /// The second at which the clock stopped.
     pub(crate) stopped: u32,
-    /// The second at which it goes on.
+    /// The second at which the clock continues.
     pub(crate) now: u32,
 }

@@ -7,9 +7,10 @@
 //! head 5a0f33c1                checksum of the memory file's head
 //! sum 90ac11d2                 checksum of the lines above
 //! ```
-//! A server removes it when it starts, so that it is there only between a clean stop and the next start. It comes to
-//! be by a rename: whole or not at all. Its draft, `FILE.meta.tmp`, is made at the start and has its room from then on: a
-//! file system that items have filled must not keep a server from saying that it stopped cleanly.
+//! A server removes the mark when it starts, so the mark exists only between a clean stop and the next start. It is
+//! created by a rename: complete or not at all. Its draft, `FILE.meta.tmp`, is created at the start and has its room
+//! reserved from then on. Otherwise a file system full of items could keep a server from recording that it stopped
+//! cleanly.
 
 use super::{file, steps};
 use crate::memory::{LAYOUT, back};
@@ -18,7 +19,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What a clean stop leaves.
+/// The content of a clean stop's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) starts: u32,
@@ -30,7 +31,7 @@ impl Mark {
     /// The mark beside `memory`; `None` if there is none.
     ///
     /// # Errors
-    /// It can't be read, or no server wrote it.
+    /// The mark can't be read, or is corrupt.
     pub(super) fn read(memory: &Path) -> io::Result<Option<Mark>> {
         let mut text = String::new();
         match file::own(File::options().read(true), &path(memory)) {
@@ -42,10 +43,10 @@ impl Mark {
         parse(&text).map(Some).ok_or_else(broken)
     }
 
-    /// Writes the mark beside `memory`, by the draft that was reserved, if it's still there.
+    /// Writes the mark beside `memory`, through the reserved draft if that still exists.
     pub(super) fn write(&self, memory: &Path, reserved: Option<&Draft>) -> io::Result<()> {
         if reserved.is_none_or(|draft| self.write_by(draft, memory).is_err()) {
-            // Somebody may have removed it: one draft is as good as another.
+            // The draft may have been removed: make another.
             self.write_by(&Draft::reserve(memory)?, memory)?;
         }
         steps::note("mark renamed");
@@ -65,7 +66,7 @@ impl Mark {
         fs::rename(draft, path(memory))
     }
 
-    /// Removes the mark beside `memory`, if there is one, for good: it won't be back after a crash of the machine.
+    /// Durably removes the mark beside `memory`, if there is one: it won't reappear after a crash of the machine.
     pub(super) fn remove(memory: &Path) -> io::Result<()> {
         match fs::remove_file(path(memory)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -83,11 +84,11 @@ impl Mark {
     }
 }
 
-/// An empty mark with room for all that one may say.
+/// An empty file with room reserved for a mark.
 pub(crate) struct Draft(File);
 
 impl Draft {
-    /// Makes it beside `memory`, in the place of one that a crash left.
+    /// Creates the draft beside `memory`, replacing one that a crash left.
     pub(super) fn reserve(memory: &Path) -> io::Result<Draft> {
         let file = file::draft(&draft_path(memory))?;
         back(&file, 0, TEXT_BYTES_MAX)?;
@@ -111,7 +112,7 @@ fn parse(text: &str) -> Option<Mark> {
     })
 }
 
-/// Where the mark of the memory file at `memory` is.
+/// The path of the mark of the memory file at `memory`.
 pub(super) fn path(memory: &Path) -> PathBuf {
     beside(memory, ".meta")
 }
@@ -127,7 +128,7 @@ fn beside(memory: &Path, ending: &str) -> PathBuf {
 }
 
 const TITLE: &str = "guira memory file";
-/// More than the numbers of a mark can come to.
+/// More bytes than a mark can have.
 const TEXT_BYTES_MAX: usize = 256;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reclamation under loom: every interleaving of a reader with the one who reuses a chunk.
+//! Reclamation under loom: every interleaving of a reader with a thread that reuses a chunk.
 //!
 //! The chunk's bytes are a loom cell, so a reuse while a reader may still look is reported as the
 //! data race that it would be. Run by `make model`.
@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// An index of one slot, the chunk that it refers to, and the epochs between them.
+/// An index of one slot, the chunk that it refers to, and the epochs.
 struct World {
     linked: AtomicU64,
     chunk: UnsafeCell<u64>,
@@ -20,14 +20,14 @@ fn world() -> Arc<World> {
     Arc::new(World { linked: AtomicU64::new(1), chunk: UnsafeCell::new(0), epochs: Epochs::new(2) })
 }
 
-/// One look-up: find the chunk, read its bytes.
+/// One lookup: finds the chunk and reads its bytes.
 fn read(world: &World) {
     if world.linked.load(Ordering::Acquire) == 1 {
         world.chunk.with(|_bytes| ());
     }
 }
 
-/// Unlinks the chunk, and reuses it if `may_reuse` says so of its stamp.
+/// Unlinks the chunk, and reuses it if `may_reuse` allows that for its stamp.
 fn unlink_and_reuse(world: &World, may_reuse: impl Fn(&Epochs, u64) -> bool) {
     world.linked.store(0, Ordering::Release);
     let stamp = world.epochs.stamp();

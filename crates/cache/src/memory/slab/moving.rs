@@ -1,18 +1,19 @@
-//! What the page mover (upkeep/mover.rs) asks of the slab: a page out of a class, into another, or left where it is.
+//! The slab's part of a page move (upkeep/mover.rs): taking a page out of a class, giving it to another, or calling
+//! the move off.
 
 use super::{Ledger, Owned, Slab};
 use crate::memory::classes::Class;
 
 impl<O: Ledger> Slab<O> {
-    /// Takes the page with the most free chunks out of the class's service, to be emptied and moved; `None` if the
-    /// class has no two pages. One page at a time is moved.
+    /// Takes the page with the most free chunks out of the class's service, to be emptied and moved. `None` if the
+    /// class has fewer than two pages. Only one page is moved at a time.
     pub(crate) fn set_out(&self, class: Class) -> Option<u32> {
         let mut state = self.lock(class);
         if state.pages.len() < 2 {
             return None;
         }
         let slots = self.chunks.slots(class);
-        // Of several the one behind the hand: its items were examined longest ago.
+        // Ties go to the page behind the hand: its items were examined longest ago.
         let behind = state.order.behind_hand(state.pages.len())?;
         let available = |at: usize| self.chunks.page(state.pages[at]).available(slots);
         let at = (0..state.pages.len()).max_by_key(|&at| (available(at), at == behind))?;
@@ -27,7 +28,7 @@ impl<O: Ledger> Slab<O> {
         Some(page)
     }
 
-    /// A free chunk that is not in the page that is moved.
+    /// Takes a free chunk outside the page that is being moved.
     pub(crate) fn alloc_spare(&self, class: Class) -> Option<Owned> {
         let mut state = self.lock(class);
         let page = match state.partial.last() {
@@ -37,12 +38,12 @@ impl<O: Ledger> Slab<O> {
         Some(self.pop(&mut state, page, self.chunks.slots(class)))
     }
 
-    /// Whether the page is the one that is moved.
+    /// Whether the page is the one that is being moved.
     pub(crate) fn is_moving(&self, page: u32) -> bool {
         self.pool.lock().is_moving(page)
     }
 
-    /// Gives the page that is moved to its class, or to the pool, if it is empty by now.
+    /// Gives the moved page to its new class, or to the pool, if it is empty by now. Returns whether it was.
     pub(crate) fn arrive(&self, page: u32, to: Option<Class>) -> bool {
         let Some(class) = to else {
             return self.change_pool(|pool| {
@@ -61,7 +62,8 @@ impl<O: Ledger> Slab<O> {
         has_moved
     }
 
-    /// Leaves the page that was to be moved with its class, unless it is empty by now.
+    /// Returns the page to its class instead of moving it. Returns `false` if the page has left the class already,
+    /// because it is empty.
     pub(crate) fn call_off(&self, class: Class, page: u32) -> bool {
         let mut state = self.lock(class);
         let Some(at) = state.draining.iter().position(|&p| p == page) else { return false };

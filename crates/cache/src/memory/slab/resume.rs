@@ -1,5 +1,5 @@
-//! A slab over a memory file that a former process left: which pages the classes have follows from the pages' words;
-//! which chunks are in use, the caller says.
+//! A slab over a memory file that a former process left. The words of the file's head determine which pages the
+//! classes have; the caller determines which chunks are in use.
 
 use super::{Ledger, Slab};
 use crate::memory::head::Head;
@@ -7,12 +7,12 @@ use crate::memory::page::{PagePool, PageState};
 use guira_index::Location;
 
 impl<O: Ledger> Slab<O> {
-    /// Gives each page to its class again; which pages those are. Chunks that were handed out count as in use.
+    /// Gives each page to its class again, and returns these pages. All chunks that were handed out count as in use.
     pub(crate) fn take_pages_over(&self, head: Head<'_>) -> Vec<u32> {
         let pages = u32::try_from(self.chunks.pages_reserved()).expect("locations have 32 bits");
         let held = (0..pages).filter(|&page| self.take_page_over(page, head)).collect();
         let pool = PagePool::beside(self.chunks.pages().map(PageState::is_held));
-        // The first pages of memcached's classes come on top of the limit.
+        // The first pages of memcached's classes are in addition to the limit.
         let most = if self.chunks.classes.are_memcacheds() { self.chunks.classes.len() } else { 0 };
         self.change_pool(|empty| *empty = pool.with_extra(self.limit.pages(), most));
         held
@@ -34,7 +34,7 @@ impl<O: Ledger> Slab<O> {
         true
     }
 
-    /// Lists the chunks of a page that are handed out and not in use.
+    /// Puts the chunks of a page that were handed out and are not in use on its free list.
     pub(crate) fn list_free_chunks(&self, page: u32, is_in_use: impl Fn(Location) -> bool) {
         let handed_out = self.chunks.slots_used(page);
         self.chunks.page(page).resume(handed_out);
@@ -46,7 +46,7 @@ impl<O: Ledger> Slab<O> {
         }
     }
 
-    /// Counts the chunks of pages taken over whose free chunks are listed. Empty pages go back to the pool.
+    /// Counts the chunks in use, of pages taken over whose free chunks are listed. Empty pages go back to the pool.
     pub(crate) fn count_chunks(&self, held: &[u32]) {
         for &page in held {
             let class = self.chunks.class_of_page(page);

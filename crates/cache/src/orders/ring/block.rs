@@ -1,13 +1,13 @@
-//! A block of a ring: places one after the other, or, once it is far from both ends, packed.
+//! A block of a ring: a plain list of places or, once the block is far from both ends, a packed one.
 //!
 //! # Layout
 //! ```text
 //! packed    | distance | distance | …       from each place to the next higher one, the first from 0
 //! distance  | 1 7 | … | 0 7 |               seven bits a byte, the lowest first; the high bit says that more follow
 //! ```
-//! While memory is filled, neighbours are on probation together: a byte tells their distance. Later a thousand places of
-//! a class lie so close that two bytes tell nearly all distances in 64 MB of items, and three in 64 GB.
-//! Packing loses the order within the block, which is a thousandth of a long ring.
+//! While memory fills, neighbours are on probation together, and one byte holds their distance. Later, a thousand
+//! places of a class are close enough that two bytes hold nearly all distances in 64 MB of items, and three bytes in
+//! 64 GB. Packing loses the order within the block, which is a thousandth of a long ring.
 
 use guira_index::Location;
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ impl Block {
         }
     }
 
-    /// The places, to be changed. Unpacks them.
+    /// The places, for modification. Unpacks them.
     #[inline]
     pub(super) fn open(&mut self) -> &mut VecDeque<Location> {
         if let Block::Packed { bytes, len } = self {
@@ -42,14 +42,14 @@ impl Block {
         }
     }
 
-    /// Packs the places, in another order, if that takes less.
+    /// Sorts and packs the places, if that takes less memory.
     pub(super) fn pack(&mut self) {
         let Block::Open(places) = self else { return };
         let places = places.make_contiguous();
         places.sort_unstable_by_key(|at| at.0);
         let bytes = packed(places);
         if bytes.len() < size_of_val(places) {
-            // A copy: an allocator may leave what is cut by half where it is.
+            // Copied into a new allocation: an allocator may leave a shrunk one in its larger size.
             *self = Block::Packed { bytes: bytes.as_slice().into(), len: places.len() };
         }
     }
@@ -89,9 +89,9 @@ fn unpacked(bytes: &[u8], len: usize) -> VecDeque<Location> {
     places
 }
 
-/// Bits of a distance in a byte.
+/// Bits of a distance per byte.
 const BITS: u32 = 7;
-/// The bit of a byte that says that the distance goes on in the next one.
+/// The bit of a byte that means that the distance continues in the next byte.
 const MORE: u8 = 1 << BITS;
 const DISTANCE_BYTES_MAX: usize = u32::BITS.div_ceil(BITS) as usize;
 
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn a_packed_block_takes_a_byte_a_place_while_memory_fills_and_about_half_the_memory_later() {
-        // 512 pages of 64 MB and of 1 GB, full of items of 52 bytes; and places anywhere. The bounds are sizes that an
-        // allocator has, and BLOCK is as large as fits them.
+        // Caches of 512 pages, of 64 MB and of 1 GB, full of items of 52 bytes; and places anywhere. The bounds are
+        // size classes of an allocator, and BLOCK is the largest block that fits them.
         for (slot_bits, slots, bytes_max) in
             [(12, 2520, 2048), (16, 40_329, 2560), (23, 1 << 23, 2880 + 960)]
         {
