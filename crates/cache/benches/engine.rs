@@ -1,9 +1,11 @@
-//! What a get and a set cost in process, without a wire, with each index: CPU nanoseconds an operation of one thread.
+//! The cost of a get and a set in process, without a network, with each index: CPU nanoseconds per operation of one
+//! thread.
 //!
-//! `cargo bench -p guira-cache [-- ITEMS [ROUNDS]]` (default 1,000,000 and 5): 16-byte keys, 32-byte values, keys drawn
-//! uniformly. Batches of 50 are looked up in the stages that a server uses. All caches are built first and measured in
-//! turn, round by round; medians are printed. The first column is a cache whose type names the cuckoo index, the second
-//! one that was told at run time to take it, as a server does: what lies between them is what the choice costs.
+//! `cargo bench -p guira-cache [-- ITEMS [ROUNDS]]` (default 1,000,000 and 5): 16-byte keys, 32-byte values, keys
+//! drawn uniformly. Batches of 50 are looked up in the stages that a server uses. All caches are built first and
+//! measured in turn, round by round; the medians are printed. The first column is a cache whose type names the cuckoo
+//! index. The second is a cache that chooses the cuckoo index at run time, as a server does: the difference is the
+//! cost of the choice.
 
 use guira_cache::{Cache, CacheConfig, Handle, IndexKind, NoRoom, StoreTerms};
 use guira_index::{Cuckoo, Index};
@@ -42,7 +44,7 @@ fn main() {
     print(&columns);
 }
 
-/// What was measured of one cache.
+/// The measurements of one cache.
 struct Column {
     name: &'static str,
     index_bytes: f64,
@@ -50,7 +52,7 @@ struct Column {
 }
 
 impl Column {
-    /// Fills the cache.
+    /// Makes a column, and fills the cache.
     fn new<I: Index>(name: &'static str, cache: &Cache<I>, items: u64) -> Self {
         let mut handle = cache.handle();
         let insert = timed(items, || (0..items).for_each(|n| set(&mut handle, n, n)));
@@ -146,7 +148,7 @@ fn sets<I: Index>(handle: &mut Handle<'_, I>, items: u64, ops: u64) {
     }
 }
 
-/// CPU time of this thread, so that neighbours on the machine count little.
+/// CPU time of this thread per operation, so that other load on the machine matters little.
 fn timed(ops: u64, run: impl FnOnce()) -> f64 {
     let now = || clock_gettime(ClockId::ThreadCPUTime);
     let start = now();
@@ -156,7 +158,7 @@ fn timed(ops: u64, run: impl FnOnce()) -> f64 {
     ns as f64 / ops as f64
 }
 
-/// xorshift64*: cheap enough not to be measured.
+/// xorshift64*: too cheap to distort the measurement.
 struct Random(u64);
 
 impl Random {

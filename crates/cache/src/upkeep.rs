@@ -1,10 +1,10 @@
-//! Upkeep: what keeps the cache in order behind the threads that serve, a little at a time.
+//! Upkeep: the background work that keeps the cache in order, done in small steps beside the serving threads.
 //!
-//! One thread runs the [`Sweeper`], which does a list of tasks in each step. Behind a flush it unlinks what was there before,
-//! and now and then it forgets old accesses (sweep.rs). It lets the eviction policy's tuner see what was sampled (tune.rs),
-//! moves pages between slab classes (mover.rs), and reclaims short-lived items (expire.rs). It grows the index and touches its
-//! next pages before an insert has to, gives memory back after the limit was lowered, and looks whether a full file system has
-//! room again (memory/limit.rs).
+//! One thread runs the [`Sweeper`], which does a list of tasks in each step. After a flush it unlinks the flushed
+//! items, and at intervals it clears old last accesses (sweep.rs). It feeds the sampled requests to the eviction
+//! policy's tuner (tune.rs), moves pages between slab classes (mover.rs), and reclaims short-lived items (expire.rs).
+//! It grows the index, and touches the index's next pages before an insert needs them. It gives memory back after the
+//! limit was lowered, and checks whether a full file system has room again (memory/limit.rs).
 
 mod crawl;
 mod sweep;
@@ -25,14 +25,14 @@ use mover::MoverTask;
 use sweep::SweepTask;
 use tune::TuneTask;
 
-/// Buckets that the index may split in one step: a quarter of a millisecond at most.
+/// Buckets that the index may split in one step: at most a quarter of a millisecond.
 const GROWTH_STEPS: usize = 1024;
 
-/// Keys for which the index has memory ahead: what writers enter between two steps. 44 KiB, and small pages (mapping.rs of
-/// the index), so that faster ones wait a microsecond now and then.
+/// Keys for which the index has memory prepared: what writers enter between two steps. This is 44 KiB in small pages
+/// (mapping.rs of the index), so faster writers wait a microsecond now and then.
 const KEYS_AHEAD: usize = 1 << 13;
 
-/// The sweep, for one background thread to run in small steps.
+/// The upkeep of a cache, for one background thread to run in small steps.
 pub struct Sweeper<'c, I: Index = AnyIndex> {
     handle: Handle<'c, I>,
     mover: &'c Mover,
@@ -52,7 +52,7 @@ impl<'c, I: Index> Sweeper<'c, I> {
         }
     }
 
-    /// Does a little; whether there is more to do at once. Takes well under a millisecond.
+    /// Does a step of each task, in well under a millisecond. Returns whether there is more to do at once.
     pub fn step(&mut self, now: u32) -> bool {
         self.handle.quiesce();
         let actor = &self.handle.actor;
@@ -68,17 +68,17 @@ impl<'c, I: Index> Sweeper<'c, I> {
         is_cleaning || is_growing || is_moving || has_dead
     }
 
-    /// Whether the cache has been full, so that a class had to evict.
+    /// Whether any class has had to evict, because the cache was full.
     pub fn evicts(&self) -> bool {
         self.handle.actor.local.engine.dial.is_wanted()
     }
 
-    /// Its handle, for what that notes.
+    /// The sweeper's handle, for example to read the evictions that it notes.
     pub fn handle(&self) -> &Handle<'_, I> {
         &self.handle
     }
 
-    /// Sleeps offline.
+    /// Ends the turn and runs `wait` offline.
     pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.handle.asleep(wait)
     }

@@ -1,11 +1,12 @@
-//! An item that leaves memory while a reader has it in hand: nobody takes it for one that somebody refreshes.
+//! An item that leaves memory while a reader holds it: the reader must not take it for one that a client is
+//! refreshing.
 
 use guira_cache::{Below, BelowMemory, Cache, CacheConfig, Claim, ItemRef, StoreTerms, Stored};
 use std::sync::Arc;
 
 const NOW: u32 = 100;
 
-/// Takes every item, and finds none again.
+/// Takes every item, and finds none of them again.
 struct TakesAll;
 
 impl Below for TakesAll {

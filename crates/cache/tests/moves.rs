@@ -1,4 +1,4 @@
-//! Pages that move between slab classes: what was in them is kept where there is room, and nothing else changes.
+//! Pages that move between slab classes: their items are kept where there is room, and nothing else changes.
 
 use guira_cache::{
     Automove, Cache, CacheConfig, ClassCounter, Eviction, Handle, StoreTerms, Stored, Sweeper,
@@ -15,7 +15,7 @@ fn cache(memory_bytes: usize, eviction: Eviction) -> Cache {
     Cache::new(&config).expect("a small cache")
 }
 
-/// Stores, ending turns until there is memory; the item's unique and class.
+/// Stores an item, ending turns until there is memory. Returns its unique and class.
 fn set(handle: &mut Handle<'_>, n: usize, value: &[u8], how: &StoreTerms) -> (u64, usize) {
     let name = name(n);
     loop {
@@ -31,7 +31,7 @@ fn name(n: usize) -> String {
     format!("key-{n:07}")
 }
 
-/// What differs from key to key, and from place to place.
+/// A value that differs by key, and by position.
 fn value(n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((n * 7 + at * 31) % 251).expect("below 251")).collect()
 }
@@ -42,7 +42,7 @@ fn read(handle: &Handle<'_>, n: usize) -> Option<Vec<u8>> {
     Some(item.value_parts().collect::<Vec<_>>().concat())
 }
 
-/// Steps until the page that was asked for has moved, or the move was called off.
+/// Steps the sweeper until the requested page has moved, or the move was called off.
 fn finish(cache: &Cache, handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
     sweeper.step(NOW);
     for _ in 0..10_000 {
@@ -66,7 +66,7 @@ fn an_item_that_moves_keeps_its_value_its_unique_and_its_expiry() {
         class = set(&mut handle, n, &value(n, VALUE_BYTES), &how).1;
     }
     let (from, to) = (cache.class_stats(class), class + 3);
-    // A page's worth of room, spread over the pages.
+    // Frees a page's worth of chunks, spread over the pages.
     for n in (0..count).step_by(2) {
         handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
     }
@@ -118,7 +118,7 @@ fn a_full_class_loses_a_pages_worth_of_items_to_a_move_and_not_more() {
     }
 }
 
-/// Fills the cache, then deletes two of three items, so that each page keeps some; those that are left.
+/// Fills the cache, then deletes two of three items, so that each page keeps some. Returns the items that are left.
 fn thinned(cache: &Cache, handle: &mut Handle<'_>) -> Vec<usize> {
     let mut count = 0;
     while cache.totals().all(ClassCounter::Evicted) == 0 {
@@ -133,7 +133,7 @@ fn thinned(cache: &Cache, handle: &mut Handle<'_>) -> Vec<usize> {
     (0..count).filter(|&n| read(handle, n).is_some()).collect()
 }
 
-/// Half a minute of upkeep, with pages that move by themselves.
+/// Half a minute of upkeep, with automatic page moves.
 fn upkeep(cache: &Cache, handle: &mut Handle<'_>) {
     cache.set_automove(Automove { level: 1, ..Automove::default() });
     let mut sweeper = cache.sweeper();
@@ -191,7 +191,7 @@ fn a_cache_that_never_evicts_gathers_free_chunks_when_it_is_full() {
     }
 }
 
-/// In each page of a class there is the head of an item whose links have no room elsewhere.
+/// Each page of a class has the head of an item whose links have no room elsewhere.
 #[test]
 fn free_chunks_are_not_gathered_at_the_price_of_an_item() {
     const PAGES: usize = 28;
@@ -263,7 +263,7 @@ fn a_moved_item_keeps_its_place_in_the_lru_order() {
     for n in 0..count {
         class = set(&mut handle, n, &value(n, VALUE_BYTES), &StoreTerms::default()).1;
     }
-    // Room for a page's items, made by the newest ones.
+    // Room for a page's items, made by deleting the newest ones.
     for n in count - 2 * slots..count {
         handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
     }
@@ -316,7 +316,7 @@ fn what_cannot_be_moved_is_refused() {
     assert_eq!(cache.reassign(Some(cache.classes()), None), Err(Unmoved::BadClass));
     assert_eq!(cache.reassign(Some(class), Some(999)), Err(Unmoved::BadClass));
     assert_eq!(cache.reassign(Some(class + 1), Some(class)), Err(Unmoved::NoSpare));
-    // One to be moved, one to wait.
+    // One to be moved, and one to wait.
     assert_eq!(cache.reassign(Some(class), None), Ok(()));
     assert_eq!(cache.reassign(Some(class), None), Ok(()));
     assert_eq!(cache.reassign(Some(class), None), Err(Unmoved::Busy));
@@ -344,8 +344,8 @@ fn a_move_that_an_item_in_the_making_holds_up_is_called_off() {
     assert_eq!(cache.class_stats(class).chunks_used, 0);
 }
 
-/// Threads read, touch and overwrite while pages go back and forth: each value read is whole and its key's own, a
-/// touch that was answered is in force, and what was overwritten doesn't come back.
+/// Threads read, touch and overwrite while pages move back and forth. Each value read is complete and of its key, an
+/// acknowledged touch is in force, and an overwritten value doesn't come back.
 #[test]
 fn under_moves_no_value_is_torn_stale_or_lost() {
     let keys = if cfg!(miri) { 40 } else { 400 };
@@ -389,7 +389,7 @@ fn under_moves_no_value_is_torn_stale_or_lost() {
         }
         let mut sweeper = cache.sweeper();
         while cache.moves().pages < rounds {
-            // There and back: it finds its way where there are pages to spare.
+            // The page returns by itself: a class that needs a page takes one from the pool.
             let _ = cache.reassign(Some(class), None);
             sweeper.step(NOW);
             sweeper.asleep(std::thread::yield_now);
@@ -400,8 +400,8 @@ fn under_moves_no_value_is_torn_stale_or_lost() {
     assert!(cache.moves().items > 0);
 }
 
-/// Asks for keys by a skewed law and stores what is missing, a thousand requests a second; hits of a hundred in the
-/// last tenth.
+/// Requests keys by `key` and stores missing ones, a thousand requests per second. Returns the hit rate in percent
+/// over the last tenth.
 fn run(
     handle: &mut Handle<'_>,
     sweeper: &mut Sweeper<'_>,
@@ -442,7 +442,8 @@ fn memory_follows_a_workload_whose_sizes_shift_and_comes_to_rest() {
         let cache = cache(2 << 20, Eviction::default());
         cache.set_automove(Automove { level, ..Automove::default() });
         let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
-        // Two thousand keys of 900 bytes, nearly all of which fit; few of 100 bytes. Then the other way round.
+        // First two thousand keys of 900 bytes, nearly all of which fit, and few of 100 bytes; then the other way
+        // round.
         let small = |r: usize| {
             if r.is_multiple_of(50) { (50_000 + r % 100, 100) } else { (r % 2000, 900) }
         };

@@ -1,4 +1,4 @@
-//! Items that outlive their cache: after a clean stop, after a crash, and what is not to be kept.
+//! Items that outlive their cache: after a clean stop, after a crash, and cases in which they must not be kept.
 //!
 //! A crash is a cache that is dropped without [`Cache::stop`]: its file is as its threads left it.
 #![cfg(not(miri))]
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// Unix time of the first start.
 const UNIX_S: i64 = 1_700_000_000;
 
-/// A memory file of a test's own.
+/// A memory file for one test.
 struct Place(PathBuf);
 
 impl Place {
@@ -40,7 +40,7 @@ impl Place {
         Cache::new(&CacheConfig { memory_file: Some(file), ..config.clone() })
     }
 
-    /// Why there is no cache over the file.
+    /// The error of a cache over the file.
     fn refusal(&self) -> String {
         self.try_cache(0, &small()).err().expect("refused").to_string()
     }
@@ -61,7 +61,7 @@ fn set(cache: &Cache, key: &[u8], value: &[u8], how: &StoreTerms) -> Stored {
     try_set(cache, key, value, how).expect("there is room")
 }
 
-/// As `set`; a full cache of few pages may have no room even after some turns.
+/// Like `set`, for a full cache of few pages, which may have no room even after some turns.
 fn try_set(cache: &Cache, key: &[u8], value: &[u8], how: &StoreTerms) -> Result<Stored, NoRoom> {
     let mut handle = cache.handle();
     let mut last = Err(NoRoom::Later);
@@ -96,7 +96,7 @@ fn byte(n: usize) -> u8 {
     n.to_le_bytes()[0]
 }
 
-/// Values of every shape: empty, small, with a length of their own, chained.
+/// Values of every shape: empty, small, with a length word, chained.
 fn values() -> Vec<(Vec<u8>, Vec<u8>, StoreTerms)> {
     let lengths = [0, 1, 32, 254, 255, 1000, 8_000, 8_192, 70_000, 500_000];
     let mut all = Vec::new();
@@ -222,7 +222,7 @@ fn time_goes_on_while_nobody_serves() {
     assert_eq!(get(&cache, b"short"), None);
     assert_eq!(get(&cache, b"long"), Some((b"2".to_vec(), 0, START_S + 200)));
     drop(cache);
-    // The machine's clock was set back: time stands still, but doesn't go back.
+    // The machine's clock was set back: the cache's clock stands still, but doesn't go back.
     let cache = place.cache(-1000, &config);
     assert_eq!(cache.began_at_s(), START_S + 11);
     drop(cache);
@@ -320,7 +320,7 @@ fn a_file_for_other_settings_is_emptied_and_the_reason_told() {
     }
 }
 
-/// Changes a byte of a file.
+/// Corrupts one byte of a file.
 fn damage(path: &Path, at: usize) {
     use std::os::unix::fs::FileExt;
     let file = fs::File::options().read(true).write(true).open(path).expect("it works");
@@ -354,7 +354,7 @@ fn files_that_are_not_ours_are_left_alone() {
     let refused = place.refusal();
     assert!(refused.contains("not a memory file of Guira"), "{refused}");
     assert_eq!(fs::read_to_string(&place.0).expect("it works"), "important");
-    // A file of zeroes may be a disk image, or a database that has begun.
+    // A file of zeroes may be a disk image, or a database that is being created.
     for content in [&[0; 4096][..], b"Gui"] {
         fs::write(&place.0, content).expect("it works");
         let refused = place.refusal();
@@ -421,7 +421,7 @@ fn an_item_that_links_a_chunk_twice_is_dropped() {
     drop(cache);
     let mut bytes = fs::read(&place.0).expect("it works");
     let key = bytes.windows(12).position(|at| at == b"linked twice").expect("it is there");
-    // The links' locations follow the key, of whole words.
+    // The links' locations follow the key, whose length is a multiple of a word.
     let first = key + 12;
     bytes.copy_within(first..first + 4, first + 4);
     fs::write(&place.0, bytes).expect("it works");
@@ -443,7 +443,7 @@ fn a_stop_with_threads_at_work_is_no_clean_stop() {
     assert!(matches!(place.cache(0, &config).found(), Found::Crashed(_)));
 }
 
-/// What a key holds is what it was given last, whenever the process ends, under eviction too.
+/// A key never holds anything but its last value, whenever the process ends, and under eviction too.
 #[test]
 fn random_work_between_crashes_never_shows_a_wrong_value() {
     for eviction in Eviction::ALL {
@@ -483,5 +483,5 @@ fn random_work_between_crashes_never_shows_a_wrong_value() {
     }
 }
 
-/// Turns in which a store looks for room.
+/// Turns in which a store retries.
 const TURNS: u32 = 20;

@@ -1,5 +1,5 @@
-//! Large values rewritten while a reader lingers: what is retired stays a share of the cache, and nobody's place is taken
-//! for it.
+//! Large values rewritten while a reader stays in its turn: retired chunks remain a share of the cache, and displace
+//! no items.
 
 use guira_cache::{
     Cache, CacheConfig, ClassCounter, Compare, Delta, Handle, Mode, NoRoom, StoreTerms, Touched,
@@ -9,13 +9,13 @@ use guira_index::IndexKind;
 const NOW: u32 = 100;
 const LARGE_BYTES: usize = if cfg!(miri) { 100_000 } else { 900_000 };
 const MEMORY_BYTES: usize = if cfg!(miri) { 4 << 20 } else { 24 << 20 };
-/// Of a value that one chunk holds.
+/// Bytes of a value that fits one chunk.
 const CHUNK_BYTES: usize = 7500;
 const TOUCHED: usize = if cfg!(miri) { 150 } else { 250 };
-/// What may be retired before who stores waits.
+/// Bytes that may be retired before stores of large values wait.
 const SHARE_BYTES: usize = if MEMORY_BYTES / 16 > 1 << 20 { MEMORY_BYTES / 16 } else { 1 << 20 };
 
-/// One more change of the large value; how often it was changed before makes it another.
+/// One change of the large value, given the number of changes before.
 type Change = fn(&Handle<'_>, u32) -> Result<(), NoRoom>;
 
 fn store(handle: &Handle<'_>, value: &[u8], how: &StoreTerms) -> Result<(), NoRoom> {
@@ -40,13 +40,13 @@ fn prepend(handle: &Handle<'_>, _: u32) -> Result<(), NoRoom> {
     store(handle, b"+", &StoreTerms { mode: Mode::Prepend, ..StoreTerms::default() })
 }
 
-/// A value of one chunk: what is longer is no number.
+/// Increments a number in one chunk: a chained value is not a number.
 fn count(handle: &Handle<'_>, _: u32) -> Result<(), NoRoom> {
     let one = Delta { delta: 1, ..Delta::default() };
     handle.arithmetic(&handle.key(b"number"), &one, NOW).map(|_| ())
 }
 
-/// The first expiry of an item in one chunk needs room that the item doesn't have.
+/// Touches an item in one chunk for the first time, for which it has no field.
 fn touch(handle: &Handle<'_>, n: u32) -> Result<(), NoRoom> {
     match handle.touch(&handle.key(format!("touched{n}").as_bytes()), NOW + 1000, NOW) {
         Touched::NoRoom(no_room) => Err(no_room),
@@ -55,7 +55,7 @@ fn touch(handle: &Handle<'_>, n: u32) -> Result<(), NoRoom> {
     }
 }
 
-/// How often `change` succeeds while a reader lingers, of so many times that it is tried as a worker tries.
+/// How often `change` succeeds, of 300 attempts made as a worker makes them, while a reader stays in its turn.
 fn succeeds(cache: &Cache, change: Change) -> u32 {
     let mut handle = cache.handle();
     let mut reader = cache.handle();
@@ -66,7 +66,7 @@ fn succeeds(cache: &Cache, change: Change) -> u32 {
             Err(NoRoom::Later) => {}
             Err(other) => panic!("{other:?}"),
         }
-        // A worker with nothing else to do sleeps, and leaves what it has retired to the others.
+        // A worker without other work sleeps, and leaves its retired chunks to other threads.
         if round % 2 == 0 { handle.quiesce() } else { handle.asleep(|| ()) }
     }
     reader.quiesce();
@@ -126,6 +126,6 @@ fn who_has_waited_long_enough_waits_no_more() {
     assert_eq!(append(&handle, 0), Ok(()));
     handle.hurry(false);
     assert_eq!(append(&handle, 0), Err(NoRoom::Later));
-    // Who stores little has never waited.
+    // Stores of small values never wait.
     assert!(handle.store(&handle.key(b"little"), b"x", &StoreTerms::default(), NOW).is_ok());
 }

@@ -1,5 +1,5 @@
-//! Several threads on one small cache that evicts all the time: what a reader gets is whole, is of
-//! its key, and is no older than what was acknowledged.
+//! Several threads on one small cache that evicts all the time. A value that a reader gets is complete, belongs to
+//! its key, and is no older than the last acknowledged one.
 
 use guira_cache::{
     Cache, CacheConfig, ClassCounter, Compare, Counted, Deleted, Delta, Handle, Mode, NoRoom,
@@ -19,7 +19,7 @@ fn cache(memory_bytes: usize) -> Cache {
     Cache::new(&CacheConfig { memory_bytes, ..CacheConfig::default() }).expect("a small mapping")
 }
 
-/// Ends turns until the memory is there.
+/// Retries, ending turns until there is memory.
 fn patiently<T>(handle: &mut Handle<'_>, attempt: impl Fn(&Handle<'_>) -> Result<T, NoRoom>) -> T {
     for _ in 0..1_000_000 {
         match attempt(handle) {
@@ -34,13 +34,13 @@ fn patiently<T>(handle: &mut Handle<'_>, attempt: impl Fn(&Handle<'_>) -> Result
     panic!("the memory never came");
 }
 
-/// A value that tells its key and sequence number in each of its words, of one of four sizes.
+/// A value, of one of four sizes, that contains its key and sequence number throughout.
 fn value(key: u64, sequence: u64) -> Vec<u8> {
     let words = [2, 3, 20, 60][at((key + sequence) % 4)];
     (0..words).flat_map(|word| [key, sequence, word].map(u64::to_le_bytes).concat()).collect()
 }
 
-/// The sequence number that a value tells, if it is whole and of this key.
+/// The sequence number in a value. The value must be complete and of this key.
 fn sequence_of(key: u64, bytes: &[u8]) -> u64 {
     let sequence = u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"));
     assert_eq!(bytes, value(key, sequence), "a torn value, or one of another key");

@@ -1,4 +1,4 @@
-//! Taking the items of a memory file over: page by page, several threads at once.
+//! Taking over the items of a memory file: page by page, with several threads.
 //!
 //! ```text
 //! 1  each page's word tells its class and how far it was handed out
@@ -6,11 +6,12 @@
 //!    becomes 0
 //! 3  each chunk without an item, or a link without its item: onto the free list of its page
 //! ```
-//! Step 3 begins when step 2 has ended everywhere, since an item may have links on another page, and leaves out pages
-//! that are full of items. Steps 1 and 3 are the slab's (memory/slab/resume.rs), which asks here what is in use.
+//! Step 3 begins when step 2 has ended on all pages, since an item may have links on another page. It skips pages
+//! that are full of items. Steps 1 and 3 are done by the slab (memory/slab/resume.rs), which asks this module what is
+//! in use.
 //!
-//! After a crash an item of the same key may be there already, so each key is looked for; after a clean stop no two
-//! items have one key, and each goes where there is room.
+//! After a crash another item with the same key may have been entered already, so each key is looked up. After a
+//! clean stop no two items have the same key, and each is entered wherever there is room.
 
 use super::found::{Found, Kept, ResumedTime};
 use crate::commands::Actor;
@@ -24,7 +25,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-/// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
+/// Takes over the items of the memory file, if they are to be kept. No other thread has the cache yet.
 pub(crate) fn take_over<I: Index>(
     engine: &Engine<I>,
     features: &Features,
@@ -71,7 +72,7 @@ pub(crate) fn take_over<I: Index>(
     }
 }
 
-/// Step 2 for a page; whether items fill it for sure, so that there is nothing to list.
+/// Step 2 for one page. Returns whether items certainly fill the page, so that step 3 can skip it.
 fn take_items_over<I: Index>(
     actor: &Actor<'_, I>,
     (is_clean, clock): (bool, ResumedTime),
@@ -93,21 +94,21 @@ fn take_items_over<I: Index>(
     }
     taking.enter(&mut batch);
     taking.count(chunks.class_of_page(page));
-    // Another thread may forget an item of this page yet, for its twin, after a crash.
+    // After a crash, another thread may still drop an item of this page because its key occurs twice.
     is_clean && taking.items == u64::from(slots)
 }
 
-/// An item on its way into the index.
+/// An item that is about to be entered into the index.
 struct Entering {
     at: Location,
     hash: Hash,
     header: Header,
     bytes: u64,
-    /// Whether it has a place in an order, or an entry among the short-lived.
+    /// Whether the item has a place in an order, or an entry among the short-lived items.
     arrives: bool,
 }
 
-/// Items of one page being taken over, and what the class's gauges gain by them.
+/// A page whose items are being taken over, and what they add to its class's gauges.
 struct Taking<'t, 'c, I: Index> {
     actor: &'t Actor<'c, I>,
     clock: ResumedTime,
@@ -119,7 +120,7 @@ struct Taking<'t, 'c, I: Index> {
 }
 
 impl<I: Index> Taking<'_, '_, I> {
-    /// What is at `at`, if it is an item to be kept; its index lines are on their way.
+    /// The item at `at`, if it is to be kept. Prefetches its index lines.
     #[inline]
     fn look_at(&mut self, at: Location) -> Option<Entering> {
         let (engine, clock) = (self.actor.local.engine, self.clock);
@@ -136,7 +137,7 @@ impl<I: Index> Taking<'_, '_, I> {
             *if item.is_some() { &mut self.kept.dead } else { &mut self.kept.dropped } += 1;
             return None;
         };
-        // The field goes round: by now it would tell another time.
+        // The last-access field wraps around: after this long it would show a wrong time.
         let idle_s = header.idle_s(clock.stopped).saturating_add(clock.now - clock.stopped);
         if idle_s >= IDLE_MAX_S {
             item.mark(header.idle_for_long());
@@ -175,8 +176,8 @@ impl<I: Index> Taking<'_, '_, I> {
         }
     }
 
-    /// Enters an item into the index unless its key is there: which of the two is the latter can't be told, and neither
-    /// is kept.
+    /// Enters an item into the index, unless its key is there. If it is, which of the two items is newer is unknown,
+    /// and neither is kept.
     fn enter_alone(&mut self, item: &Entering) -> bool {
         let engine = self.actor.local.engine;
         let key = ItemRef::new(&engine.slab.chunks, item.at).key();
@@ -201,7 +202,7 @@ impl<I: Index> Taking<'_, '_, I> {
         self.kept.dropped += 1;
     }
 
-    /// Adds what was entered to the gauges of the page's class.
+    /// Adds the entered items to the gauges of the page's class.
     fn count(&self, class: Class) {
         let gains = [
             (ClassCounter::Items, self.items),
@@ -214,7 +215,7 @@ impl<I: Index> Taking<'_, '_, I> {
     }
 }
 
-/// The item at `at`, if all its parts are where they may be and its links are its own.
+/// The item at `at`, if all its parts lie in its chunk and its links are its own.
 fn whole_item(chunks: &Chunks, at: Location, header: Header) -> Option<ItemRef<'_>> {
     let (word, chunk_bytes) = (chunks.word_of(at), chunks.classes.bytes(chunks.class_of(at)));
     let in_chunk = |index: usize| {
@@ -232,12 +233,12 @@ fn whole_item(chunks: &Chunks, at: Location, header: Header) -> Option<ItemRef<'
     let item = ItemRef::new(chunks, at);
     let mut links: Vec<_> = item.links().collect();
     let are_its_own = links.iter().all(|&link| is_link_of(chunks, link, at));
-    // A chunk that is linked twice would be freed twice, and be two items' one day.
+    // A chunk that is linked twice would be freed twice, and later be used by two items.
     links.sort_unstable();
     (are_its_own && links.is_sorted_by(|a, b| a < b)).then_some(item)
 }
 
-/// Whether a chunk that was handed out holds an item that was taken over, or a link of one.
+/// Whether a chunk that was handed out holds an item that was taken over, or one of its links.
 fn is_in_use(chunks: &Chunks, chunk: Location) -> bool {
     let word = chunks.word_of(chunk);
     let header = Header(chunks.arena.word(word).load(Relaxed));
@@ -247,11 +248,11 @@ fn is_in_use(chunks: &Chunks, chunk: Location) -> bool {
     let head = Location(chunks.arena.word(word + 1).load(Relaxed));
     let is_head = chunks.is_handed_out(head)
         && Header(chunks.arena.word(chunks.word_of(head)).load(Relaxed)).is_published();
-    // Whoever is published by now was found whole.
+    // Items that are still published were found complete.
     is_head && ItemRef::new(chunks, head).links().any(|link| link == chunk)
 }
 
-/// Whether `chunk` is marked as a link of the item at `head`. May be any location.
+/// Whether `chunk` is marked as a link of the item at `head`. Accepts any location.
 fn is_link_of(chunks: &Chunks, chunk: Location, head: Location) -> bool {
     if !chunks.is_handed_out(chunk) || chunks.class_of(chunk) != chunks.classes.largest() {
         return false;
@@ -261,7 +262,7 @@ fn is_link_of(chunks: &Chunks, chunk: Location, head: Location) -> bool {
         && chunks.arena.word(word + 1).load(Relaxed) == head.0
 }
 
-/// Lets several threads `work`, each of which takes the next page until there is none.
+/// Runs `work` on several threads. Each takes the next page until none is left.
 fn share_out<R: Send>(
     pages: &[u32],
     threads: usize,
@@ -276,7 +277,7 @@ fn share_out<R: Send>(
     })
 }
 
-/// Items whose index lines are fetched side by side.
+/// Items whose index lines are fetched in parallel.
 const BATCH: usize = 32;
 /// The longest key.
 const KEY_BYTES_MAX: usize = 250;

@@ -1,4 +1,5 @@
-//! What a start did to its files, in order, for the test that a crash of the machine finds nothing to believe.
+//! The steps that a start took on its files, in order. For the test that a crash of the machine leaves no file that
+//! the next start would wrongly trust.
 
 #[cfg(not(test))]
 pub(super) fn note(_: &'static str) {}

@@ -1,31 +1,37 @@
-//! Which slab class gets a page from which, while the server runs: Facebook's rule, by the age of the next victims.
+//! Balance between slab classes: which class gets a page, and from which class, while the server runs. This is
+//! Facebook's rule, by the age of the next victims.
 //!
-//! Nishtala et al., *Scaling Memcache at Facebook* (NSDI 2013), section 6.2: a class needs memory if it evicts and its
-//! next victim was used at least a fifth more recently than the next victims of the other classes on the average; it
-//! gets a page of the class that holds the oldest. So all classes come to give up items of about the same age, as one
-//! LRU over all of them would.
+//! Nishtala et al., *Scaling Memcache at Facebook* (NSDI 2013), section 6.2. A class needs memory if it evicts and
+//! its next victim was used at least a fifth more recently than the next victims of the other classes on average. It
+//! gets a page from the class whose next victim is the oldest. So all classes come to evict items of about the same
+//! age, as one LRU over all of them would.
 //!
 //! # Ages
-//! Of a class that evicts: how long what it evicted lately had not been used, averaged over a window. Of one that
-//! doesn't: the oldest of a few items looked at. An item's header tells that to two seconds, up to four minutes. That
-//! suffices, as only classes that differ by a fifth matter; where it doesn't, we use what is as good: of a class whose
-//! victims are all younger or older than the header can tell, the time in which it evicts as many items as it has; of
-//! one that doesn't evict, the time since which its oldest was seen to be beyond four minutes.
+//! The age of a class that evicts is how long its recent victims had been idle, averaged over a window. The age of a
+//! class that doesn't evict is that of the oldest of a few sampled items. An item's header records idle times to two
+//! seconds, up to four minutes. That suffices, since only differences of a fifth between classes matter. Where it
+//! doesn't suffice, an equally good measure replaces it:
+//! - If a class's victims are all younger or older than the header can record, the age is the time in which the class
+//!   evicts as many items as it has.
+//! - If a class doesn't evict, it is the time since its oldest item was first seen to be idle for over four minutes.
 //!
 //! # Spare pages
-//! Deletes and expiry leave free chunks in many pages of a class, where no other class can use them. A class that
-//! doesn't evict, and for a window had more than two and a half pages of free chunks beside its reserve, gives pages to
-//! the pool until it has fewer; this is memcached's rule. So a class that needs a page finds one, and evicts nothing.
+//! Deletes and expiry leave free chunks in many pages of a class, where no other class can use them. A class gives
+//! pages to the pool if it doesn't evict and for a window had more than two and a half pages of free chunks in
+//! addition to its reserve. It stops when it has fewer; this is memcached's rule. So a class that needs a page finds
+//! one in the pool, and evicts nothing.
 //!
-//! Both rules hold from when a class first had to evict, or the pool is empty.
+//! Both rules apply from the time when some class first had to evict, or when the pool was first empty.
 //!
 //! # Against ping-pong
-//! A page moves only if the donor, a page poorer, would still hold the older items. Who got a page gives none for a
-//! window, and who gave one gets none. A page moves from class to class a second at most, and one at a time.
+//! A page moves only if the donor, with one page less, would still hold the older items. A class that got a page
+//! gives none for a window, and a class that gave one gets none. At most one page per second moves from class to
+//! class, and only one at a time.
 //!
 //! # Costs
-//! Once a second, from then on: a lock per class, 64 headers for each that doesn't evict. Bad at: a class whose one page
-//! is too little for a fair sample; items that are deleted and stored again every few windows, whose pages come and go.
+//! Once per second, from then on: one lock per class, and 64 headers for each class that doesn't evict. Bad at: a
+//! class of one page, which is too little for a fair sample; items that are deleted and stored again every few
+//! windows, whose pages leave and return.
 
 use crate::items::{IDLE_MAX_S, ItemRef};
 use crate::memory::{Chunks, Class, ClassState};
@@ -34,13 +40,13 @@ use crate::orders::{ClassOrder, ItemSlab, Tally};
 #[cfg(test)]
 mod tests;
 
-/// How pages move by themselves (memcached's `-o slab_automove…`).
+/// How pages move without being asked for (memcached's `-o slab_automove…`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Automove {
-    /// 0 not at all, 1 a page a second at most from class to class, 2 as fast as pages get empty.
+    /// 0: not at all. 1: at most one page per second from class to class. 2: as fast as pages can be emptied.
     pub level: u32,
-    /// How young the next victim of a class must be, beside the others' on the average, for the class to get a page:
-    /// 0.8 is the paper's fifth.
+    /// How young a class's next victim must be, relative to the others' average, for the class to get a page. 0.8 is
+    /// the paper's fifth.
     pub ratio: f64,
     /// Seconds over which ages are averaged.
     pub window_s: u32,
@@ -53,54 +59,55 @@ impl Default for Automove {
     }
 }
 
-/// What was seen of the classes so far; the sweeper's.
+/// What the sweeper has observed of the classes so far.
 #[derive(Default)]
 pub(crate) struct Balance {
     looked_at: u32,
-    /// When memory was full first; what is averaged from then on counts after a window.
+    /// The second at which memory was first full. Averages count after a window from then on.
     began_at: u32,
     classes: Vec<Seen>,
-    /// The class that gives spare pages to the pool, while it does.
+    /// The class that is giving spare pages to the pool, if any.
     giver: Option<Class>,
 }
 
-/// What was seen of a class.
+/// The observations of one class.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// Its counts at the last look.
+    /// The class's counts at the last look.
     tally: Tally,
-    /// Victims a second, averaged over the window.
+    /// Victims per second, averaged over the window.
     rate: f64,
     age_s: Option<f64>,
-    /// When it last had victims.
+    /// The second at which the class last had victims.
     evicted_at: u32,
-    /// Since when its oldest item is older than its header can tell; 0 if it isn't.
+    /// The second since which the class's oldest item has been older than its header can record; 0 if it isn't.
     old_since: u32,
-    /// Since when it has spare pages; 0 if it has none.
+    /// The second since which the class has had spare pages; 0 if it has none.
     spare_since: u32,
-    /// When it last got or gave a page.
+    /// The second at which the class last got a page, and last gave one.
     got_at: u32,
     gave_at: u32,
 }
 
-/// How a class stands beside the others.
+/// The standing of a class among the others.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
     class: Class,
     pages: usize,
-    /// How long its next victim was not used, about.
+    /// The approximate idle time of the class's next victim, in seconds.
     age_s: f64,
     evicts: bool,
-    /// Whether it has more than a page's worth of free chunks, and does not evict.
+    /// Whether the class has two pages' worth of free chunks, and does not evict.
     has_spare: bool,
-    /// Whether it is to give pages to the pool.
+    /// Whether the class is to give pages to the pool.
     is_giver: bool,
     may_get: bool,
     may_give: bool,
 }
 
 impl Balance {
-    /// From which class a page is to go to which, or to the pool, if any; none until memory `is_full` once.
+    /// Chooses a page move: from which class, and to which class or (`None`) to the pool. Chooses none until memory
+    /// `is_full` once.
     pub(crate) fn choose(
         &mut self,
         slab: &ItemSlab,
@@ -111,7 +118,7 @@ impl Balance {
         if how.level == 0 {
             return None;
         }
-        // One that gives goes on at once.
+        // A class that is giving pages continues at once.
         self.giver = self.giver.filter(|&class| has_spare_pages(slab, class, &slab.lock(class)));
         if let Some(class) = self.giver {
             return Some((class, None));
@@ -140,7 +147,7 @@ impl Balance {
         }
         let (from, to) = choose(&standings, how.ratio)?;
         let pages = |class| standings.iter().find(|s| s.class == class).map_or(1, |s| s.pages);
-        // The ages are a window's averages: until that has seen the move, this is how they will be.
+        // The ages are averages over a window. Until the window reflects the move, scale them to what they will be.
         self.seen(to).got_at = now;
         self.seen(from).gave_at = now;
         scale(&mut self.seen(to).age_s, pages(to) + 1, pages(to));
@@ -148,7 +155,7 @@ impl Balance {
         Some((from, Some(to)))
     }
 
-    /// A page of the class could not be emptied: it gives none to the pool for a window.
+    /// Records that a page of the class could not be emptied: the class gives none to the pool for a window.
     pub(crate) fn rest(&mut self, class: Class, now: u32) {
         self.giver = None;
         if let Some(seen) = self.classes.get_mut(usize::from(class)) {
@@ -160,7 +167,7 @@ impl Balance {
         &mut self.classes[usize::from(class)]
     }
 
-    /// How the classes stand; averages the ages anew if that `is_due`.
+    /// The classes' standings. Updates the averages first if that `is_due`.
     fn look(&mut self, slab: &ItemSlab, how: &Automove, now: u32, is_due: bool) -> Vec<Standing> {
         self.classes.resize(slab.chunks.classes.len(), Seen::default());
         let elapsed_s = f64::from(now.saturating_sub(self.looked_at).max(1));
@@ -202,7 +209,7 @@ impl Balance {
 }
 
 impl Seen {
-    /// Takes in what happened in the class since the last look.
+    /// Updates the observations with what happened in the class since the last look.
     fn take(
         &mut self,
         chunks: &Chunks,
@@ -224,7 +231,7 @@ impl Seen {
                 idle_s
             } else {
                 let turnover_s = used / self.rate.max(f64::MIN_POSITIVE);
-                // Never on the other side of what the header does tell.
+                // Clamped, so that the estimate does not contradict what the header shows.
                 if idle_s < TOLD_LEAST_S {
                     turnover_s.min(TOLD_LEAST_S)
                 } else {
@@ -250,7 +257,7 @@ impl Seen {
     }
 }
 
-/// The rule of the module's head.
+/// The rule in the module's head.
 fn choose(standings: &[Standing], ratio: f64) -> Option<(Class, Class)> {
     let sum: f64 = standings.iter().map(|s| s.age_s).sum();
     #[expect(clippy::cast_precision_loss, reason = "a number of classes, or of pages")]
@@ -271,7 +278,7 @@ fn choose(standings: &[Standing], ratio: f64) -> Option<(Class, Class)> {
     (poorer_s > taker.age_s).then_some((donor.class, taker.class))
 }
 
-/// Whether so many chunks of the class are free that pages of it can go to the pool.
+/// Whether the class has so many free chunks that it can give pages to the pool.
 fn has_spare_pages(slab: &ItemSlab, class: Class, state: &ClassState<ClassOrder>) -> bool {
     let slots = slab.chunks.slots(class) as usize;
     let chunks = state.pages.len() * slots;
@@ -285,14 +292,15 @@ fn scale(age_s: &mut Option<f64>, by: usize, of: usize) {
     *age_s = age_s.map(|age_s| age_s * factor);
 }
 
-/// For how long the class's oldest item was not used, of a few that are looked at; 0 if there is none.
+/// The idle time, in seconds, of the oldest of a few sampled items of the class; 0 if there is none. A list's oldest
+/// item is exact.
 fn oldest_idle_s(chunks: &Chunks, state: &ClassState<ClassOrder>, now: u32) -> u32 {
     if let Some(item) = state.order.oldest().and_then(|at| ItemRef::of_chunk(chunks, at)) {
         return item.idle_s(now);
     }
     let mut oldest_s = 0;
     for n in 0..PAGES_SAMPLED {
-        // Other pages each second, those far apart together.
+        // Samples different pages each second, spread over the class's list.
         let at = now as usize + n * state.pages.len() / PAGES_SAMPLED;
         let page = state.pages[at % state.pages.len()];
         let slots = chunks.slots_used(page);
@@ -305,11 +313,11 @@ fn oldest_idle_s(chunks: &Chunks, state: &ClassState<ClassOrder>, now: u32) -> u
     oldest_s
 }
 
-/// From here on an item's header tells idle times well enough: two of its ticks.
+/// The shortest idle time that an item's header records well enough: two of its ticks.
 const TOLD_LEAST_S: f64 = 4.0;
-/// Up to here it tells them.
+/// The longest idle time that it records.
 const TOLD_MOST_S: f64 = IDLE_MAX_S as f64 - 2.0;
-/// Seconds without a victim for which a class keeps the age of its last ones.
+/// Seconds without a victim during which a class keeps the age of its last victims.
 const QUIET_S: u32 = 30;
 const PAGES_SAMPLED: usize = 4;
 const SLOTS_SAMPLED: usize = 16;

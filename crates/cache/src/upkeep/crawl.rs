@@ -1,15 +1,18 @@
-//! A walk over the items of some classes: for listings, and to take out the dead before anybody asks for them.
+//! A walk over the items of some classes: for listings, and to remove dead items before they are looked up.
 //!
-//! It goes over the chunks of each class in memory order, page by page, a few at a time, and so needs no list of items.
+//! It goes over the chunks of each class in memory order, page by page, a few at a time. So it needs no list of
+//! items.
 //!
 //! # Invariants
-//! 1. A step holds the lock of one class while it looks at some hundred headers at most, and no lock while its caller looks
-//!    at what it found.
-//! 2. An item that stays in its chunk from the walk's beginning to its end is seen exactly once. One that is stored
-//!    anew meanwhile may be seen twice or not at all. No page moves during a [`Crawl`].
+//! 1. A step holds the lock of one class while it examines at most some hundred headers. It holds no lock while its
+//!    caller examines the items found.
+//! 2. An item that stays in its chunk from the walk's beginning to its end is seen exactly once. An item that is
+//!    stored anew meanwhile may be seen twice or not at all. No page moves during a [`Crawl`], unless
+//!    [`Crawl::let_move`] allows it.
 //!
 //! # Costs
-//! A header a chunk, read in memory order; for a listing the item's own lines, and its unique's.
+//! One header per chunk, read in memory order. A listing also reads each item's own lines, and the line of its
+//! unique.
 
 use super::mover::{Mover, Still};
 use crate::counters::ClassCounter;
@@ -19,28 +22,28 @@ use crate::items::ItemRef;
 use crate::memory::Class;
 use guira_index::{AnyIndex, Index};
 
-/// A walk, for one thread to do in small steps; see [`Cache::crawl`](crate::Cache::crawl).
+/// A walk that one thread does in small steps; see [`Cache::crawl`](crate::Cache::crawl).
 pub struct Crawl<'c, I: Index = AnyIndex> {
     handle: Handle<'c, I>,
     mover: &'c Mover,
-    /// Keeps items where they are.
+    /// Keeps items in their chunks.
     still: Option<Still<'c>>,
     position: WalkPosition,
-    /// Items of the class looked at so far.
+    /// Items of the class examined so far.
     seen: usize,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Crawled {
-    /// Items looked at.
+    /// Items examined.
     pub items: usize,
-    /// Whether the walk is at its end.
+    /// Whether the walk has ended.
     pub is_done: bool,
 }
 
 impl<'c, I: Index> Crawl<'c, I> {
-    /// A walk over `classes`, of which those that don't exist are left out.
+    /// Makes a walk over `classes`, ignoring classes that don't exist.
     pub(crate) fn new(
         handle: Handle<'c, I>,
         mover: &'c Mover,
@@ -52,7 +55,7 @@ impl<'c, I: Index> Crawl<'c, I> {
         Crawl { handle, mover, still: Some(mover.hold()), position, seen: 0 }
     }
 
-    /// Goes a step on and calls `see` with each live item and its unique.
+    /// Advances a step, and calls `see` with each live item and its unique.
     pub fn list(&mut self, now: u32, mut see: impl FnMut(&ItemRef<'_>, u64)) -> Crawled {
         self.handle.quiesce();
         let moment = self.handle.actor.local.now(now);
@@ -67,8 +70,8 @@ impl<'c, I: Index> Crawl<'c, I> {
         Crawled { items: items.len(), is_done: false }
     }
 
-    /// Goes a step on and takes out the items that are past their time or flushed. Leaves a class for the next one
-    /// once it has looked at `most` of its items or a few more.
+    /// Advances a step, and removes items that are expired or flushed. Skips the rest of a class once at least `most`
+    /// of its items were examined.
     pub fn reap(&mut self, now: u32, most: usize) -> Crawled {
         self.handle.quiesce();
         let moment = self.handle.actor.local.now(now);
@@ -97,18 +100,20 @@ impl<'c, I: Index> Crawl<'c, I> {
         Crawled { items: items.len(), is_done: false }
     }
 
-    /// Ends the turn; whether all that was taken out is free for other items. If not, other threads are still in a turn.
+    /// Ends the turn. Returns whether the memory of all removed items is free; if not, other threads are still in a
+    /// turn.
     pub fn is_settled(&mut self) -> bool {
         self.handle.quiesce();
         self.handle.actor.local.is_settled()
     }
 
-    /// Lets items move, or no longer: while the walk rests for long. Those that move may be seen twice or not at all.
+    /// Sets whether items may move, for the time when the walk pauses for long. Items that move may be seen twice or
+    /// not at all.
     pub fn let_move(&mut self, may: bool) {
         self.still = (!may).then(|| self.mover.hold());
     }
 
-    /// Runs `wait` offline: what the walk waits for holds up nobody's memory.
+    /// Ends the turn and runs `wait` offline, so that waiting delays no reclamation.
     pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.handle.asleep(wait)
     }
@@ -124,7 +129,8 @@ mod tests {
     use crate::{Cache, CacheConfig, Handle, START_S, StoreTerms};
     use std::collections::BTreeMap;
 
-    /// Places its keys alike in each run: Miri's index begins so small that by chance it has no place for a key.
+    /// A cache that places its keys alike in each run. Miri's index starts so small that with another seed it may
+    /// have no place for a key.
     fn cache() -> Cache {
         let config = CacheConfig {
             memory_bytes: 8 << 20,

@@ -1,4 +1,4 @@
-//! Short-lived items are reclaimed in the second in which they expire; see features/transient.rs.
+//! Reclaims short-lived items in the second in which they expire; see features/transient.rs.
 
 use crate::commands::Actor;
 use crate::counters::ClassCounter;
@@ -7,7 +7,7 @@ use crate::orders::ItemSlab;
 use crate::time::Now;
 use guira_index::{Index, Location};
 
-/// Reclaims some of the items whose second has come; whether there are more.
+/// Reclaims some of the items whose second has come. Returns whether there are more.
 pub(crate) fn reclaim_transients<I: Index>(actor: &Actor<'_, I>, now: u32) -> bool {
     let (local, transient) = (&actor.local, &actor.features.transient);
     if !transient.is_on() {
@@ -29,7 +29,7 @@ pub(crate) fn reclaim_transients<I: Index>(actor: &Actor<'_, I>, now: u32) -> bo
     has_more
 }
 
-/// The item published at a location that was an item's once, if it is past its time. The caller is online.
+/// The item published at a location that once held an item, if it is expired or flushed. The caller is online.
 fn past_item(slab: &ItemSlab, at: Location, moment: Now) -> Option<ItemRef<'_>> {
     let chunks = &slab.chunks;
     let class = chunks.class_of(at);
@@ -38,5 +38,5 @@ fn past_item(slab: &ItemSlab, at: Location, moment: Now) -> Option<ItemRef<'_>> 
     item.is_past(moment).then_some(item)
 }
 
-/// Entries that the sweeper looks at in one step: well under a millisecond.
+/// Entries that the sweeper examines in one step: well under a millisecond.
 const STEP: usize = 1024;

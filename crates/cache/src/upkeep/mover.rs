@@ -1,18 +1,19 @@
 //! The page mover: a page of one slab class becomes a page of another, and its items are kept where there is room.
 //!
-//! One page at a time is on its way. It takes no new items; the sweeper looks through it in small steps, and copies each
-//! live item into a free chunk of the item's own class, or of its classes, if it is chained. Where there is none, the
-//! class first evicts what its policy values least; but for a page that goes to the pool unasked, nothing is evicted. When the last chunk of the page is out of its grace period, the
-//! page belongs to the other class.
+//! One page at a time is moved. It takes no new items. The sweeper goes through it in small steps, and copies each
+//! live item into a free chunk of the item's own class, or classes if the item is chained. If there is none, the
+//! class first evicts what its policy values least; nothing is evicted for a page that goes to the pool unasked. When
+//! the grace period of the page's last chunk is over, the page goes to its new class.
 //!
 //! # A move of an item
-//! With its key's place locked: the item is marked as retired, its life word is handed over, the copy is published in
-//! its place. Its unique stays as it is: nothing changed that a client could see. Readers of the old one go on until
-//! their turns end. A touch that comes too late for the copy sees the mark, and touches again.
+//! With its key's place locked, the item is marked as retired, its life word is handed over, and the copy is
+//! published in its place. The unique stays: nothing changed that a client could see. Readers of the old item
+//! continue until their turns end. A touch that comes too late for the copy sees the mark, and touches again.
 //!
 //! # Costs
-//! Readers and writers: nothing. A move of a 2 MiB page of small items: some 20 ms of the sweeper's time, in steps
-//! of less than a millisecond. Bad at: a page in which a client fills an item for seconds; the move is called off.
+//! Readers and writers: nothing. A move of a 2 MiB page of small items takes some 20 ms of the sweeper's time, in
+//! steps of less than a millisecond. Bad at: a page in which a client takes seconds to fill an item; the move is
+//! called off.
 
 use super::balance::{Automove, Balance};
 use crate::commands::Actor;
@@ -29,40 +30,40 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 /// Why no page will be moved (memcached's `slabs reassign`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmoved {
-    /// A page is being moved, and another is waiting to be.
+    /// One page is being moved, and another is waiting.
     Busy,
     /// There is no such class.
     BadClass,
-    /// The class that is to give has no two pages.
+    /// The donor class has fewer than two pages.
     NoSpare,
-    /// From a class to itself.
+    /// The page would go from a class to itself.
     Same,
 }
 
-/// What the page mover did; all but `is_running` count since the start or the last reset.
+/// Counts of the page mover. All except `is_running` count since the start or the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// Pages moved.
     pub pages: u64,
-    /// Items copied, in one piece.
+    /// Items copied that are in one piece.
     pub items: u64,
-    /// Items copied that are chained.
+    /// Chained items copied.
     pub chained: u64,
     /// Items that were replaced or deleted while they were copied.
     pub busy: u64,
     /// Items evicted because the move took too long.
     pub evicted: u64,
-    /// How often there was no free chunk to copy to.
+    /// How often there was no free chunk for a copy.
     pub no_room: u64,
-    /// Whether a page is on its way.
+    /// Whether a page is being moved.
     pub is_running: bool,
 }
 
-/// What the mover and those who ask it for something share.
+/// The state that the mover shares with threads that ask for moves.
 #[derive(Default)]
 pub(crate) struct Mover {
     state: Lock<State, MOVER>,
-    /// How many want that items stay where they are.
+    /// How many walks require that items stay in place.
     holds: AtomicUsize,
     moved: Counts,
 }
@@ -74,12 +75,12 @@ struct State {
     is_running: bool,
 }
 
-/// From which class a page goes to which, or to the pool.
+/// The class that gives a page, and the class that gets it; `None` is the pool.
 #[derive(Clone, Copy)]
 struct Route {
     from: Class,
     to: Option<Class>,
-    /// Whether items may be evicted for it: not for a page that nobody has asked for yet.
+    /// Whether items may be evicted for the move: not for a page that no class needs yet.
     may_evict: bool,
 }
 
@@ -93,33 +94,34 @@ struct Counts {
     no_room: AtomicU64,
 }
 
-/// The page that the sweeper moves, and how it chooses one.
+/// The page that the sweeper is moving, and how it chooses one.
 #[derive(Default)]
 pub(crate) struct MoverTask {
     moving: Option<Moving>,
     balance: Balance,
 }
 
-/// A page on its way.
+/// A page that is being moved.
 struct Moving {
     route: Route,
     page: u32,
-    /// The slot to look at next.
+    /// The slot to examine next.
     slot: u32,
     /// How often the mover had to wait.
     waits: u32,
 }
 
-/// What became of an attempt to copy an item elsewhere.
+/// The outcome of an attempt to copy an item elsewhere.
 enum Carried {
     Moved,
-    /// It was replaced or deleted meanwhile.
+    /// The item was replaced or deleted meanwhile.
     Gone,
     /// There is no free chunk.
     NoRoom,
 }
 
-/// While it lives no item moves: for a walk over memory, which would miss it or see it twice.
+/// Prevents items from moving while it lives. For a walk over memory, which would miss an item that moves or see it
+/// twice.
 pub(crate) struct Still<'c>(&'c Mover);
 
 impl Drop for Still<'_> {
@@ -129,7 +131,8 @@ impl Drop for Still<'_> {
 }
 
 impl Mover {
-    /// Asks for a page of class `from` (`None`: of the class with the most) for class `to`, or for the pool.
+    /// Asks for a page of class `from` to be moved to class `to`. `from` as `None` means the class with the most
+    /// pages; `to` as `None` means the pool.
     pub(crate) fn ask(
         &self,
         slab: &ItemSlab,
@@ -159,17 +162,17 @@ impl Mover {
         Ok(())
     }
 
-    /// How pages move by themselves.
+    /// The rule by which pages move without being asked for.
     pub(crate) fn automove(&self) -> Automove {
         self.state.lock().automove
     }
 
-    /// Lets pages move by themselves by this rule.
+    /// Sets the rule by which pages move without being asked for.
     pub(crate) fn set_automove(&self, automove: Automove) {
         self.state.lock().automove = automove;
     }
 
-    /// What was moved.
+    /// The mover's counts.
     pub(crate) fn read(&self) -> Moves {
         let Counts { pages, items, chained, busy, evicted, no_room } = &self.moved;
         Moves {
@@ -183,13 +186,13 @@ impl Mover {
         }
     }
 
-    /// Lets no item move while the returned value lives, but one that is just moving.
+    /// Prevents items from moving while the returned value lives, except one whose copy is already being made.
     pub(crate) fn hold(&self) -> Still<'_> {
         self.holds.fetch_add(1, AcqRel);
         Still(self)
     }
 
-    /// The next page to move: one that somebody asked for, or that `choose` wants to.
+    /// The next page to move: one that was asked for, or one that `choose` returns.
     fn next(&self, choose: impl FnOnce(&Automove) -> Option<Route>) -> Option<Route> {
         let (asked, automove) = {
             let mut state = self.state.lock();
@@ -200,7 +203,7 @@ impl Mover {
         route
     }
 
-    /// Lets every count start at 0 again.
+    /// Resets every count to 0.
     pub(crate) fn reset(&self) {
         let Counts { pages, items, chained, busy, evicted, no_room } = &self.moved;
         for count in [pages, items, chained, busy, evicted, no_room] {
@@ -210,7 +213,7 @@ impl Mover {
 }
 
 impl MoverTask {
-    /// Moves a page a little; whether there is more to do at once.
+    /// Moves the page by a step. Returns whether there is more to do at once.
     pub(crate) fn step<I: Index>(&mut self, actor: &Actor<'_, I>, mover: &Mover, now: u32) -> bool {
         let engine = actor.local.engine;
         if mover.holds.load(Acquire) > 0 {
@@ -234,7 +237,7 @@ impl MoverTask {
             self.moving = None;
             return true;
         }
-        // Gone to the pool, as the limit was lowered meanwhile.
+        // The page went to the pool, because the limit was lowered meanwhile.
         if !engine.slab.is_moving(moving.page) {
             self.moving = None;
             return true;
@@ -254,7 +257,7 @@ impl MoverTask {
     }
 }
 
-/// Empties the next few slots of the page; `false` if it must wait before it goes on.
+/// Empties the next few slots of the page. Returns `false` if the mover must wait before it continues.
 fn empty_slots<I: Index>(
     actor: &Actor<'_, I>,
     moved: &Counts,
@@ -290,12 +293,12 @@ fn empty_slots<I: Index>(
     if end < slab.chunks.slots_used(moving.page) {
         return true;
     }
-    // What is still there is in its grace period, or in the making.
+    // Chunks still in use are in their grace period, or unpublished.
     moving.slot = 0;
     false
 }
 
-/// Evicts of the item's classes, so that about `slots` chunks are free when their grace period is over.
+/// Evicts from the item's classes, so that about `slots` chunks are free when their grace period is over.
 fn make_room<I: Index>(local: &Local<'_, I>, item: &ItemRef<'_>, slots: u32, now: u32) {
     let slab = &local.engine.slab;
     if !local.engine.evictions {
@@ -349,12 +352,12 @@ fn add(count: &AtomicU64, n: u64) {
     count.fetch_add(n, Relaxed);
 }
 
-/// Pages that are moved or wait to be.
+/// How many pages may be moved or wait for it.
 const ASKED_MAX: usize = 2;
-/// Bytes of chunks that a step looks at.
+/// Bytes of chunks that one step examines.
 const STEP_BYTES: usize = 32 << 10;
-/// After so many waits, half a second, what is left in the page is evicted: writers take the chunks that get free. A page
-/// for which nothing may be evicted stays where it is.
+/// Waits after which the rest of the page is evicted: half a second. Writers take the chunks that become free. If
+/// nothing may be evicted for the page, it then stays where it is.
 const WAITS_EVICTING: u32 = 25;
-/// After so many the page stays where it is.
+/// Waits after which the page stays where it is.
 const WAITS_MAX: u32 = 400;

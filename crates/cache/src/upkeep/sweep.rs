@@ -1,5 +1,5 @@
-//! Walks over all chunks, a few at a time: behind a flush, what was there before is unlinked; and now and then, last accesses
-//! older than the header's field can tell are forgotten.
+//! Walks over all chunks, a few at a time. After a flush, a walk unlinks the flushed items. At intervals, a walk
+//! clears last accesses that are older than the header's field can record.
 
 use crate::commands::Actor;
 use crate::engine;
@@ -7,12 +7,12 @@ use crate::items::IDLE_MAX_S;
 use crate::memory::Class;
 use guira_index::Index;
 
-/// How often last accesses are looked through: half the time that the field can tell.
+/// Seconds between walks that clear old last accesses: half the time that the field can record.
 const AGING_S: u32 = IDLE_MAX_S / 2;
-/// Chunks that a sweep looks at in one step: well under a millisecond.
+/// Chunks that a sweep examines in one step: well under a millisecond.
 const STEP: u32 = 4096;
 
-/// Where the walk is, if one is under way.
+/// The position of the current walk, if there is one.
 #[derive(Default)]
 pub(crate) struct SweepTask {
     pass: Option<Pass>,
@@ -21,7 +21,7 @@ pub(crate) struct SweepTask {
 
 /// One walk over all chunks.
 struct Pass {
-    /// Cleaning up behind a flush, rather than looking for old accesses.
+    /// Whether the walk cleans up after a flush; otherwise it clears old accesses.
     flushing: bool,
     class: Class,
     pages: Vec<u32>,
@@ -29,7 +29,7 @@ struct Pass {
 }
 
 impl SweepTask {
-    /// Looks at a few chunks; whether there is more to do.
+    /// Examines a few chunks. Returns whether there is more to do.
     pub(crate) fn step<I: Index>(&mut self, actor: &Actor<'_, I>, now: u32) -> bool {
         if self.pass.is_none() && !self.start(actor, now) {
             return false;
@@ -63,7 +63,7 @@ impl SweepTask {
         true
     }
 
-    /// Begins a pass if one is due.
+    /// Begins a pass if one is due. Returns whether it did.
     fn start<I: Index>(&mut self, actor: &Actor<'_, I>, now: u32) -> bool {
         let engine = actor.local.engine;
         let unswept = actor.features.flush.unswept();

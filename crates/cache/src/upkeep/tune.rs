@@ -1,26 +1,26 @@
 //! S3-CLOCK's parameters, chosen while the cache runs: a sample of the requests is replayed in miniature caches.
 //!
-//! What threads have sampled (features/sample.rs) the sweeper's thread replays through `guira-policy`'s [`Tuner`], and
-//! publishes what it chose. One choice for all classes: a request that misses has no class yet, and what differs is the
-//! workload.
+//! The sweeper's thread replays the samples that other threads recorded (features/sample.rs) through `guira-policy`'s
+//! [`Tuner`], and publishes the tuner's choice. All classes share one choice: a request that misses has no class yet,
+//! and the choice depends on the workload, not on the class.
 //!
 //! # Costs
-//! 150 ns of that thread for each sample. 140 KB, from the first eviction on.
+//! 150 ns of the sweeper's thread per sample. 140 KB, from the first eviction on.
 
 use crate::commands::Actor;
 use crate::features::{Sample, Sampled};
 use guira_index::Index;
 use guira_policy::{Access, Tuner};
 
-/// The tuner, once anybody evicts.
+/// The tuner, once any class evicts.
 #[derive(Default)]
 pub(crate) struct TuneTask {
-    /// With it, for how many items it samples.
+    /// The tuner, and the number of items that its sample is sized for.
     tuner: Option<(Tuner, usize)>,
 }
 
 impl TuneTask {
-    /// Replays what was noted, and publishes the choice.
+    /// Replays the recorded samples, and publishes the choice.
     pub(crate) fn step<I: Index>(&mut self, actor: &Actor<'_, I>) {
         let (engine, samples) = (actor.local.engine, &actor.features.samples);
         let dial = &engine.dial;
@@ -50,5 +50,5 @@ impl TuneTask {
     }
 }
 
-/// The tuner samples another share of the keys when the number of items has changed by so much.
+/// The tuner's sample is resized when the number of items has changed by more than one part in this many.
 const RESIZE_SHARE: usize = 8;

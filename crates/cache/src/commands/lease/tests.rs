@@ -1,4 +1,5 @@
-//! The leases of a cache against a reference of a page, under random interleavings; and faults that it must see.
+//! The leases of a cache against a reference implementation, under random interleavings; and planted faults that the
+//! comparison must find.
 
 use super::{Leased, Stale};
 use crate::{
@@ -16,11 +17,11 @@ use reference::Reference;
 const INTERVAL_S: u32 = 10;
 const STALE_S: u32 = 20;
 
-/// What a client does to one key.
+/// An operation of a client on one key.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     LeaseGet,
-    /// Under the token that was given so many tokens ago.
+    /// A lease-set under the token that was given this many tokens ago.
     LeaseSet(usize),
     Get,
     Set,
@@ -33,7 +34,7 @@ enum Step {
     Wait(u32),
 }
 
-/// What it was told.
+/// The reply to the client.
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
     Value(u64),
@@ -66,7 +67,7 @@ enum Fault {
     LateSetStores,
 }
 
-/// A client of the real thing, which lies if there is a fault.
+/// A client of the real cache. With a fault it deliberately misbehaves.
 struct Client<'c> {
     cache: &'c Cache,
     handle: Handle<'c>,
@@ -131,7 +132,7 @@ impl Client<'_> {
         told
     }
 
-    /// Undoes, after the fact, what the fault leaves out.
+    /// Undoes, after the fact, what the fault omits.
     fn repair(&self, step: Step, token: Option<u64>) {
         let hash = self.handle.key(KEY).hash.0;
         let Some(mut set) = self.handle.actor.features.leases.lock(hash) else { return };
@@ -226,7 +227,7 @@ fn cache() -> Cache {
         .expect("a small cache")
 }
 
-/// Plays `steps` to both; the first step whose answers differ.
+/// Plays `steps` to both. The error is the first step whose replies differ.
 fn play(steps: &[Step], fault: Fault) -> Result<(), (usize, Told, Told)> {
     let cache = cache();
     let mut client = Client { cache: &cache, handle: cache.handle(), fault, tokens: Vec::new() };
@@ -320,10 +321,11 @@ fn of_many_who_miss_at_once_one_gets_a_token() {
     assert_eq!(granted.load(SeqCst), 1);
 }
 
-/// Reads and changes of each thread.
+/// Reads of each reader, and changes of the writer.
 const ROUNDS: u64 = if cfg!(miri) { 20 } else { 2000 };
 
-/// A database of one row, and clients that read it to fill the cache while others change it: paper §3.2.1's stale set.
+/// A database of one row, and clients that read it to fill the cache while others change it: the stale set of the
+/// paper's §3.2.1.
 #[test]
 fn no_value_that_a_delete_overtook_is_stored() {
     let leases = LeaseTerms { interval_s: 0, ..LeaseTerms::default() };

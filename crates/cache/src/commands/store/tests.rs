@@ -1,4 +1,4 @@
-//! Behaviour of stores, deletes, arithmetic, expiry and flushes, one thread.
+//! Behaviour of stores, deletes, arithmetic, expiry and flushes, with one thread.
 
 use crate::{
     Cache, CacheConfig, Claim, ClassCounter, Compare, Counted, Deleted, Delta, EXPIRED, Handle,
@@ -20,7 +20,7 @@ fn set(handle: &Handle<'_>, key: &str, value: &[u8]) -> u64 {
     store(handle, key, value, &StoreTerms::default())
 }
 
-/// Stores, ending turns while memory is on its way; the new unique.
+/// Stores an item, and returns its unique.
 fn store(handle: &Handle<'_>, key: &str, value: &[u8], how: &StoreTerms) -> u64 {
     match handle.store(&handle.key(key.as_bytes()), value, how, NOW) {
         Ok(Stored::Stored { cas, .. }) => cas,
@@ -40,7 +40,7 @@ fn value(handle: &Handle<'_>, key: &str) -> Result<Vec<u8>, Miss> {
     Ok(value)
 }
 
-/// Bytes that differ from place to place, so that a misplaced piece shows.
+/// Bytes that differ by position, so that a misplaced piece shows.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| u8::try_from(i * 31 % 251).unwrap()).collect()
 }
@@ -106,7 +106,7 @@ fn an_append_of_nothing_is_a_change_of_an_item_that_is_there() {
         assert_eq!(outcome(&handle, "k", b"", &with(before)), Stored::Exists);
         assert!(store(&handle, "k", b"", &with(cas)) > cas);
         assert_eq!(value(&handle, "k"), Ok(b"abc".to_vec()));
-        // A unique that the item holds itself is followed by one that it doesn't.
+        // A unique that the item holds itself is replaced by one of the stripe.
         let explicit = StoreTerms { explicit_cas: Some(5), ..StoreTerms::default() };
         store(&handle, "k", b"abc", &explicit);
         store(&handle, "k", b"", &how);
@@ -175,7 +175,7 @@ fn values_of_every_size_come_back_whole() {
     }
 }
 
-/// Ends turns until the memory is there.
+/// Stores, ending turns until there is memory.
 fn store_patiently(handle: &mut Handle<'_>, key: &[u8], value: &[u8]) {
     for _ in 0..1000 {
         match handle.store(&handle.key(key), value, &StoreTerms::default(), NOW) {
@@ -418,8 +418,8 @@ fn a_lower_limit_gives_memory_back_and_a_higher_one_takes_it() {
     assert!(cache.page_bytes_held() > full / 2);
 }
 
-/// A number padded with spaces beyond 65,535 bytes made the formatting machinery panic. It is in one chunk, as a number
-/// must be: memcached's chunks are large also where there is little memory.
+/// Regression test: a number padded with spaces beyond 65,535 bytes made the formatting machinery panic. The number
+/// must be in one chunk; memcached's classes have large chunks even with little memory.
 #[test]
 fn a_number_keeps_any_width() {
     let slabs = Slabs::Memcached { chunk_bytes_max: 1 << 19 };
@@ -436,7 +436,8 @@ fn a_number_keeps_any_width() {
     assert!(value(&handle, "n") == Ok(wide), "six, and its spaces");
 }
 
-/// The copy that a touch makes had room for a unique and nothing in it: bytes of another item.
+/// Regression test: the copy that a touch makes had a field for a unique but did not write it, so it held bytes of
+/// another item.
 #[test]
 fn a_touch_keeps_an_explicit_unique() {
     let cache = small();
@@ -448,11 +449,11 @@ fn a_touch_keeps_an_explicit_unique() {
     assert_eq!((item.exptime(), handle.cas_of(&item, 7)), (500, 100));
 }
 
-/// Pages that were being given up kept what was published into them afterwards, for good.
+/// Regression test: pages that were being given up kept items that were published in them afterwards, for good.
 #[test]
 #[cfg_attr(miri, ignore = "takes Miri too long: more than ten minutes with 256 stores")]
 fn items_finished_in_a_page_on_its_way_out_are_evicted_too() {
-    // Five items that don't fit all at once.
+    // Five items that don't all fit at once.
     let (memory_bytes, links) = if cfg!(miri) { (1 << 18, 7) } else { (1 << 20, 28) };
     let cache = of_bytes(memory_bytes);
     let mut handle = cache.handle();
@@ -495,7 +496,7 @@ fn items_finished_in_a_page_on_its_way_out_are_evicted_too() {
 
 #[test]
 fn what_a_short_request_has_copied_or_read_is_counted_and_what_its_client_sent_is_not() {
-    // Each size of chunk has a page for itself, so that nothing has to wait for one.
+    // Each chunk size has a page of its own, so that no store has to wait for one.
     let cache = of_bytes(if cfg!(miri) { 1 << 19 } else { 4 << 20 });
     let handle = cache.handle();
     let bytes = if cfg!(miri) { 3_000 } else { 300_000 };

@@ -1,4 +1,4 @@
-//! The rule on its own: who gets a page from whom.
+//! The rule in isolation: which class gets a page from which.
 
 use super::{Standing, choose};
 use crate::memory::Class;
@@ -37,7 +37,7 @@ fn ages_within_a_fifth_leave_everything_as_it_is() {
 
 #[test]
 fn a_page_that_would_come_back_does_not_move() {
-    // A page poorer, the donor would be younger than the taker.
+    // With one page less, the donor would be younger than the taker.
     let classes = [standing(0, 2, 100.0, true), standing(1, 10, 60.0, true)];
     assert_eq!(choose(&classes, 0.8), None);
 }

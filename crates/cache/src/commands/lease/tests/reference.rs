@@ -1,13 +1,13 @@
-//! The reference: the leases of one key, of a page.
+//! The reference: the leases of one key, in a simple implementation.
 
 use super::{INTERVAL_S, STALE_S, Step, Told};
 
-/// The value that a client stores next, so that no two are alike; `L` is the key's life in the reference.
+/// The expected state of one key.
 #[derive(Default)]
 pub(super) struct Reference {
     value: Option<u64>,
     expires: u32,
-    /// Marked stale in place by a meta delete, or waiting for its value: withheld.
+    /// Marked stale in place by a meta delete: withheld, as an item without a value is.
     is_stale: bool,
     is_unfilled: bool,
     is_claimed: bool,
