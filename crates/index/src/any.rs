@@ -1,8 +1,8 @@
-//! The index that is chosen when the program starts: a closed set, so an enum.
+//! The index that is chosen when the program starts. The set is closed, so it is an enum.
 //!
 //! # Costs
-//! A call is a branch on which table it is, always the same one and so well predicted; a batch branches once. The
-//! tables' own code is compiled into each branch, as it is where a type names the table.
+//! A call branches on the kind of table. The branch is always the same, so it is predicted well; a batch branches
+//! once. The tables' own code is compiled into each branch, as it is where a type names the table.
 
 use crate::{
     Broken, Chained, ChainedEntry, Cuckoo, CuckooEntry, Entry, Full, Hash, Hopscotch, Index, Items,
@@ -11,7 +11,7 @@ use crate::{
 use std::fmt;
 use std::str::FromStr;
 
-/// Which index.
+/// The kinds of index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexKind {
     /// [`Cuckoo`].
@@ -27,7 +27,7 @@ impl IndexKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Cuckoo, Self::Hopscotch, Self::Chained];
 
-    /// Its name, which [`IndexKind::from_str`] reads.
+    /// The kind's name, which [`IndexKind::from_str`] parses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,20 +37,20 @@ impl IndexKind {
         }
     }
 
-    /// Such an index, which starts small and may grow until it holds at least `items_max` keys.
+    /// Makes an index of this kind, which starts small and may grow until it holds at least `items_max` keys.
     ///
     /// # Panics
-    /// If the address space cannot be had.
+    /// If the address space can't be reserved.
     #[must_use]
     pub fn with_max(self, items_max: usize) -> AnyIndex {
         self.with_room(items_max, 0)
     }
 
-    /// As [`IndexKind::with_max`], with about `slots` slots from the start, so that what fills them soon need not wait for
-    /// growth. A chained table may begin with a quarter of them.
+    /// Like [`IndexKind::with_max`], with about `slots` slots from the start, so that keys entered soon need not wait
+    /// for growth. A chained table may start with a quarter of them.
     ///
     /// # Panics
-    /// If the address space cannot be had.
+    /// If the address space can't be reserved.
     #[must_use]
     pub fn with_room(self, items_max: usize, slots: usize) -> AnyIndex {
         match self {
@@ -76,7 +76,7 @@ impl FromStr for IndexKind {
     }
 }
 
-/// No index has this name.
+/// The error for a name that no index has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownIndex(String);
 
@@ -89,7 +89,7 @@ impl fmt::Display for UnknownIndex {
 
 impl std::error::Error for UnknownIndex {}
 
-/// Any of the indexes.
+/// An index of any kind.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -105,7 +105,7 @@ pub enum AnyIndex {
 }
 
 impl AnyIndex {
-    /// Which it is.
+    /// The kind of this index.
     #[must_use]
     pub fn kind(&self) -> IndexKind {
         match self {
@@ -127,7 +127,7 @@ pub enum AnyEntry<'a> {
     Chained(ChainedEntry<'a>),
 }
 
-/// The same expression for whichever table it is.
+/// Evaluates the same expression for each kind of table.
 macro_rules! each {
     ($any:expr, $one:ident => $do:expr) => {
         match $any {
@@ -138,7 +138,7 @@ macro_rules! each {
     };
 }
 
-/// The same call for whichever table it is, its entry wrapped by `map`.
+/// Makes the same call for each kind of table, and wraps its entry by `map`.
 macro_rules! entry_of {
     ($any:expr, $one:ident => $do:expr) => {
         match $any {

@@ -1,35 +1,36 @@
-//! What can be wrong with a table: the answer of `validate()`, the invariants as a function.
+//! What can be wrong with a table: the result of `validate()`, which expresses the invariants as a function.
 
 use crate::Location;
 
-/// What [`Index::validate`](crate::Index::validate) found wrong.
+/// A fault found by [`Index::validate`](crate::Index::validate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The item at this location has another tag than its slot.
+    /// The tag of this location's slot is not that of its item.
     Tag(Location),
-    /// The item at this location is where no look-up for it comes by.
+    /// The item at this location is in a place where no lookup finds it.
     Bucket(Location),
     /// This location is entered twice.
     Twice(Location),
-    /// So many slots are filled, but the counter says otherwise.
+    /// The number of filled slots differs from the counter.
     Count {
         /// Slots that hold a location.
         filled: usize,
-        /// What [`Index::len`](crate::Index::len) says.
+        /// What [`Index::len`](crate::Index::len) returns.
         counted: usize,
     },
-    /// This slot is named by so many homes; one if it is filled, none if it is free, would be right.
+    /// The number of homes whose hop words name this slot is wrong. It must be one if the slot is filled, and none if
+    /// it is free.
     Slot {
-        /// Its number in the table.
+        /// The slot's number in the table.
         slot: usize,
-        /// Hop words that name it.
+        /// The number of hop words that name it.
         homes: usize,
     },
-    /// What is not in use yet holds something.
+    /// Memory that is not yet in use holds something.
     Beyond,
-    /// A chained table's link of this number is in no chain and not free, or in two places.
+    /// The chained table's link of this number is in no chain and not free, or is in two places.
     Link(u32),
-    /// This bucket says of itself that it was split more often, or less, than the table says.
+    /// This bucket's ROUND bit differs from the number of times that the bucket was split according to the table.
     Round(u32),
 }
 

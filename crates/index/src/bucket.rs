@@ -1,4 +1,4 @@
-//! A bucket: twelve slots, their tags and the version in one cache line.
+//! A bucket: twelve slots, their tags and the version, in one cache line.
 //!
 //! # Layout
 //! ```text
@@ -7,11 +7,12 @@
 //!       16..64  twelve locations of 32 bits; without meaning where the tag is 0
 //! ```
 //! # Invariants
-//! 1. Only a holder of the bucket's lock changes tags and locations ([`Locked`] is the proof that it is one).
-//! 2. A slot's location is written before its tag, both with Release; the tag is read before the location, both
-//!    with Acquire. So a tag seen goes with the location written for it or with a later one, never an older.
-//! 3. A ninth bit is written before its tag, and read, with the stamp, before the tags. A reader whose ninth bit is
-//!    outdated finds the version changed when it looks again; so it may miss for it, but not believe the miss.
+//! 1. Only the holder of the bucket's lock changes tags and locations ([`Locked`] is the proof of holding it).
+//! 2. A slot's location is written before its tag, both with Release. The tag is read before the location, both with
+//!    Acquire. So a reader that sees a tag gets the location written for it or a later one, never an older one.
+//! 3. A ninth bit is written before its tag. It is read, as part of the stamp, before the tags. A reader with an
+//!    outdated ninth bit finds the version changed when it looks again. So the reader may miss a key because of it,
+//!    but does not accept the miss.
 //! 4. All zeroes is an empty bucket: fresh memory needs no constructor.
 
 use crate::Location;
@@ -29,14 +30,14 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// The tags as they are now, and the version from before.
+    /// The tags as they are now, with the version from before they were read.
     #[inline]
     pub(crate) fn tags(&self) -> Tags {
         self.tags_since(self.version.stamp())
     }
 
-    /// The tags of two buckets, and the versions from before either was looked at: then a key that moved from one to
-    /// the other meanwhile was either seen, or its going has changed a version since.
+    /// The tags of two buckets, with both versions from before either bucket was read. So a key that moved from one
+    /// bucket to the other meanwhile was either seen, or its move has changed a version.
     #[inline]
     pub(crate) fn tags_of_both([one, two]: [&Self; 2]) -> [Tags; 2] {
         let stamps = [one.version.stamp(), two.version.stamp()];
@@ -48,7 +49,7 @@ impl Bucket {
         Tags { stamp, low: std::array::from_fn(|word| self.tags[word].load(Acquire)) }
     }
 
-    /// True if these are still the tags, but for keys that were entered.
+    /// Whether these are still the tags, except for keys that were entered since.
     #[inline]
     pub(crate) fn is_unchanged(&self, since: Tags) -> bool {
         self.version.is_unchanged(since.stamp)
@@ -60,7 +61,7 @@ impl Bucket {
         Location(self.locations[slot].load(Acquire))
     }
 
-    /// The location among slots of this tag for which `is_key` says yes, with its slot.
+    /// The location for which `is_key` returns true, among slots with this tag, and its slot.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -87,7 +88,7 @@ impl Bucket {
     }
 }
 
-/// A bucket locked by its holder; unlocks when dropped.
+/// A bucket locked by its holder. Dropping it unlocks the bucket.
 pub(crate) struct Locked<'a> {
     bucket: &'a Bucket,
     held: Stamp,
@@ -95,7 +96,7 @@ pub(crate) struct Locked<'a> {
 }
 
 impl<'a> Locked<'a> {
-    /// The bucket, to be used beyond the lock.
+    /// The bucket, for use beyond the lock.
     pub(crate) fn bucket(&self) -> &'a Bucket {
         self.bucket
     }
@@ -121,7 +122,7 @@ impl<'a> Locked<'a> {
         self.set_low(slot, 0);
     }
 
-    /// Makes readers that found nothing here look again: a key left the bucket, or came from another.
+    /// Makes readers that found nothing here look again: a key left the bucket, or came from another bucket.
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.advance = true;
@@ -151,13 +152,13 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Nine bits of a key's hash, the lower eight never 0. With eight, one look-up of an absent key in 11 would read an
-/// item in vain; with nine, one in 22.
+/// Nine bits of a key's hash, of which the lower eight are never 0. With eight bits, one lookup of an absent key in
+/// 11 would read an item in vain; with nine, one in 22.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u16);
 
 impl Tag {
-    /// The tag of the low nine of these bits: where the lower eight are 0, they become 1.
+    /// The tag of the low nine bits of `bits`: if the lower eight are 0, they become 1.
     #[inline]
     pub(crate) fn new(bits: u16) -> Self {
         let bits = bits & 0x1ff;
@@ -180,7 +181,7 @@ impl Tag {
     }
 }
 
-/// All tags of a bucket as they were read.
+/// All tags of a bucket, as they were read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tags {
     stamp: Stamp,
@@ -233,7 +234,7 @@ impl Tags {
 #[inline]
 fn equal_bytes(word: u32, byte: u8) -> u32 {
     let differing = word ^ u32::from_le_bytes([byte; 4]);
-    // The top bit of a byte stays 0 here only if all eight bits are 0.
+    // The top bit of a byte is 0 here only if all eight bits of the byte are 0.
     let nonzero = ((differing & LOW_BITS) + LOW_BITS) | differing;
     // Gathers bits 7, 15, 23 and 31 in the top four.
     (!nonzero & !LOW_BITS).wrapping_mul(0x0020_4081) >> 28
@@ -244,7 +245,7 @@ fn equal_bytes(word: u32, byte: u8) -> u32 {
 pub(crate) struct Slots(u32);
 
 impl Slots {
-    /// The slots of two buckets as one set: the slot, and whether it is the second bucket's.
+    /// Merges the slots of two buckets into one sequence of pairs: the slot, and whether it is the second bucket's.
     #[inline]
     pub(crate) fn of_both([first, second]: [Self; 2]) -> impl Iterator<Item = (usize, bool)> {
         Self(first.0 | second.0 << 16).map(|slot| (slot % 16, slot >= 16))
@@ -272,7 +273,7 @@ impl Iterator for Slots {
     }
 }
 
-/// Slots of a bucket: as many as fill a line. Models use two, so that a bucket is full soon.
+/// Slots of a bucket: as many as fill a cache line. Models use two, so that a bucket fills up soon.
 pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 12 };
 const TAG_WORDS: usize = SLOTS.div_ceil(4);
 const ALL_SLOTS: u32 = (1 << SLOTS) - 1;

@@ -1,8 +1,8 @@
-//! The number of keys, in stripes so that writers on different processors don't share a line.
+//! The number of keys, counted in stripes, so that writers on different processors don't share a cache line.
 
 use crate::sync::{AtomicIsize, Padded, Relaxed};
 
-/// See the module's head. A stripe alone may be negative: one thread enters, another removes.
+/// See the module's head. A single stripe may be negative: one thread enters, another removes.
 #[derive(Default)]
 pub(crate) struct Count([Padded<AtomicIsize>; STRIPES]);
 

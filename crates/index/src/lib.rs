@@ -1,15 +1,16 @@
-//! Concurrent hash indexes: from the hash of a key to the location of its item.
+//! Concurrent hash indexes: maps from the hash of a key to the location of its item.
 //!
-//! An index holds tags and 32-bit locations, never keys. Whoever owns the item memory answers "is this the key?"
-//! when a tag matches ([`Index::get`]) and "what is the hash of the item there?" when the table grows ([`Items`]).
-//! So the index is small (5.6 bytes a key), knows nothing of item layout, and is safe code but for one file.
+//! An index holds tags and 32-bit locations, never keys. The owner of the item memory answers two questions: "is this
+//! the key?" when a tag matches ([`Index::get`]), and "what is the hash of the item there?" when the table grows
+//! ([`Items`]). So the index is small (5.6 bytes per key), knows nothing of the layout of items, and is safe code
+//! except for one file.
 //!
 //! # Which one
-//! [`Cuckoo`]: two buckets of twelve slots, readers without locks, 5.6 bytes a key. The default.
-//! [`Hopscotch`]: a key within 32 slots of its home, one line a look-up mostly, 15 to 17 bytes a key.
-//! [`Chained`]: a chain and a lock a bucket, the fastest to write, 11 bytes a key.
-//! [`AnyIndex`] is whichever is chosen at run time. All keep one contract, [`Index`], which `tests/conformance.rs`
-//! tests and [`Index::validate`] walks.
+//! [`Cuckoo`]: two buckets of twelve slots, readers without locks, 5.6 bytes per key. The default.
+//! [`Hopscotch`]: a key within 32 slots of its home, mostly one cache line per lookup, 15 to 17 bytes per key.
+//! [`Chained`]: a chain and a lock per bucket, the fastest to write, 11 bytes per key.
+//! [`AnyIndex`] is one of these, chosen at run time. All obey one contract, [`Index`]; `tests/conformance.rs` tests
+//! it, and [`Index::validate`] checks the invariants of a table.
 //!
 //! # Example
 //! ```
@@ -40,14 +41,15 @@
 //! ```
 //!
 //! # What the caller owes
-//! 1. Equal keys have equal hashes, all 64 bits of them well mixed, and keyed if strangers choose the keys.
-//! 2. A location is not used for another key while a call is running that may have read it from the index:
-//!    reclaim item memory by epochs or quiescent states, after the location was replaced or removed.
-//! 3. A thread that holds an [`Entry`] asks nothing else of the index until it drops it.
+//! 1. Equal keys have equal hashes. All 64 bits of a hash are well mixed, and the hash is keyed if strangers choose
+//!    the keys.
+//! 2. A location is not reused for another key while any call is running that may have read the location from the
+//!    index. Reclaim item memory by epochs or quiescent states, after the location was replaced or removed.
+//! 3. A thread that holds an [`Entry`] makes no other call to the index until it drops the entry.
 //!
 //! # Where unsafe lives
-//! In `mapping.rs` alone: one mapping that starts as zeroes, advice on pages, prefetch, and the
-//! comparison of twelve tags at once.
+//! In `mapping.rs` alone: a mapping that starts as zeroes, advice on pages, prefetch, and the comparison of twelve
+//! tags at once.
 
 #![deny(unsafe_code)]
 
@@ -76,17 +78,19 @@ pub use cuckoo::{Cuckoo, CuckooEntry};
 pub use hopscotch::{Hopscotch, Hopscotch64, HopscotchEntry, HopscotchTable};
 pub use mapping::{advise_pages, collapse_pages, prefetch};
 
-/// The hash of a key: 64 well mixed bits. The index uses the low nine bits as tag, the high 32 for the bucket.
+/// The hash of a key: 64 well mixed bits. [`Cuckoo`] uses the low nine bits as tag, [`Chained`] the low eight; both use
+/// the high 32 bits for the bucket. [`Hopscotch`] takes tag and home from the high bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hash(pub u64);
 
-/// Where an item is. Opaque to the index: it stores the 32 bits and gives them back.
+/// The place of an item. Opaque to the index, which stores the 32 bits and returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location(pub u32);
 
-/// There is no slot for the key: the table may not grow further, or too many keys share both buckets and the tag.
+/// The error that there is no slot for the key: the table may not grow further, or too many keys share both buckets
+/// and the tag.
 ///
-/// Remove something (a cache evicts) and try again.
+/// Remove an item (a cache evicts one) and try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -98,14 +102,14 @@ impl std::fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// What an index asks of the owner of item memory.
+/// What an index needs from the owner of item memory.
 pub trait Items {
     /// The hash under which the item at `at` was entered.
     ///
     /// `at` may have been replaced or removed a moment ago (caller's duty 2 in the crate's head).
     fn hash(&self, at: Location) -> Hash;
 
-    /// Hints that `at` will be read soon. Costs nothing to leave out but time.
+    /// Hints that `at` will be read soon. An implementation may leave it out; this costs only time.
     fn prefetch(&self, at: Location) {
         let _ = at;
     }
@@ -128,22 +132,23 @@ pub trait Index: Sync {
     where
         Self: 'a;
 
-    /// The location for which `is_key` says yes, among those that may hold a key of this hash.
+    /// Returns the location for which `is_key` returns true, among those that may hold a key of this hash.
     ///
-    /// Takes no lock and writes no shared memory. A hit was linked at some instant of the call; a miss was
-    /// absent at some instant of the call, whatever is displaced or grows meanwhile.
+    /// Takes no lock and writes no shared memory. A key that is returned was linked at some instant of the call. A
+    /// key that is missed was absent at some instant of the call, whatever is displaced or grows meanwhile.
     fn get(&self, hash: Hash, is_key: impl FnMut(Location) -> bool) -> Option<Location>;
 
-    /// Stage 1 of a batch: starts to fetch the lines that [`candidate`](Index::candidate) will read.
+    /// Stage 1 of a batch: prefetches the cache lines that [`candidate`](Index::candidate) will read.
     fn prefetch(&self, hash: Hash);
 
-    /// Stage 2 of a batch: a likely location, to prefetch its item. Unverified: often right, never binding.
+    /// Stage 2 of a batch: returns a likely location, whose item can then be prefetched. It is unverified: often
+    /// right, but never binding.
     fn candidate(&self, hash: Hash) -> Option<Location>;
 
-    /// Looks up many keys with their memory fetched ahead: `found[i]` is what `get(hashes[i], ..)` would say.
+    /// Looks up many keys, prefetching their memory: `found[i]` becomes the result of `get(hashes[i], ..)`.
     ///
-    /// `is_key` gets the key's position in `hashes` too. Rolling groups of 16: while one group is compared, the
-    /// items of the next and the buckets of the one after are on their way.
+    /// `is_key` also gets the key's position in `hashes`. Keys are processed in rolling groups of 16: while one group
+    /// is compared, the items of the next group and the buckets of the one after are being fetched.
     ///
     /// # Panics
     /// If `found` is shorter than `hashes`.
@@ -177,8 +182,8 @@ pub trait Index: Sync {
         }
     }
 
-    /// Locks the place of a key, present or not. If it is absent a free slot for it is certain: displaces or grows
-    /// first if need be.
+    /// Locks the place of a key, whether the key is present or absent. For an absent key, a free slot is guaranteed:
+    /// the index displaces keys or grows first if necessary.
     ///
     /// # Errors
     /// [`Full`] if the key is absent and no slot can be made free.
@@ -189,8 +194,8 @@ pub trait Index: Sync {
         is_key: impl FnMut(Location) -> bool,
     ) -> Result<Self::Entry<'_>, Full>;
 
-    /// Links the item of a key that is known to be absent and that nobody else enters meanwhile, as when an index is
-    /// filled anew: no item is compared.
+    /// Links the item of a key that is known to be absent and that no other thread enters meanwhile, as when an index
+    /// is being rebuilt. No item is compared.
     ///
     /// # Errors
     /// [`Full`] if no slot can be made free.
@@ -199,45 +204,47 @@ pub trait Index: Sync {
         Ok(())
     }
 
-    /// Starts to fetch the lines that [`enter_absent`](Index::enter_absent) is likely to need.
+    /// Prefetches the cache lines that [`enter_absent`](Index::enter_absent) is likely to need.
     fn prefetch_absent(&self, hash: Hash) {
         self.prefetch(hash);
     }
 
-    /// Locks the place of a key that is present; `None`, with nothing locked, if it is absent.
+    /// Locks the place of a present key. Returns `None`, with nothing locked, if the key is absent.
     fn find_entry(
         &self,
         hash: Hash,
         is_key: impl FnMut(Location) -> bool,
     ) -> Option<Self::Entry<'_>>;
 
-    /// Takes from the system, ahead of use, the memory into which the next `items` keys will make the index grow: in small
-    /// pages. Where it is full it becomes huge ones.
+    /// Takes memory from the system in advance: the memory into which the next `items` keys will make the index grow.
+    /// It is taken in small pages, which become huge pages once they are full.
     ///
-    /// For a background thread, now and then. An index for which nobody calls this grows by huge pages: then an insert
-    /// waits for the first touch of each, which takes the system 0.1 ms, or several where a hypervisor has to find the
-    /// memory, and on the average one of 2 MiB stays half empty. Costs little if the memory is there; an index that needs
-    /// no such help does nothing.
+    /// Call it now and then from a background thread. An index without such calls grows by huge pages. An insert then
+    /// waits for the first touch of each: 0.1 ms of system time, or several times that if a hypervisor has to find
+    /// the memory. On average, one page of 2 MiB stays half empty. A call costs little if the memory is there. An
+    /// index that needs no such help does nothing.
     fn touch_ahead(&self, items: usize) {
         let _ = items;
     }
 
-    /// Does up to `budget` steps of growth that is under way, a bucket or so each; true if there is more to do.
+    /// Does up to `budget` steps of the growth in progress, each about one bucket. Returns true if there is more to
+    /// do.
     ///
-    /// For a background thread, so that inserts need not do it: an index that grows in the background calls for this,
-    /// and helps itself along, a step an insert, where nobody does. The others have nothing to do.
+    /// Call it from a background thread, so that inserts need not do this work. An index that grows in the background
+    /// needs this call; without it, each insert does a step. Other indexes do nothing.
     fn maintain(&self, items: &impl Items, budget: usize) -> bool {
         let _ = (items, budget);
         false
     }
 
-    /// Checks the index's invariants; for when nobody writes. Reads all of it and asks for every item's hash.
+    /// Checks the index's invariants. No thread may write meanwhile. Reads the whole index and asks for every item's
+    /// hash.
     ///
     /// # Errors
-    /// The first thing found [`Broken`].
+    /// The first invariant found [`Broken`].
     fn validate(&self, items: &impl Items) -> Result<(), Broken>;
 
-    /// Keys present. Exact when nobody writes.
+    /// The number of keys present. Exact while no thread writes.
     fn len(&self) -> usize;
 
     /// True if no key is present.
@@ -245,7 +252,7 @@ pub trait Index: Sync {
         self.len() == 0
     }
 
-    /// Slots in use or free now, before any further growth.
+    /// The number of slots, used and free, before any further growth.
     fn capacity(&self) -> usize;
 
     /// Bytes of memory in use now.
@@ -254,17 +261,17 @@ pub trait Index: Sync {
 
 /// One key's place, locked until dropped.
 ///
-/// Readers that hit don't notice; readers that miss wait. So hold it briefly: compare, put or remove, drop.
+/// Readers that hit are not affected; readers that miss wait. So hold an entry briefly: compare, put or remove, drop.
 pub trait Entry {
-    /// Where the key's item is; `None` if the key is absent.
+    /// The location of the key's item; `None` if the key is absent.
     fn location(&self) -> Option<Location>;
 
-    /// Links `new` as the key's item. The former location, if any, may be reclaimed after a grace period.
+    /// Links `new` as the key's item. Returns the former location, if any; it may be reclaimed after a grace period.
     fn put(&mut self, new: Location) -> Option<Location>;
 
-    /// Unlinks the key. The former location may be reclaimed after a grace period.
+    /// Unlinks the key. Returns the former location, which may be reclaimed after a grace period.
     fn remove(&mut self) -> Option<Location>;
 }
 
-/// Keys fetched at a time in a batch: about the line-fill buffers of a core.
+/// Keys prefetched at a time in a batch: about as many as a core has line-fill buffers.
 const GROUP: usize = 16;

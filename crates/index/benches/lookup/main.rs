@@ -1,11 +1,11 @@
-//! Look-ups and writes beside other concurrent tables, at sizes beyond the processor's caches.
+//! Lookups and writes, compared with other concurrent tables, at sizes beyond the processor's caches.
 //!
 //! `cargo bench -p guira-index` (options: `-- --keys 20000000 --rounds 5 --operations 2000000`). All tables are built
 //! in one process and measured in turn, round by round; the medians are printed with minimum and maximum. Rates are
-//! operations a second of **CPU time** (user + system), summed over threads, so that a busy machine tells the same.
-//! Making a key from its number and hashing it is part of every operation.
+//! operations per second of **CPU time** (user + system), summed over threads, so that a busy machine gives the same
+//! result. Every operation includes making a key from its number and hashing it.
 //!
-//! Huge pages for everybody: the program starts itself again with glibc's allocator told to advise them.
+//! All tables use huge pages: the program restarts itself with glibc's allocator set to advise them.
 
 mod tables;
 
@@ -52,13 +52,14 @@ fn main() {
 struct Plan {
     keys: u32,
     rounds: u32,
-    /// A thread, a measurement.
+    /// Operations per thread and measurement.
     operations: u32,
-    /// The first so many kinds of work.
+    /// How many kinds of work to measure, from the first on.
     works: u32,
 }
 
-/// The longest single insert while a table grows from nothing, alone and with a thread that touches memory ahead.
+/// Measures the longest single inserts while a table grows from nothing: alone, and with a thread that touches memory
+/// ahead.
 fn growth<I: Named>(keys: u32) {
     for ahead in [0, 2_000_000] {
         let ours = Ours::<I>::new(keys);
@@ -79,7 +80,7 @@ fn growth<I: Named>(keys: u32) {
 fn grow<I: Named>(ours: &Ours<I>, keys: u32, ahead: usize) {
     println!("{}: growth to {keys} keys, {ahead} keys touched ahead:", I::NAME);
     longest("insert", keys, |number| ours.put(number));
-    // What the machine itself adds: these have nothing to wait for.
+    // Lookups show what the machine itself adds, since they have nothing to wait for.
     longest("look-up", keys, |number| assert!(ours.contains(number)));
 }
 
@@ -139,10 +140,10 @@ fn compare(plan: Plan, only: Option<&str>) {
     }
 }
 
-/// A table that is filled, and how it is measured.
+/// Measures one kind of work on a filled table.
 type Contender = Box<dyn Fn(Work, u32, &mut Vec<Row>)>;
 
-/// A table, unless names that begin otherwise are wanted only.
+/// Fills a table. Returns `None` if `only` is given and the table's name doesn't begin with it.
 fn contender<T: Table + 'static>(plan: Plan, only: Option<&str>) -> Option<Contender> {
     if only.is_some_and(|only| !T::NAME.starts_with(only)) {
         return None;
@@ -172,9 +173,9 @@ enum Work {
     Miss,
     HitBatch,
     MissBatch,
-    /// One in so many operations puts a present key again, the others hit.
+    /// One operation in this many puts a present key again; the others are hits.
     Put(u32),
-    /// As `Put(2)`, but what is written is a key removed and another one entered.
+    /// Like `Put(2)`, but each pair of writes removes a key and enters another.
     Churn,
 }
 
@@ -222,7 +223,7 @@ fn measure<T: Table>(table: &T, work: Work, threads: u32, plan: Plan, rows: &mut
     }
 }
 
-/// One thread's work; returns M operations a second of its CPU time.
+/// Does one thread's work. Returns millions of operations per second of the thread's CPU time.
 fn run<T: Table>(table: &T, work: Work, (id, threads): (u32, u32), plan: Plan) -> f64 {
     let mut random = Random(u64::from(id + 1) * 0x1234_5678_9abc_def1);
     let mut found = 0;
@@ -259,7 +260,8 @@ fn run<T: Table>(table: &T, work: Work, (id, threads): (u32, u32), plan: Plan) -
     f64::from(plan.operations) / seconds / 1e6
 }
 
-/// Of four operations two read, one removes a key and one enters another. The keys it leaves are those it found.
+/// Of four operations, two read, one removes a key and one enters another. Afterwards the table has the same keys as
+/// before.
 fn churn<T: Table>(
     table: &T,
     id: u32,
@@ -270,7 +272,7 @@ fn churn<T: Table>(
 ) {
     let share = plan.keys / threads;
     for round in 0..plan.operations / 4 {
-        // Each thread removes keys of its own share, and brings back the one before.
+        // Each thread removes keys of its own share, and puts back the key that it removed before.
         let number = |round: u32| id * share + round.wrapping_mul(2_654_435_761) % share;
         for _ in 0..2 {
             std::hint::black_box(table.contains(random.below(plan.keys)));

@@ -1,12 +1,12 @@
 //! The tables compared, behind one small trait. Each maps 16-byte keys to 32-bit numbers.
 //!
-//! All hash a key with the same function at each operation. The peers keep keys inline; ours keeps them outside, as
-//! a cache does, and pays for the extra line.
+//! All hash a key with the same function at each operation. The other tables keep keys inline. Ours keep them
+//! outside, as a cache does, and pay for the extra cache line.
 
 use guira_index::{Chained, Cuckoo, Entry, Hash, Hopscotch, Hopscotch64, Index, Items, Location};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Sixteen bytes that a number determines.
+/// Sixteen bytes, derived from a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key([u8; 16]);
 
@@ -33,7 +33,7 @@ impl std::hash::Hash for Key {
     }
 }
 
-/// Passes on the hash that [`Key`] has computed.
+/// Returns the hash that [`Key`] has computed.
 #[derive(Default)]
 pub(crate) struct Passed(u64);
 
@@ -53,7 +53,7 @@ impl Hasher for Passed {
 
 type Build = BuildHasherDefault<Passed>;
 
-/// What is measured of a table.
+/// The operations measured on a table.
 pub(crate) trait Table: Sync {
     const NAME: &str;
 
@@ -62,18 +62,18 @@ pub(crate) trait Table: Sync {
     fn put(&self, number: u32);
     fn remove(&self, number: u32);
 
-    /// What it says of itself once it is filled.
+    /// What the table reports once it is filled.
     fn summary(&self) -> String {
         String::new()
     }
 
-    /// How many of these are present. One by one unless the table can do better.
+    /// How many of these keys are present. Looks them up one by one, unless the table can do better.
     fn contains_all(&self, numbers: &[u32]) -> usize {
         numbers.iter().filter(|&&number| self.contains(number)).count()
     }
 }
 
-/// Ours, by name.
+/// An index of this crate, with a name.
 pub(crate) trait Named: Index {
     const NAME: &str;
 
@@ -99,7 +99,7 @@ named! {
     Chained: "guira chained";
 }
 
-/// One of ours, and the keys it is to find: location `i` is that of key `i`.
+/// An index of this crate, and its keys: location `i` is that of key `i`.
 pub(crate) struct Ours<I> {
     pub(crate) index: I,
     keys: Vec<Key>,
@@ -238,5 +238,5 @@ impl Table for Scc {
     }
 }
 
-/// Keys of one batch.
+/// Keys per batch.
 pub(crate) const BATCH_MAX: usize = 64;

@@ -1,7 +1,7 @@
 //! Locking one key's place.
 //!
-//! A key's place is locked by its bucket. What is to be the bucket's word is held until the lock is given back, so that
-//! a key removed and put again under one lock was never away: to believe a miss, readers want the word unlocked.
+//! A key's place is locked by its bucket. The bucket's next word is kept until the lock is released, so that a key
+//! removed and put again under one lock was never absent: readers accept a miss only if the word is unlocked.
 
 use super::link::{Locked, Tag, Word};
 use super::lock::{BucketLock, Tas};
@@ -25,16 +25,16 @@ struct Place {
     slot: usize,
 }
 
-/// Which link of a chain.
+/// A link of a chain.
 #[derive(Clone, Copy)]
 enum Which {
     Bucket,
-    /// One of the pool, with the one before it (0: the bucket).
+    /// A link of the pool, and the link before it (0: the bucket).
     Linked {
         number: u32,
         before: u32,
     },
-    /// One of the pool that is not in the chain yet.
+    /// A link of the pool that is not in the chain yet.
     Reserved {
         number: u32,
     },
@@ -72,7 +72,7 @@ impl<L: BucketLock> Chained<L> {
         Some(ChainedEntry { table: self, bucket, place, tag: probe.tag, location: Some(at) })
     }
 
-    /// Where in a locked chain a key is; or else the first free slot.
+    /// Finds a key in a locked chain, or else the first free slot.
     #[inline]
     fn seek(
         &self,
@@ -141,7 +141,7 @@ impl<L: BucketLock> Entry for ChainedEntry<'_, L> {
     #[inline]
     fn remove(&mut self) -> Option<Location> {
         let old = self.location.take()?;
-        // Nobody who begins to look from now on is to find it, since its memory may be used again.
+        // A reader that starts from now on must not find the key, since its item's memory may be reused.
         self.set_tag(None);
         if !Mutation::StillRemove.is_planted() {
             self.bucket.held = self.bucket.held.advanced();
@@ -156,7 +156,7 @@ impl<L: BucketLock> Entry for ChainedEntry<'_, L> {
 }
 
 impl<L: BucketLock> ChainedEntry<'_, L> {
-    /// Fills or frees the slot; puts its link in the chain first, if it isn't there yet.
+    /// Fills or frees the slot. If its link isn't in the chain yet, puts the link there first.
     #[inline]
     fn set_tag(&mut self, tag: Option<Tag>) {
         let (held, slot) = (self.bucket.held, self.place.slot);
@@ -175,7 +175,7 @@ impl<L: BucketLock> ChainedEntry<'_, L> {
         }
     }
 
-    /// Takes a link that holds nothing any more out of the chain.
+    /// Takes a link without entries out of the chain.
     fn unlink(&mut self, number: u32, before: u32) {
         let next = self.table.pool.link(number).word().next();
         if before == 0 {

@@ -1,4 +1,4 @@
-//! How far the table has grown: which bucket a key is in while they are split one by one.
+//! The extent of the table: which bucket a key is in while buckets are split one by one.
 //!
 //! ```text
 //! buckets   0 ........ split ........ base ........ base + split
@@ -7,10 +7,11 @@
 //!             k + 1       k              k + 1                    base = 2^k
 //! ```
 //! # Invariants
-//! 1. What is published may be behind: buckets below `split` have been split in this round, others may have been. A
-//!    bucket's own ROUND bit tells.
-//! 2. The next round is published before any bucket is split in it. So whoever finds the round unchanged after it has
-//!    read a bucket's word knows that the bucket has been through that round or the one before, and the bit tells which.
+//! 1. The published extent may be behind: buckets below `split` have been split in this round, and others may have
+//!    been. A bucket's own ROUND bit shows whether it has.
+//! 2. The next round is published before any bucket is split in it. So a thread that finds the round unchanged after
+//!    reading a bucket's word knows that the bucket's last split was in this round or the one before. The ROUND bit
+//!    shows which.
 
 /// See the module's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// A table of `base` buckets, a power of four: its bucket's rounds are even in number, as in zeroed memory.
+    /// The extent of a table of `base` buckets, a power of four. So the number of its buckets' rounds is even, as in
+    /// zeroed memory.
     pub(super) fn new(base: u32) -> Self {
         let is_of_four = base.is_power_of_two() && base.trailing_zeros().is_multiple_of(2);
         assert!(is_of_four, "a power of four");
@@ -35,7 +37,7 @@ impl Extent {
         Self { mask: (word >> 32) as u32, split }
     }
 
-    /// As one word, to be published at once.
+    /// Packs the extent into one word, to be published atomically.
     pub(super) fn to_word(self) -> u64 {
         u64::from(self.mask) << 32 | u64::from(self.split)
     }
@@ -44,22 +46,22 @@ impl Extent {
         self.base() + self.split
     }
 
-    /// Buckets at the begin of this round.
+    /// Buckets at the beginning of this round.
     pub(super) fn base(self) -> u32 {
         self.mask + 1
     }
 
-    /// The bucket that is split next, and the one that is split off.
+    /// The bucket that is split next, and the new bucket split off from it.
     pub(super) fn next_split(self) -> (u32, u32) {
         (self.split, self.base() + self.split)
     }
 
-    /// Splits to go in this round.
+    /// Splits left in this round.
     pub(super) fn left(self) -> u32 {
         self.base() - self.split
     }
 
-    /// After so many splits more, of this round.
+    /// The extent after this many more splits of this round.
     pub(super) fn grown(self, splits: u32) -> Self {
         let split = self.split + splits;
         debug_assert!(split <= self.base(), "beyond the round");
@@ -75,22 +77,22 @@ impl Extent {
         self.mask == other.mask
     }
 
-    /// Where a position is, as far as this knows.
+    /// The bucket of a position, according to this extent.
     #[inline]
     pub(super) fn home(self, position: u32) -> Home {
-        // A coin toss while the table grows, so not a branch.
+        // Random while the table grows, so it is computed without a branch.
         let is_split = u32::from(position & self.mask < self.split);
         Home { position, mask: self.mask + (self.base() & is_split.wrapping_neg()) }
     }
 
-    /// Where a position is once its bucket has been split in this round.
+    /// The bucket of a position once its bucket has been split in this round.
     #[inline]
     pub(super) fn home_after_split(self, position: u32) -> Home {
         Home { position, mask: self.mask << 1 | 1 }
     }
 }
 
-/// The bucket of a position after so many rounds.
+/// The bucket of a position after some number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Home {
     position: u32,
@@ -103,15 +105,15 @@ impl Home {
         self.position & self.mask
     }
 
-    /// Whether the rounds that such a bucket has been through are odd in number.
+    /// Whether such a bucket has been through an odd number of rounds.
     #[inline]
     pub(super) fn is_odd(self) -> bool {
-        // A mask is `2^k - 1` and k the number of rounds. To count its ones takes a dozen instructions.
+        // A mask is `2^k - 1`, and k is the number of rounds. Counting its ones would take a dozen instructions.
         self.mask.wrapping_add(1) & ODD_POWERS != 0
     }
 }
 
-/// The powers of two of odd exponents.
+/// All powers of two with odd exponents.
 const ODD_POWERS: u32 = 0xaaaa_aaaa;
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! Growth: one bucket split in two, in place, while everybody else goes on.
+//! Growth: one bucket is split in two, in place, while other threads continue.
 //!
-//! A background thread keeps the load a little below 1, with [`maintain`](crate::Index::maintain). Where there is
-//! none, or it doesn't keep up, one insert in sixteen splits sixteen buckets, twice what that takes.
+//! A background thread keeps the load a little below 1, through [`maintain`](crate::Index::maintain). If there is
+//! none, or it doesn't keep up, one insert in sixteen splits sixteen buckets, which is twice what is needed.
 //!
 //! # Costs
-//! A split reads the bucket's items (their hashes tell which go): a batch of sixteen asks for all of them first, so that
-//! the misses overlap and are over when the locks are taken. That is 0.1 µs a key entered, beyond the caches, and two
-//! thirds of it are those misses. Nobody waits but those who want the bucket that is being split, for as long.
+//! A split reads the bucket's items, since their hashes show which keys move. A batch of sixteen splits prefetches
+//! all the items first, so that the cache misses overlap and are over when the locks are taken. That is 0.1 µs per
+//! key entered, beyond the caches; two thirds of it are those misses. Only threads that need the bucket being split
+//! wait, for the duration of the split.
 
 use super::extent::Extent;
 use super::link::{ChainLink, Locked, SLOTS, Tag, Word};
@@ -17,13 +18,14 @@ use crate::sync::{Mutation, Release};
 use crate::{Items, Location};
 
 impl<L: BucketLock> Chained<L> {
-    /// [`maintain`](crate::Index::maintain): splits up to `budget` buckets; true if the load is still above what it keeps.
+    /// [`maintain`](crate::Index::maintain): splits up to `budget` buckets. Returns true if the load is still above
+    /// the one that it maintains.
     pub(super) fn grow_ahead(&self, items: &impl Items, budget: usize) -> bool {
         let mut left = budget;
         while left > 0 && self.is_loaded(LOAD_PERCENT_AHEAD) {
             let done = self.split_some(left.min(BATCH), items);
             if done == 0 {
-                // Somebody else is at it.
+                // Another thread is splitting.
                 return true;
             }
             left = left.saturating_sub(done);
@@ -31,7 +33,7 @@ impl<L: BucketLock> Chained<L> {
         self.is_loaded(LOAD_PERCENT_AHEAD)
     }
 
-    /// What an insert does for growth.
+    /// An insert's share of the growth.
     #[inline]
     pub(super) fn help(&self, items: &impl Items) {
         if self.is_loaded(LOAD_PERCENT) {
@@ -39,13 +41,13 @@ impl<L: BucketLock> Chained<L> {
         }
     }
 
-    /// Whether the load is above that, and the table may still grow.
+    /// Whether the load is above `percent`, and the table may still grow.
     fn is_loaded(&self, percent: usize) -> bool {
         let buckets = self.extent().buckets() as usize;
         buckets < self.buckets.len() && self.count.sum() * 100 > buckets * SLOTS * percent
     }
 
-    /// Splits the next few buckets, unless another thread is at it; how many it split.
+    /// Splits the next few buckets, unless another thread is splitting. Returns how many it split.
     #[cold]
     pub(super) fn split_some(&self, splits_max: usize, items: &impl Items) -> usize {
         let Some(_growing) = self.is_growing.0.try_hold() else { return 0 };
@@ -67,8 +69,8 @@ impl<L: BucketLock> Chained<L> {
         splits_max
     }
 
-    /// Asks for what splits will read: first for what buckets name, then for what their links name. The buckets
-    /// themselves are next to those split before.
+    /// Prefetches what splits will read: first the items that buckets refer to, then those that their links refer to.
+    /// The buckets themselves are adjacent to those split before.
     fn fetch(&self, extent: Extent, splits: u32, items: &impl Items) {
         for (from, to) in (0..splits).map(|step| extent.grown(step).next_split()) {
             prefetch(self.bucket(to));
@@ -77,7 +79,7 @@ impl<L: BucketLock> Chained<L> {
         }
         for (from, _) in (0..splits).map(|step| extent.grown(step).next_split()) {
             let mut next = self.bucket(from).word().next();
-            // Without the lock, it may be anybody's chain.
+            // Without the lock, this may be another bucket's chain by now.
             for _ in 0..LINKS_FETCHED {
                 if next == 0 {
                     break;
@@ -87,21 +89,22 @@ impl<L: BucketLock> Chained<L> {
         }
     }
 
-    /// Splits one bucket. Needs no link: two chains of half the keys have at most as many as one of all.
+    /// Splits one bucket. It needs no additional link: two chains of half the keys have at most as many links as one
+    /// chain of all keys.
     ///
-    /// `going` is memory that is used again.
+    /// `going` is memory to be reused.
     fn split(&self, extent: Extent, items: &impl Items, going: &mut Vec<bool>) {
         let (from, to) = extent.next_split();
         let mut old = self.lock_bucket(from);
         let new = self.bucket(to);
         let is_odd = extent.home_after_split(0).is_odd();
         if old.held.is_odd() == is_odd {
-            // Split, but not published: the owner of the items panicked when the next one was to be.
+            // Already split, but not published: the owner of the items panicked during the next split.
             return;
         }
         debug_assert_eq!(new.word(), Word::default(), "bucket {to} is in use");
         self.ask_which_go(&old, extent, items, going);
-        // Nobody comes to the new bucket before the old one's ROUND, or the extent, is seen.
+        // No thread uses the new bucket before it sees the old one's ROUND or the extent.
         let mut stay = Chain { bucket: old.bucket(), word: old.held.emptied() };
         let mut go = Chain { bucket: new, word: Word::default().with_odd(is_odd) };
         let mut spare = Spare { table: self, first: 0 };
@@ -109,7 +112,7 @@ impl<L: BucketLock> Chained<L> {
         for (link, word, number) in self.chain(&old) {
             let entries: [Option<(Tag, Location)>; SLOTS] =
                 std::array::from_fn(|slot| word.tag(slot).map(|tag| (tag, link.location(slot))));
-            // Its entries are in hand, so the link can be filled with others.
+            // The link's entries have been read, so the link can be reused for others.
             if number != 0 {
                 spare.push(number);
             }
@@ -129,8 +132,8 @@ impl<L: BucketLock> Chained<L> {
         spare.give_all();
     }
 
-    /// Of each entry of a chain that is to be split, whether it goes to the new bucket. Before anything is changed, since
-    /// whoever owns the items may panic.
+    /// Determines for each entry of a chain that is to be split whether it moves to the new bucket. This happens
+    /// before anything is changed, since the owner of the items may panic.
     fn ask_which_go(
         &self,
         bucket: &Locked<'_, L>,
@@ -151,7 +154,8 @@ impl<L: BucketLock> Chained<L> {
         }
     }
 
-    /// The links of a locked chain: the word of each is read when its turn comes, and the next link's before it is given.
+    /// The links of a locked chain. A link's successor is read before the link is returned, so the caller may change
+    /// the link.
     fn chain<'a>(
         &'a self,
         bucket: &'a Locked<'_, L>,
@@ -175,7 +179,7 @@ impl<L: BucketLock> Chained<L> {
     }
 }
 
-/// Asks for the items of a link; returns the number of the next.
+/// Prefetches the items of a link. Returns the number of the next link.
 fn fetch_items(link: &ChainLink, items: &impl Items) -> u32 {
     let word = link.word();
     let filled = (0..SLOTS).filter(|&slot| word.tag(slot).is_some());
@@ -183,10 +187,10 @@ fn fetch_items(link: &ChainLink, items: &impl Items) -> u32 {
     word.next()
 }
 
-/// A chain being filled: all links but the bucket's next are full.
+/// A chain that is being filled. All of its links are full, except the bucket's next one.
 struct Chain<'a> {
     bucket: &'a ChainLink,
-    /// What is to be the bucket's word.
+    /// The bucket's next word.
     word: Word,
 }
 
@@ -215,7 +219,7 @@ impl Chain<'_> {
     }
 }
 
-/// Links of a chain that is being taken apart.
+/// The links of a chain that is being taken apart.
 struct Spare<'a, L: BucketLock> {
     table: &'a Chained<L>,
     first: u32,
@@ -242,11 +246,11 @@ impl<L: BucketLock> Spare<'_, L> {
     }
 }
 
-/// Buckets split, or asked for, at a time.
+/// Buckets that are split, or prefetched, at a time.
 const BATCH: usize = if cfg!(any(miri, loom)) { 1 } else { 16 };
-/// Links of a chain whose items are asked for: more are rare.
+/// Links of a chain whose items are prefetched; longer chains are rare.
 const LINKS_FETCHED: usize = 3;
-/// The load that a background thread keeps: less, by what inserts add before it is back from a nap.
+/// The load that a background thread maintains. It is lower by what inserts add before the thread runs again.
 const LOAD_PERCENT_AHEAD: usize = LOAD_PERCENT * 24 / 25;
-/// Keys for which one link comes to be needed, at load 1 (Poisson of mean 2: 0.38 links a bucket).
+/// Keys per link needed, at load 1 (Poisson of mean 2: 0.38 links per bucket).
 const KEYS_A_LINK: usize = 5;

@@ -1,4 +1,4 @@
-//! [`Index`] for [`Chained`]: what callers ask of the table.
+//! [`Index`] for [`Chained`].
 
 use super::entry::ChainedEntry;
 use super::link::{ChainLink, SLOTS};
@@ -28,7 +28,7 @@ impl<L: BucketLock> Index for Chained<L> {
         prefetch(self.bucket(home.address()));
     }
 
-    /// The first entry with the key's tag, mostly the only one.
+    /// The first entry with the key's tag, which is mostly the only one.
     #[inline]
     fn candidate(&self, hash: Hash) -> Option<Location> {
         let probe = Probe::new(hash);

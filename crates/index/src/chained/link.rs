@@ -1,4 +1,5 @@
-//! A link of a chain: two entries and what follows, in sixteen bytes. The first link of a chain is its bucket.
+//! A link of a chain: two entries and the next link's number, in sixteen bytes. The first link of a chain is its
+//! bucket.
 //!
 //! # Layout
 //! ```text
@@ -12,9 +13,9 @@
 //! ROUND is the paper's has-moved bit. Its sense alternates: a split flips it, so the next round need not clear it.
 //!
 //! # Invariants
-//! 1. Only a holder of the bucket's lock changes the links of its chain ([`Locked`] is the proof that it is one).
-//! 2. A location is written before its tag, both with Release; the tag is read before the location, both with
-//!    Acquire. So a tag seen goes with the location written for it or with a later one, never an older.
+//! 1. Only the holder of the bucket's lock changes the links of its chain ([`Locked`] is the proof of holding it).
+//! 2. A location is written before its tag, both with Release. The tag is read before the location, both with
+//!    Acquire. So a reader that sees a tag gets the location written for it or a later one, never an older one.
 //! 3. All zeroes is an empty bucket: fresh memory needs no constructor.
 
 use super::lock::BucketLock;
@@ -36,7 +37,7 @@ impl ChainLink {
         Word(self.word.load(Acquire))
     }
 
-    /// For the holder of the bucket's lock, or of a link that is in no chain.
+    /// Only for the holder of the bucket's lock, or of a link that is in no chain.
     #[inline]
     pub(super) fn set_word(&self, word: Word) {
         self.word.store(word.0, Release);
@@ -47,13 +48,13 @@ impl ChainLink {
         Location(self.locations[slot].load(Acquire))
     }
 
-    /// As [`ChainLink::set_word`].
+    /// As for [`ChainLink::set_word`].
     #[inline]
     pub(super) fn set_location(&self, slot: usize, at: Location) {
         self.locations[slot].store(at.0, Release);
     }
 
-    /// Waits for the lock of this bucket, the one at `address`.
+    /// Waits for the lock of this bucket, which is at `address`.
     #[inline]
     pub(super) fn lock<'a, L: BucketLock>(&'a self, lock: &'a L, address: u32) -> Locked<'a, L> {
         let outer = lock.hold(address);
@@ -61,7 +62,7 @@ impl ChainLink {
         Locked { bucket: self, held: Word(held), _outer: outer }
     }
 
-    /// For whom no other writer can disturb.
+    /// Sets LOCK without a test. Only if no other writer can interfere.
     #[inline]
     fn set_lock(&self) -> u64 {
         let word = self.word.load(Relaxed);
@@ -86,22 +87,22 @@ impl ChainLink {
     }
 }
 
-/// A bucket locked by its holder; dropping it stores `held`, which unlocks.
+/// A bucket locked by its holder. Dropping it stores `held`, which unlocks the bucket.
 pub(super) struct Locked<'a, L: BucketLock> {
     bucket: &'a ChainLink,
-    /// What the bucket's word is to be.
+    /// The bucket's next word.
     pub(super) held: Word,
     _outer: L::Held<'a>,
 }
 
 impl<'a, L: BucketLock> Locked<'a, L> {
-    /// The bucket, to be used beyond the lock.
+    /// The bucket, for use beyond the lock.
     #[inline]
     pub(super) fn bucket(&self) -> &'a ChainLink {
         self.bucket
     }
 
-    /// Shows readers what is held so far. They see that it is locked, too.
+    /// Shows readers what `held` has so far, marked as locked.
     #[inline]
     pub(super) fn publish(&self) {
         self.bucket.set_word(Word(self.held.0 | LOCK));
@@ -115,7 +116,7 @@ impl<L: BucketLock> Drop for Locked<'_, L> {
     }
 }
 
-/// What a link's word says.
+/// The fields of a link's word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Word(u64);
 
@@ -141,7 +142,7 @@ impl Word {
         (tag != 0).then_some(Tag(tag))
     }
 
-    /// With a tag in a slot, or with the slot free.
+    /// The word with a tag in a slot, or with the slot free.
     #[must_use]
     #[inline]
     pub(super) fn with_tag(self, slot: usize, tag: Option<Tag>) -> Self {
@@ -150,7 +151,7 @@ impl Word {
         Self(u64::from_le_bytes(bytes))
     }
 
-    /// With both slots free and nothing that follows.
+    /// The word with both slots free and no next link.
     #[must_use]
     pub(super) fn emptied(self) -> Self {
         Self(self.0 & !(NEXT | TAGS))
@@ -167,7 +168,7 @@ impl Word {
         (0..SLOTS).find(|&slot| self.tag(slot).is_none())
     }
 
-    /// The slots that hold `tag`. No branch tells which, since that is a coin toss.
+    /// The slots that hold `tag`. Computed without a branch on which one it is, since that is random.
     #[inline]
     pub(super) fn matching(self, tag: Tag) -> impl Iterator<Item = usize> {
         let [.., first, second, _, _] = self.0.to_le_bytes();
@@ -184,33 +185,33 @@ impl Word {
         self.0 & LOCK != 0
     }
 
-    /// Whether the bucket's rounds of splitting are odd in number.
+    /// Whether the bucket has been split in an odd number of rounds.
     #[inline]
     pub(super) fn is_odd(self) -> bool {
         self.0 & ROUND != 0
     }
 
-    /// As of a bucket whose rounds are odd in number, or even.
+    /// The word of a bucket that has been split in an odd, or even, number of rounds.
     #[must_use]
     pub(super) fn with_odd(self, is_odd: bool) -> Self {
         Self(if is_odd { self.0 | ROUND } else { self.0 & !ROUND })
     }
 
-    /// With the version of the next change that readers must not overlook.
+    /// The word with the version of the next change that readers must notice.
     #[must_use]
     #[inline]
     pub(super) fn advanced(self) -> Self {
         Self(self.0.wrapping_add(VERSION))
     }
 
-    /// Whether the version that [`Word::advanced`] gave has been before.
+    /// Whether the version has wrapped in [`Word::advanced`], so that it has occurred before.
     #[inline]
     pub(super) fn has_wrapped(self) -> bool {
         self.0 < VERSION
     }
 }
 
-/// Eight bits of a key's hash, never 0: one entry in 255 is compared in vain.
+/// Eight bits of a key's hash, never 0: one entry of another key in 255 is compared in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(u8);
 
@@ -228,7 +229,8 @@ const NEXT: u64 = 0xffff_ffff;
 const TAGS: u64 = 0xffff << 32;
 const LOCK: u64 = 1 << 48;
 const ROUND: u64 = 1 << 49;
-/// One step of the version, which is at the top, so that it overflows to nowhere. In models it has one bit.
+/// One step of the version. The version is in the top bits, so that an overflow affects nothing else. In models it
+/// has one bit.
 const VERSION: u64 = if cfg!(loom) { 1 << 63 } else { 1 << 50 };
 
 #[cfg(not(loom))]

@@ -1,30 +1,30 @@
 //! How a bucket is locked: a parameter of the table, so that the choice can be measured.
 //!
-//! The paper's figure 4 compares its test-and-set lock with a mutex and with none at all, and its readers lock too.
-//! Ours don't, unless the table is a `Chained<LockedGets<_>>`.
+//! The paper's figure 4 compares its test-and-set lock with a mutex and with no lock at all, and its readers lock
+//! too. Our readers don't, unless the table is a `Chained<LockedGets<_>>`.
 
-/// What guards a bucket against other writers.
+/// The lock that guards a bucket against other writers.
 ///
-/// A lock of one's own, beside the bit that a bucket has, is a type that [`hold`](BucketLock::hold)s something.
+/// A lock other than the bucket's own bit is a type whose [`hold`](BucketLock::hold) returns a guard.
 pub trait BucketLock: Send + Sync + 'static {
-    /// What is held while a bucket is locked, beside its bit.
+    /// What is held while a bucket is locked, in addition to the bucket's bit.
     type Held<'a>;
 
-    /// Whether the bucket's bit is the lock, so that setting it takes an atomic test-and-set. If not, it is set with a
-    /// plain store, and is there for readers to see.
+    /// Whether the bucket's bit is the lock, so that it must be set by an atomic test-and-set. If not, it is set with
+    /// a plain store, and only tells readers that the bucket is locked.
     const TEST_AND_SET: bool;
 
     /// Whether `get` takes the lock, as in the paper.
     const IS_FOR_GETS: bool = false;
 
-    /// For a table that may come to have so many buckets.
+    /// Makes the lock of a table that may grow to this many buckets.
     fn for_buckets(buckets_max: usize) -> Self;
 
-    /// Waits until nobody else holds this bucket.
+    /// Waits until no other thread holds this bucket.
     fn hold(&self, bucket: u32) -> Self::Held<'_>;
 }
 
-/// Test-and-test-and-set with back-off on a bit of the bucket's word: the lock to use.
+/// Test-and-test-and-set with back-off, on a bit of the bucket's word. The lock to use.
 #[derive(Debug)]
 pub struct Tas;
 
@@ -40,7 +40,7 @@ impl BucketLock for Tas {
     fn hold(&self, _: u32) {}
 }
 
-/// No lock, to measure what locks cost: right only if one thread alone writes and maintains. Others may read.
+/// No lock, to measure what locks cost. Correct only if a single thread writes and maintains; others may read.
 #[derive(Debug)]
 pub struct NoLock;
 
@@ -56,7 +56,7 @@ impl BucketLock for NoLock {
     fn hold(&self, _: u32) {}
 }
 
-/// The lock `L`, taken by `get` too, as the paper has it.
+/// The lock `L`, which `get` also takes, as in the paper.
 #[derive(Debug)]
 pub struct LockedGets<L>(L);
 

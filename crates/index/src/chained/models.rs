@@ -1,7 +1,7 @@
-//! Models: small tables run through every interleaving that loom finds, and the faults that each must catch.
+//! Models: small tables, run through every interleaving that loom finds, and the faults that each model must catch.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p guira-index --release --lib models`. Each model runs clean, and then once for
-//! each fault it is there to find ([`Mutation`]), which must make it fail.
+//! `RUSTFLAGS="--cfg loom" cargo test -p guira-index --release --lib models`. Each model runs once without a fault,
+//! and once with each fault that it must find ([`Mutation`]); each of these runs must fail.
 
 use super::*;
 use crate::planted::holds_but_for;
@@ -9,7 +9,7 @@ use crate::sync::Mutation;
 use crate::{Entry as _, Hash, Index as _, Items, Location};
 use loom::sync::Arc;
 
-/// Item memory of keys that are their own locations: key `i` has position `i / 16`, and a tag of its own.
+/// Item memory of keys that are their own locations: key `i` has position `i / 16`, and a unique tag.
 struct Keys;
 
 impl Items for Keys {
@@ -18,12 +18,12 @@ impl Items for Keys {
     }
 }
 
-/// The first keys of a position; as many fill a bucket and some links.
+/// The first keys of a position, which fill a bucket and some links.
 fn keys(position: u32) -> std::ops::Range<u32> {
     position * 16..(position + 1) * 16
 }
 
-/// A table of four buckets, too few for its links to run out, that holds these keys.
+/// A table of four buckets with these keys. The keys are too few for its links to run out.
 fn table_of(keys: impl IntoIterator<Item = u32>) -> Arc<Chained> {
     table(4, 4, keys)
 }
@@ -48,7 +48,7 @@ fn remove(table: &Chained, key: u32) -> bool {
     entry.is_some_and(|mut entry| entry.remove().is_some())
 }
 
-/// Removes a key and puts it again under one lock.
+/// Removes a key and puts it again, under one lock.
 fn renew(table: &Chained, key: u32) {
     let entry = table.find_entry(Keys.hash(Location(key)), |at| at.0 == key);
     let mut entry = entry.expect("present");
@@ -56,12 +56,12 @@ fn renew(table: &Chained, key: u32) {
     assert_eq!(entry.put(Location(key)), None);
 }
 
-/// Splits so many buckets.
+/// Splits this many buckets.
 fn grow(table: &Chained, splits: u32) {
     (0..splits).for_each(|_| assert_eq!(table.split_some(1, &Keys), 1));
 }
 
-/// Bucket 0 is split into 0 and 1: two of three keys go, one of them from a link.
+/// Bucket 0 is split into 0 and 1: two of three keys move, one of them from a link.
 #[test]
 fn a_present_key_is_found_while_its_bucket_is_split() {
     use Mutation::{OneIncrement, StaleReader, StillSplit, UnvalidatedMiss};
@@ -76,7 +76,7 @@ fn a_present_key_is_found_while_its_bucket_is_split() {
     });
 }
 
-/// Bucket 0 of two is split into 0 and 2. Zeroed memory looks like a bucket of this round: empty, but in use.
+/// Bucket 0 of two is split into 0 and 2. Zeroed memory looks like a bucket of this round that is empty and in use.
 #[test]
 fn a_split_is_seen_when_it_is_done() {
     holds_but_for(&[Mutation::EarlyPublish, Mutation::LateHalf], 3, || {
@@ -89,7 +89,8 @@ fn a_split_is_seen_when_it_is_done() {
     });
 }
 
-/// After two rounds, bucket 0's has-moved bit is as before the first: a reader that slept through both must notice.
+/// After two rounds, bucket 0's has-moved bit is as before the first round: a reader that slept through both must
+/// notice.
 #[test]
 fn a_reader_that_sleeps_through_two_rounds_looks_again() {
     holds_but_for(&[Mutation::StaleRound], 2, || {
@@ -112,7 +113,7 @@ fn a_key_entered_while_its_bucket_is_split_is_found_after() {
     });
 }
 
-/// As the reader: it must not write where the key was two rounds ago.
+/// Like the reader: the writer must not write where the key was two rounds ago.
 #[test]
 fn a_writer_that_sleeps_through_two_rounds_looks_again() {
     holds_but_for(&[Mutation::StaleRound], 2, || {
@@ -124,8 +125,8 @@ fn a_writer_that_sleeps_through_two_rounds_looks_again() {
     });
 }
 
-/// The chain is bucket, links 3, 2, 1. Link 2 is emptied and goes to another chain, with the reader on it that is on
-/// its way to link 1.
+/// The chain is the bucket and links 3, 2, 1. Link 2 is emptied and goes to another chain, while a reader is on it,
+/// on its way to link 1.
 #[test]
 fn a_present_key_is_found_though_the_links_before_it_are_used_elsewhere() {
     use Mutation::{StillRemove, UnvalidatedMiss};
@@ -143,7 +144,7 @@ fn a_present_key_is_found_though_the_links_before_it_are_used_elsewhere() {
     });
 }
 
-/// The same, and one removal more, after which the version, which has one bit here, is as it was.
+/// The same, with one more removal, after which the version, which has one bit here, is as it was before.
 #[test]
 fn a_present_key_is_found_though_the_version_is_as_it_was() {
     holds_but_for(&[Mutation::StillWrap, Mutation::EarlyWord], 2, || {
@@ -159,7 +160,8 @@ fn a_present_key_is_found_though_the_version_is_as_it_was() {
     });
 }
 
-/// Who holds the entry removes the key and puts it again: to others, that is one step. In a link; in a bucket.
+/// The holder of an entry removes the key and puts it again: other threads must see that as one step. Once in a link,
+/// once in a bucket.
 #[test]
 fn a_key_replaced_under_its_lock_is_never_missed() {
     use Mutation::{OneIncrement, StillRemove, UnvalidatedMiss};
@@ -185,7 +187,7 @@ fn of_two_who_enter_one_key_the_second_replaces() {
     });
 }
 
-/// Each takes a link for its own chain, and one gives it back.
+/// Each thread takes a link for its own chain, and one of them gives it back.
 #[test]
 fn two_who_take_and_give_links_share_none() {
     holds_but_for(&[Mutation::LooseLock], 3, || {

@@ -1,11 +1,13 @@
-//! Where links come from: one reserved mapping, and a list of free links for each of a few groups of threads.
+//! The pool of links: one reserved mapping, and a list of free links for each of a few groups of threads.
 //!
-//! A thread takes from its own list and gives to it, so threads don't meet here. An empty list takes over another's
-//! that is long, or a stretch of fresh memory: links that some threads free and others need don't pile up.
+//! A thread takes links from its own list and gives them back to it, so threads don't contend here. An empty list
+//! takes over a long list of another group, or a range of fresh memory. So links that some threads free and others
+//! need don't pile up.
 //!
 //! # Invariants
-//! 1. A link in use (1 to `used`) is in one chain, in one list, or reserved by one entry. A free link has no tags.
-//! 2. A list is changed by the holder of its lock, and who holds one only tries another's: nobody waits in a circle.
+//! 1. A link in use (1 to `used`) is in one chain, or in one list, or reserved by one entry. A free link has no tags.
+//! 2. A list is changed only by the holder of its lock. A thread that holds one list's lock only tries another's: so
+//!    no threads wait for each other in a circle.
 
 use super::link::{ChainLink, Word};
 use crate::count::{STRIPES, stripe};
@@ -15,13 +17,13 @@ use crate::sync::{Acquire, AtomicU64, Backoff, Mutation, Padded, Relaxed, Releas
 /// See the module's head.
 pub(super) struct LinkPool {
     links: Zeroed<ChainLink>,
-    /// Links taken from fresh memory so far, and number 0, which means none.
+    /// The number of links taken from fresh memory so far, including number 0, which means none.
     used: Padded<AtomicU64>,
     lists: [Padded<List>; STRIPES],
 }
 
 impl LinkPool {
-    /// Of so many links at most.
+    /// Makes a pool of at most this many links.
     pub(super) fn new(links_max: usize) -> Self {
         assert!(links_max < u32::MAX as usize, "numbers have 32 bits");
         Self {
@@ -36,12 +38,12 @@ impl LinkPool {
         self.links.get(number as usize)
     }
 
-    /// Links in chains and lists.
+    /// The number of links in chains and lists.
     pub(super) fn used(&self) -> usize {
         usize::try_from(self.used.0.load(Acquire)).expect("fits the mapping") - 1
     }
 
-    /// A free link, or `None` if all are in use.
+    /// Takes a free link. Returns `None` if all are in use.
     pub(super) fn take(&self) -> Option<u32> {
         let mut list = self.lists[stripe()].0.lock();
         if list.count == 0 {
@@ -54,7 +56,7 @@ impl LinkPool {
         Some(taken)
     }
 
-    /// Takes a link back that no chain holds any more. Readers may still stand on it.
+    /// Takes back a link that no chain holds any more. Readers may still be on it.
     pub(super) fn give(&self, link: u32) {
         let mut list = self.lists[stripe()].0.lock();
         self.link(link).set_word(Word::default().with_next(list.first));
@@ -62,12 +64,12 @@ impl LinkPool {
         list.count += 1;
     }
 
-    /// Has the pages of the next `links` provided.
+    /// Makes the system provide the pages of the next `links` links.
     pub(super) fn touch_ahead(&self, links: usize) {
         self.links.prepare(self.used() + 1, links);
     }
 
-    /// The free links of every list; for when nobody writes.
+    /// The free links of every list. No thread may write meanwhile.
     pub(super) fn free(&self) -> impl Iterator<Item = u32> {
         self.lists.iter().flat_map(|list| {
             let (count, first) = unpack(list.0.0.load(Acquire));
@@ -77,7 +79,7 @@ impl LinkPool {
         })
     }
 
-    /// Another's long list, fresh links, or any list at all: how many, and the first.
+    /// Takes another group's long list, fresh links, or any list at all. Returns how many links, and the first.
     #[cold]
     fn refill(&self) -> Option<(u32, u32)> {
         self.take_over(REFILL).or_else(|| self.take_fresh()).or_else(|| self.take_over(1))
@@ -111,7 +113,7 @@ impl LinkPool {
     }
 }
 
-/// A list's lock, length (31 bits) and first link; 0 ends it.
+/// A list's lock, length (31 bits) and first link. A next link of 0 ends the list.
 #[derive(Default)]
 struct List(AtomicU64);
 
@@ -139,7 +141,7 @@ impl List {
     }
 }
 
-/// A list, locked by its holder; dropping it stores what is held, which unlocks.
+/// A list locked by its holder. Dropping it stores the new length and first link, which unlocks the list.
 struct Held<'a> {
     list: &'a List,
     count: u32,
@@ -158,7 +160,7 @@ fn unpack(word: u64) -> (u32, u32) {
     (((word & !LOCK) >> 32) as u32, first)
 }
 
-/// Fresh links taken at a time.
+/// Fresh links that are taken at a time.
 const REFILL: u32 = if cfg!(any(loom, miri)) { 2 } else { 64 };
 const LOCK: u64 = 1 << 63;
 
@@ -166,7 +168,7 @@ const LOCK: u64 = 1 << 63;
 mod tests {
     use super::*;
 
-    /// To try a lock that another holds must leave it alone.
+    /// An attempt to lock a list that another thread holds must leave the list alone.
     #[test]
     fn a_list_that_is_held_is_refused_again_and_again() {
         let list = List::default();

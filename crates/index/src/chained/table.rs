@@ -1,4 +1,4 @@
-//! The table itself: what it consists of, how a reader looks for a key, how a writer locks its bucket.
+//! The table itself: its parts, how a reader looks a key up, and how a writer locks its bucket.
 
 use super::extent::{Extent, Home};
 use super::link::{ChainLink, Locked, SLOTS, Tag, Word};
@@ -9,42 +9,42 @@ use crate::mapping::Zeroed;
 use crate::sync::{Acquire, AtomicU64, Backoff, Baton, Mutation, Padded};
 use crate::{Entry as _, Hash, Index as _, Location};
 
-/// See the head of `chained.rs`. `L` is how buckets are locked; [`Tas`] unless that is to be measured.
+/// See the head of `chained.rs`. `L` is how buckets are locked: [`Tas`], unless other locks are to be measured.
 pub struct Chained<L: BucketLock = Tas> {
     pub(super) buckets: Zeroed<ChainLink>,
-    /// How far the table has grown. In a line of its own: every look-up reads it.
+    /// How far the table has grown. Aligned to its own cache line: every lookup reads it.
     pub(super) extent: Padded<AtomicU64>,
     pub(super) pool: LinkPool,
     pub(super) count: Count,
-    /// How often the version of any bucket has wrapped: invariant 2.
+    /// How many times any bucket's version has wrapped (invariant 2).
     pub(super) wraps: Padded<AtomicU64>,
     pub(super) is_growing: Padded<Baton>,
     pub(super) lock: L,
 }
 
 impl Chained {
-    /// A table that starts small and may grow until it holds at least `items_max` keys.
+    /// Makes a table that starts small and may grow until it holds at least `items_max` keys.
     ///
-    /// Reserves 24 bytes of address space a key; memory is taken as it grows.
+    /// Reserves 24 bytes of address space per key; memory is taken as the table grows.
     ///
     /// # Panics
-    /// If the address space cannot be had.
+    /// If the address space can't be reserved.
     #[must_use]
     pub fn with_max(items_max: usize) -> Self {
         Self::with_lock(items_max)
     }
 
-    /// As [`Chained::with_max`], with a quarter of `slots` slots from the start, or more.
+    /// Like [`Chained::with_max`], with at least a quarter of `slots` slots from the start.
     pub(crate) fn with_room(items_max: usize, slots: usize) -> Self {
         let max = Self::buckets_max(items_max);
         let wanted = (slots / SLOTS).clamp(BUCKETS_MIN as usize, max);
-        // Rounds of growth come in pairs: a table begins with a power of four (extent.rs).
+        // Rounds of growth come in pairs: a table starts with a power of four (extent.rs).
         Self::with_buckets(1 << (wanted.ilog2() & !1), max, items_max)
     }
 }
 
 impl<L: BucketLock> Chained<L> {
-    /// As [`Chained::with_max`], with another lock.
+    /// Like [`Chained::with_max`], with another lock.
     #[must_use]
     pub fn with_lock(items_max: usize) -> Self {
         Self::with_buckets(BUCKETS_MIN, Self::buckets_max(items_max), items_max)
@@ -55,9 +55,9 @@ impl<L: BucketLock> Chained<L> {
         slots.div_ceil(SLOTS).clamp(BUCKETS_MIN as usize, 1 << 31)
     }
 
-    /// A table of `start` buckets that may become `max`, with so many links beside them.
+    /// Makes a table of `start` buckets that may grow to `max`, with this many links in addition.
     ///
-    /// As many links as keys are enough whatever the hashes, since a link in a chain holds a key at least.
+    /// As many links as keys are enough for any hashes, since each link in a chain holds at least one key.
     pub(crate) fn with_buckets(start: u32, max: usize, links: usize) -> Self {
         Self {
             buckets: Zeroed::reserve(max),
@@ -70,7 +70,7 @@ impl<L: BucketLock> Chained<L> {
         }
     }
 
-    /// One try to find a key: see invariant 2.
+    /// Tries once to find a key: see invariant 2.
     #[inline(always)]
     pub(super) fn look(&self, probe: Probe, is_key: &mut impl FnMut(Location) -> bool) -> Look {
         let extent = self.extent();
@@ -87,8 +87,8 @@ impl<L: BucketLock> Chained<L> {
         self.missed(self.is_unchanged(bucket, word), extent)
     }
 
-    /// Goes on behind a bucket, in the links that its word leads to. By itself, since most keys are in their buckets: a
-    /// get of such a one keeps nothing for the links.
+    /// Continues a lookup in the links that a bucket's word leads to. It is a separate function because most keys are
+    /// in their buckets: a get of such a key keeps no state for the links.
     #[inline(always)]
     fn look_in_links(
         &self,
@@ -115,19 +115,19 @@ impl<L: BucketLock> Chained<L> {
             next = now.next();
             steps += 1;
         }
-        // The word first: whoever finds it as it was since its version has wrapped sees that in the count.
+        // The word is read first: if a version wrapped and the word is as before, the count shows that.
         let is_unchanged = self.is_unchanged(bucket, word) && self.wraps.0.load(Acquire) == wraps;
         self.missed(is_unchanged, extent)
     }
 
-    /// Whether a bucket wasn't locked when its word was read, and has that word still.
+    /// Whether a bucket wasn't locked when its word was read, and still has that word.
     #[inline(always)]
     fn is_unchanged(&self, bucket: &ChainLink, word: Word) -> bool {
         let was_free = !word.is_locked() || Mutation::OneIncrement.is_planted();
         was_free && bucket.word() == word
     }
 
-    /// What it means not to have found a key.
+    /// The outcome of not having found a key.
     #[inline(always)]
     fn missed(&self, is_unchanged: bool, extent: Extent) -> Look {
         if Mutation::UnvalidatedMiss.is_planted() || is_unchanged && self.is_round_of(extent) {
@@ -137,7 +137,7 @@ impl<L: BucketLock> Chained<L> {
         }
     }
 
-    /// The bucket of a key and its word; `None` if the table has grown a round since `extent` was read.
+    /// The bucket of a key, and its word. `None` if the table has grown by a round since `extent` was read.
     #[inline(always)]
     pub(super) fn home(&self, extent: Extent, probe: Probe) -> Option<(&ChainLink, Word)> {
         let read = |home: Home| {
@@ -146,11 +146,11 @@ impl<L: BucketLock> Chained<L> {
             let is_of = word.is_odd() == home.is_odd();
             (is_of || Mutation::StaleReader.is_planted()).then_some((bucket, word))
         };
-        // Split, but not yet published: it has moved.
+        // The bucket was split, but that is not yet published: the key has moved.
         read(extent.home(probe.position)).or_else(|| read(extent.home_after_split(probe.position)))
     }
 
-    /// A reader that was disturbed: tries again, and as last resort does it as a writer would, without a change.
+    /// Retries a lookup that was disturbed. As a last resort, it looks the key up under the lock, as a writer does.
     #[cold]
     pub(super) fn get_again(
         &self,
@@ -204,7 +204,7 @@ impl<L: BucketLock> Chained<L> {
     }
 }
 
-/// What the table uses of a hash.
+/// The parts of a hash that the table uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     pub(super) tag: Tag,
@@ -219,30 +219,31 @@ impl Probe {
         Self { tag: Tag::new(hash), position: (hash.0 >> 32) as u32, helper }
     }
 
-    /// Whether to enter this key is to help growth along: so is one in [`HELPER_EVERY`], without a counter.
+    /// Whether entering this key helps with growth. One key in [`HELPER_EVERY`] does, which needs no counter.
     #[inline]
     pub(super) fn is_helper(self) -> bool {
         self.helper.is_multiple_of(HELPER_EVERY)
     }
 }
 
-/// What one try of a reader came to.
+/// The outcome of one try of a reader.
 pub(super) enum Look {
     Found(Location),
     Absent,
-    /// Nothing found, but something moved or was removed meanwhile.
+    /// Nothing was found, but something was moved or removed meanwhile.
     Disturbed,
 }
 
 /// Tries of a reader before it takes the lock.
 const TRIES: u32 = if cfg!(loom) { 2 } else { 64 };
-/// Links that a reader walks before it looks whether it still is in its own chain.
+/// Links that a reader walks before it checks that it is still in its own chain.
 pub(super) const STEPS_BETWEEN_CHECKS: u32 = if cfg!(loom) { 2 } else { 32 };
-/// The table grows above so many keys in 100 slots of buckets: load 1, as the paper has it.
+/// The table grows above this many keys per 100 slots of buckets: load 1, as in the paper.
 pub(super) const LOAD_PERCENT: usize = 100;
-/// Buckets of a new table, a power of four: a quarter of a page. Fewer where it is slow, so as to see growth too.
+/// Buckets of a new table, a power of four: a quarter of a page. Slow test environments use fewer, so that growth is
+/// tested too.
 pub(super) const BUCKETS_MIN: u32 = if cfg!(any(miri, loom)) { 4 } else { 64 };
-/// One insert in so many looks whether the table is to grow.
+/// One insert in this many checks whether the table must grow.
 const HELPER_EVERY: u8 = if cfg!(any(miri, loom)) { 1 } else { 16 };
-/// Links that threads may keep in their lists and reserve while others find none.
+/// Links that threads may keep in their lists and reserve while other threads find none.
 pub(super) const LINKS_SPARE: usize = if cfg!(loom) { 2 } else { 64 };

@@ -1,4 +1,4 @@
-//! The table as a whole, one thread at a time.
+//! The table as a whole, with one thread at a time.
 
 use super::extent::Extent;
 use super::link::{Locked, SLOTS, Tag, Word};
@@ -38,7 +38,7 @@ fn has<L: BucketLock>(table: &Chained<L>, key: u32) -> bool {
     table.get(hash(key), |at| at.0 == key) == Some(Location(key))
 }
 
-/// Keys of this table that share a bucket as long as it has 4.
+/// Keys that share a bucket while the table has four.
 fn keys_of_one_bucket() -> impl Iterator<Item = u32> {
     (0..).filter(|&key| Probe::new(hash(key)).position & 3 == 0)
 }
@@ -83,7 +83,7 @@ fn every_key_is_found_while_the_table_grows_to_its_largest() {
     assert!((0.25..0.45).contains(&mean), "{mean} links a hit");
 }
 
-/// Whoever maintains it keeps the load below that at which inserts help.
+/// A background thread keeps the load below the one at which inserts help.
 #[test]
 fn a_table_that_is_maintained_asks_nothing_of_its_inserts() {
     struct Watched(Cell<bool>);
@@ -107,7 +107,7 @@ fn a_table_that_is_maintained_asks_nothing_of_its_inserts() {
     table.validate(&Numbers).unwrap();
 }
 
-/// One thread grows the table, others enter keys and pass links to and fro.
+/// One thread grows the table; others enter keys and pass links back and forth.
 #[test]
 fn threads_that_enter_and_maintain_lose_nothing() {
     let (threads, each) = (3, if cfg!(miri) { 40 } else { 60_000 });
@@ -154,12 +154,12 @@ fn links_are_used_again() {
     assert!(table.pool.used() <= 64, "{} links for 9", table.pool.used());
 }
 
-/// A reader sleeps on a link while that goes to another chain, and wakes when its bucket has the version again with which
-/// it began: 2^14 removals later.
+/// A reader sleeps on a link while the link moves to another chain. It wakes when its bucket has the same version
+/// again as at the start: 2^14 removals later.
 #[test]
 #[cfg_attr(miri, ignore = "many removals")]
 fn a_reader_that_sleeps_until_the_version_wraps_looks_again() {
-    /// Keys 0 to 15 are of bucket 0, the next of bucket 1; keys 2 and 6 have the same tag.
+    /// Keys 0 to 15 belong to bucket 0, the next to bucket 1. Keys 2 and 6 have the same tag.
     struct Two;
     impl Items for Two {
         fn hash(&self, at: Location) -> Hash {
@@ -176,7 +176,7 @@ fn a_reader_that_sleeps_until_the_version_wraps_looks_again() {
         let entry = table.find_entry(Two.hash(Location(key)), |at| at.0 == key);
         assert_eq!(entry.expect("present").remove(), Some(Location(key)));
     };
-    // Two keys a link, the last link first: the reader comes by key 6, then 4, on its way to key 2.
+    // Two keys per link, the last link first: the reader passes key 6, then 4, on its way to key 2.
     (0..8).chain(16..18).for_each(enter);
     let mut has_slept = false;
     let found = table.get(Two.hash(Location(2)), |at| {

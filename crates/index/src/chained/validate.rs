@@ -1,4 +1,4 @@
-//! The invariants of a table as a function, and what lookups cost: for tests, debugging and measurements.
+//! The invariants of a table as a function, and the cost of lookups: for tests, debugging and measurements.
 
 use super::link::{SLOTS, Word};
 use super::lock::BucketLock;
@@ -7,9 +7,9 @@ use crate::{Broken, Hash, Index, Items};
 use std::collections::HashSet;
 
 impl<L: BucketLock> Chained<L> {
-    /// Addresses that a lookup of this key reads: its bucket, and links beyond that; for when nobody writes.
+    /// Addresses that a lookup of this key reads: its bucket, and further links. No thread may write meanwhile.
     ///
-    /// With the items that `get` asks about, these are the memory that a lookup touches.
+    /// Together with the items that `get` asks about, these are the memory that a lookup touches.
     #[must_use]
     pub fn read_by(
         &self,
@@ -28,7 +28,7 @@ impl<L: BucketLock> Chained<L> {
         read
     }
 
-    /// [`Index::validate`]: every chain, every free link, and the counter.
+    /// [`Index::validate`]: checks every chain, every free link, and the counter.
     pub(super) fn check(&self, items: &impl Items) -> Result<(), Broken> {
         let extent = self.extent();
         let (mut seen, mut links) = (HashSet::new(), HashSet::new());

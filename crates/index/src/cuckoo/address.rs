@@ -1,28 +1,28 @@
 //! Addresses in a table that grows one bucket at a time (linear hashing, Litwin 1980).
 //!
-//! A key has two *positions* of 32 bits that never change: one from its hash, the other by exclusive or with a mask
-//! that its tag determines (MemC3 section 3.2), so either follows from the other and the tag. A position's
-//! *address*, its bucket, depends on the number of buckets:
+//! A key has two *positions* of 32 bits that never change. One comes from its hash; the other is that position XORed
+//! with a mask that the key's tag determines (MemC3 section 3.2). So either position follows from the other and the
+//! tag. A position's *address*, its bucket, depends on the number of buckets:
 //! ```text
 //! size = 2^k + p     buckets  0 ......... p ............... 2^k ......... 2^k + p
 //!                             | split     | not split yet    | split off 0..p |
 //! bits of a position that count:   k + 1  |        k         |      k + 1
 //! ```
-//! Growth splits bucket p in two: what had k bits in common is told apart by one more.
+//! Growth splits bucket p in two: positions that had k bits in common are separated by one more bit.
 //!
 //! # Invariants
-//! 1. The mask is odd, so that the two addresses differ whatever the size (>= 2).
-//! 2. While `bits(bucket)` stays the same, so does the set of positions whose address it is.
+//! 1. The mask is odd, so that the two addresses differ at any size (>= 2).
+//! 2. While `bits(bucket)` is unchanged, the set of positions with that address is unchanged too.
 
 use crate::Hash;
 use crate::bucket::Tag;
 use std::hint::select_unpredictable;
 
-/// A number of buckets in use, at least 2, and the addressing that goes with it.
+/// The number of buckets in use, at least 2, and the addressing that follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     buckets: u32,
-    /// 2^(k+1) - 1, which follows from `buckets`: kept so that look-ups need not compute it.
+    /// 2^(k+1) - 1. It follows from `buckets`, and is stored so that lookups need not compute it.
     mask: u32,
 }
 
@@ -31,7 +31,7 @@ impl Size {
         Self { buckets, mask: u32::MAX >> buckets.leading_zeros() }
     }
 
-    /// As one word, to be published at once.
+    /// Packs the size into one word, to be published atomically.
     pub(crate) fn to_word(self) -> u64 {
         u64::from(self.mask) << 32 | u64::from(self.buckets)
     }
@@ -48,7 +48,7 @@ impl Size {
         self.buckets
     }
 
-    /// With one bucket more.
+    /// The size with one more bucket.
     pub(crate) fn grown(self) -> Self {
         Self::new(self.buckets + 1)
     }
@@ -73,22 +73,22 @@ impl Size {
         self.buckets & (self.mask >> 1)
     }
 
-    /// How many splits ago the bucket was split, or split off. Those that wait longest for theirs are the oldest. Of any
-    /// position, its bucket's.
+    /// How many splits ago the bucket was split, or split off. The buckets with the highest age have waited longest
+    /// for their next split. For any position, this returns the age of its bucket.
     #[inline]
     pub(crate) fn age(self, bucket: u32) -> u32 {
         self.buckets.wrapping_sub(bucket).wrapping_sub(1) & (self.mask >> 1)
     }
 
-    /// How many low bits the positions in a bucket have in common.
+    /// The number of low bits that all positions in a bucket have in common.
     #[inline]
     pub(crate) fn bits(self, bucket: u32) -> u32 {
         let is_split = bucket < self.next_split() || bucket > self.mask >> 1;
         self.mask.trailing_ones() - u32::from(!is_split)
     }
 
-    /// The other bucket of an entry with this tag, if that follows from its bucket alone. It does not for an entry
-    /// of a bucket not yet split whose other bucket is split: only the full hash tells on which side.
+    /// The other bucket of an entry with this tag, if it follows from the entry's bucket alone. It does not if the
+    /// entry's bucket is not yet split and the other bucket is: then only the full hash determines the side.
     #[inline]
     pub(crate) fn alternate(self, bucket: u32, tag: Tag) -> Option<u32> {
         let other = bucket ^ mask(tag);
@@ -97,7 +97,7 @@ impl Size {
         follows.then(|| self.address(other))
     }
 
-    /// The buckets among which an entry's other one is: the same one twice if it follows from bucket and tag.
+    /// The possible other buckets of an entry: the same one twice if it follows from bucket and tag.
     #[inline]
     pub(crate) fn alternates(self, bucket: u32, tag: Tag) -> [u32; 2] {
         let low = (bucket ^ mask(tag)) & (self.mask >> 1);
@@ -105,20 +105,21 @@ impl Size {
         self.alternate(bucket, tag).map_or(both, |known| [known; 2])
     }
 
-    /// The age of an entry's other bucket, which follows even if the bucket doesn't: both sides of a split are of one.
+    /// The age of an entry's other bucket. It follows even if the bucket doesn't: both sides of a split have the same
+    /// age.
     #[inline]
     pub(crate) fn age_of_alternate(self, bucket: u32, tag: Tag) -> u32 {
         self.age(bucket ^ mask(tag))
     }
 }
 
-/// What the table uses of a hash.
+/// The parts of a hash that the table uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
     pub(crate) tag: Tag,
-    /// Where the key is put if there is room.
+    /// The position where the key is put if there is room.
     pub(crate) first: u32,
-    /// Where else it may be.
+    /// The other position where the key may be.
     pub(crate) second: u32,
 }
 
@@ -131,12 +132,12 @@ impl Probe {
         Self { tag, first, second }
     }
 
-    /// True if one of the key's two addresses is `bucket`.
+    /// Whether one of the key's two addresses is `bucket`.
     pub(crate) fn has_address(&self, bucket: u32, size: Size) -> bool {
         size.addresses(*self).contains(&bucket)
     }
 
-    /// Given one of the two buckets of this key, the other.
+    /// The key's other bucket, given one of the two. `None` if `bucket` is neither.
     pub(crate) fn other_than(&self, bucket: u32, size: Size) -> Option<u32> {
         let [first, second] = size.addresses(*self);
         if bucket == first { Some(second) } else { (bucket == second).then_some(first) }
@@ -152,7 +153,7 @@ fn positions(hash: u64, tag: Tag) -> [u32; 2] {
 /// The bits in which the two positions of a key with this tag differ.
 #[inline]
 fn mask(tag: Tag) -> u32 {
-    // The high half of the product: its low bits depend on all bits of the tag, so small tables spread too.
+    // The high half of the product: its low bits depend on all bits of the tag, so small tables spread keys too.
     let product = u64::from(tag.bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let high = (product >> 32) as u32;
     high | 1

@@ -1,11 +1,12 @@
 //! Locking one key's place.
 //!
-//! A key that is present is locked by its own bucket's lock alone: nobody can move, replace or remove it without.
-//! An absent one is locked by its first bucket's: whoever enters it, or moves it from one bucket to the other, holds
-//! that. So to enter a key takes one lock while its first bucket has room, if a look at the second as a reader takes
-//! it, without its lock, finds no slot of that tag and is not disturbed. Only otherwise both are locked.
+//! A present key is locked by the lock of its bucket alone: no thread can move, replace or remove it without that
+//! lock. An absent key is locked by its first bucket's lock: any thread that enters it, or moves it between its
+//! buckets, holds that lock. So entering a key takes one lock while its first bucket has room, if a look at the
+//! second bucket finds no slot with its tag. That look is made as by a reader, without a lock, and must not be
+//! disturbed. Otherwise both buckets are locked.
 //!
-//! To guess the bucket of a present key their tags are looked at before any lock is taken.
+//! To guess the bucket of a present key, the tags of both buckets are read before any lock is taken.
 
 use super::address::{Probe, Size};
 use super::table::Cuckoo;
@@ -17,18 +18,19 @@ use crate::{Entry, Hash, Location};
 /// The place of a key in a [`Cuckoo`], locked until dropped.
 pub struct CuckooEntry<'a> {
     table: &'a Cuckoo,
-    /// The bucket of `slot`: the key's, or one with room for it.
+    /// The bucket of `slot`: the key's bucket, or one with room for the key.
     bucket: Locked<'a>,
     slot: usize,
     tag: Tag,
     location: Option<Location>,
-    /// For an absent key the other bucket, unless the one with room is its first and the second was seen without it.
+    /// For an absent key, the other bucket. `None` if `bucket` is its first one, and the second was seen to be
+    /// without the key.
     _other: Option<Locked<'a>>,
 }
 
 impl Cuckoo {
-    /// Locks the key's place, or finds it absent and both buckets full: then `None`, and nothing is locked. With the
-    /// size that told the buckets.
+    /// Locks the key's place. Returns no entry, with nothing locked, if the key is absent and both buckets are full.
+    /// Also returns the size from which the buckets were computed.
     pub(super) fn lock_entry(
         &self,
         hash: Hash,
@@ -63,14 +65,14 @@ impl Cuckoo {
             } else if let Some(second) = self.bucket(two).try_lock() {
                 (first, second)
             } else {
-                // To wait against the order of addresses could wait for ever: invariant 4 of the module.
+                // Waiting against the order of addresses could wait forever (invariant 4 of the module).
                 drop(first);
                 self.lock_both(one, two)
             };
             if !self.is_current(size, probe) {
                 continue;
             }
-            // The first once more: it may have been given back in between.
+            // Search the first bucket again: its lock may have been released in between.
             if let Some((slot, at)) = first.find(probe.tag, is_key)
                 && !Mutation::LooseEntry.is_planted()
             {
@@ -83,7 +85,8 @@ impl Cuckoo {
         }
     }
 
-    /// Fills a slot of the first bucket of a key that is absent; `false` if it has none free.
+    /// Fills a slot of the first bucket of an absent key. Returns `false` if the bucket has no free slot, or was
+    /// split meanwhile.
     pub(super) fn enter_first(&self, probe: Probe, at: Location) -> bool {
         let size = self.size();
         let mut first = self.bucket(size.address(probe.first)).lock();
@@ -96,8 +99,8 @@ impl Cuckoo {
         true
     }
 
-    /// A guess where a present key is: its tag is in the second bucket only. Models leave it out: it would multiply
-    /// their states, and what it leads to is checked under the lock.
+    /// Whether a present key is probably in its second bucket: its tag is only there. Models leave this out, because
+    /// it would multiply their states, and its result is checked under the lock.
     fn is_likely_second(&self, addresses: [u32; 2], tag: Tag) -> bool {
         if cfg!(loom) {
             return false;
@@ -107,8 +110,8 @@ impl Cuckoo {
         second && !first
     }
 
-    /// True if a key is not in its second bucket, for a holder of its first one's lock: then it can't come there
-    /// either. A look that is disturbed says `false`, as one that finds the tag of the key.
+    /// Whether a key is certainly not in its second bucket. The caller holds the first bucket's lock, so the key
+    /// can't move there either. Returns `false` if the look is disturbed, or finds the key's tag.
     fn is_surely_absent_from(&self, second: u32, size: Size, probe: Probe) -> bool {
         let second = self.bucket(second);
         let tags = second.tags();
@@ -117,7 +120,8 @@ impl Cuckoo {
             && self.is_current(size, probe)
     }
 
-    /// True if the addresses of a key are still those of `size`. Holders of a bucket's lock can rely on it.
+    /// Whether the addresses of a key are still those of `size`. The holder of a bucket's lock can rely on the
+    /// result.
     fn is_current(&self, size: Size, probe: Probe) -> bool {
         let now = self.size();
         now == size
@@ -125,7 +129,8 @@ impl Cuckoo {
             || now.addresses(probe) == size.addresses(probe)
     }
 
-    /// The place of an absent key: in the first bucket if that has room, since hits there spare the second's line.
+    /// The place of an absent key: in the first bucket if it has room, since hits there don't need the second
+    /// bucket's cache line.
     fn absent<'a>(
         &'a self,
         first: Locked<'a>,
@@ -141,7 +146,7 @@ impl Cuckoo {
         Some(CuckooEntry { table: self, bucket, slot, tag, location: None, _other: Some(other) })
     }
 
-    /// A place that one lock is enough for.
+    /// A place for which one lock is enough.
     fn place<'a>(
         &'a self,
         bucket: Locked<'a>,
@@ -165,7 +170,7 @@ impl Entry for CuckooEntry<'_> {
         if old.is_some() {
             self.bucket.replace(self.slot, new);
         } else {
-            // No reader need look again: one that missed the key did so before it was there.
+            // No reader needs to look again: a reader that missed the key read the bucket before the key was there.
             self.bucket.fill(self.slot, self.tag, new);
             self.table.count.add(1);
         }
@@ -176,7 +181,8 @@ impl Entry for CuckooEntry<'_> {
     fn remove(&mut self) -> Option<Location> {
         let old = self.location.take()?;
         self.bucket.clear(self.slot);
-        // The holder may put the key again: to readers that is one step, so a miss in between must not stand.
+        // The holder may put the key again. Readers must see that as one step, so a miss in between must not be
+        // valid.
         if !Mutation::StillRemove.is_planted() {
             self.bucket.advance();
         }

@@ -1,9 +1,9 @@
-//! Growth: one bucket split in two, in place, while everybody else goes on.
+//! Growth: one bucket is split in two, in place, while other threads continue.
 //!
 //! # Costs
-//! A split reads twelve items (their hashes tell which keys go): the misses overlap, and happen before the locks are
-//! taken. Amortised over the eleven inserts that the new bucket has room for. Nobody waits for growth but those who
-//! want the bucket that is being split, for a fraction of a microsecond.
+//! A split reads twelve items, since their hashes show which keys move. The cache misses overlap, and happen before
+//! the locks are taken. The cost is amortized over the eleven inserts that the new bucket has room for. Only threads
+//! that need the bucket being split wait for growth, for a fraction of a microsecond.
 
 use super::address::{Probe, Size};
 use super::path::find_path;
@@ -13,8 +13,9 @@ use crate::sync::{Mutation, Release};
 use crate::{Full, Hash, Index, Items, Location};
 
 impl Cuckoo {
-    /// After an insert found both its buckets full under `size`: grows if the load is reached, displaces otherwise.
-    /// Then it is worth trying again. Without a path it grows nevertheless, by as many buckets as are left to the insert.
+    /// Called after an insert found both its buckets full under `size`: grows if the load is reached, and displaces a
+    /// key. The insert should then be retried. Without a path it grows nevertheless, by as many buckets as the insert
+    /// has left.
     #[cold]
     pub(super) fn make_room(
         &self,
@@ -29,29 +30,29 @@ impl Cuckoo {
         let probe = Probe::new(hash);
         let roots = size.addresses(probe);
         if let Some(path) = find_path(self, roots, items) {
-            // If another writer was faster, the search begins anew.
+            // If another writer was faster, the insert starts over.
             self.displace(&path, items);
             return Ok(());
         }
-        // Others may have made room, or moved the key's buckets, while the search went on.
+        // Other threads may have made room, or split the key's buckets, during the search.
         if self.size() != size || roots.iter().any(|&root| self.has_room(root)) {
             return Ok(());
         }
-        // No path although there is room elsewhere: chance has it that no search finds that, which a few splits mend; or
-        // the keys of these two buckets have no other place to go, since they all have equal tags, and growing would
-        // hardly part them.
+        // There is no path, although there is room elsewhere. Either the search happens not to find that room, which
+        // a few splits mend. Or the keys of these two buckets have no other place, because all of them have equal
+        // tags, and growing would hardly separate them.
         let is_crowded = self.len() * 100 > self.capacity() * CROWDED_PERCENT;
         if !is_crowded || *splits_left == 0 || !self.grow(items) {
             return Err(Full);
         }
-        // Unchanged if another thread is at it: then this insert waits for that split, and has none of its own.
+        // Unchanged if another thread is splitting: then this insert uses that split, and none of its own.
         *splits_left -= u32::from(self.size() != size);
         Ok(())
     }
 
-    /// Splits the next bucket, unless another thread is at it; `false` if the table may not grow further.
+    /// Splits the next bucket, unless another thread is doing so. Returns `false` if the table may not grow further.
     ///
-    /// Inserts call this by themselves. Calling it ahead of time gives them room sooner.
+    /// Inserts call this themselves. Calling it in advance gives them room sooner.
     pub fn grow(&self, items: &impl Items) -> bool {
         if self.size().buckets() as usize >= self.buckets.len() {
             return false;
@@ -71,7 +72,7 @@ impl Cuckoo {
         let expected = Residents::read(self.bucket(from), items);
         let mut old = self.bucket(from).lock();
         let tags = old.tags();
-        // All hashes are asked for before anything moves: whoever owns the items may panic.
+        // All hashes are read before anything moves: the owner of the items may panic.
         let going: [bool; SLOTS] = std::array::from_fn(|slot| {
             let Some(tag) = tags.get(slot) else { return false };
             let at = old.location(slot);
@@ -102,7 +103,7 @@ impl Cuckoo {
     }
 }
 
-/// The items of a bucket and their hashes, as they were shortly before it was locked.
+/// The items of a bucket and their hashes, shortly before the bucket was locked.
 struct Residents([Option<(Location, Hash)>; SLOTS]);
 
 impl Residents {
@@ -120,7 +121,7 @@ impl Residents {
     }
 }
 
-/// Splits with which one insert that finds no path helps itself, in vain if the keys collide.
+/// Splits that one insert may make if it finds no path. They are in vain if the keys collide.
 pub(super) const SPLITS_AN_INSERT: u32 = 8;
-/// Below this load, no path means that the keys collide, not that the table is small.
+/// The load below which no path means that the keys collide, not that the table is small.
 const CROWDED_PERCENT: usize = 75;

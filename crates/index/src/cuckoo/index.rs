@@ -1,4 +1,4 @@
-//! [`Index`] for [`Cuckoo`]: what callers ask of the table.
+//! [`Index`] for [`Cuckoo`].
 
 use super::address::Probe;
 use super::entry::CuckooEntry;
@@ -54,7 +54,7 @@ impl Index for Cuckoo {
         }
     }
 
-    /// One line while the first bucket has room: nobody looks for the key in the second.
+    /// Reads one cache line while the first bucket has room: the key is not searched in the second.
     #[inline]
     fn enter_absent(&self, hash: Hash, at: Location, items: &impl Items) -> Result<(), Full> {
         use crate::Entry as _;

@@ -1,7 +1,8 @@
-//! Models: small tables run through every interleaving that loom finds, and the faults that each must catch.
+//! Models: small tables, run through every interleaving that loom finds, and the faults that each model must catch.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p guira-index --release --lib models`. Buckets have two slots here. Each
-//! model runs clean, and then once for each fault it is there to find ([`Mutation`]), which must make it fail.
+//! `RUSTFLAGS="--cfg loom" cargo test -p guira-index --release --lib models`. Buckets have two slots here. Each model
+//! runs once without a fault, and once with each fault that it must find ([`Mutation`]); each of these runs must
+//! fail.
 
 use super::address::{Probe, Size};
 use super::*;
@@ -10,7 +11,7 @@ use crate::sync::Mutation;
 use crate::{Entry as _, Full, Hash, Index as _, Items, Location};
 use loom::sync::Arc;
 
-/// Item memory of keys that are their own locations; the table of their hashes is the model's.
+/// Item memory of keys that are their own locations. The model defines their hashes.
 struct Keys(Vec<Hash>);
 
 impl Items for Keys {
@@ -19,14 +20,15 @@ impl Items for Keys {
     }
 }
 
-/// A table and the keys that a model uses, by number.
+/// A table, and the keys that a model uses, by number.
 struct Setting {
     table: Cuckoo,
     keys: Keys,
 }
 
 impl Setting {
-    /// A table of `start` buckets that may become `max`, and keys that have these pairs of addresses once it has.
+    /// Makes a table of `start` buckets that may grow to `max`, and keys that have these pairs of addresses at size
+    /// `max`.
     fn new(start: u32, max: u32, pairs: &[[u32; 2]]) -> Self {
         let keys = (0..).zip(pairs).map(|(number, &pair)| hash_with(pair, max, number)).collect();
         let max = max as usize;
@@ -40,7 +42,7 @@ impl Setting {
             .map(|mut entry| entry.put(Location(key)))
     }
 
-    /// What entering an absent key does when it finds both buckets full.
+    /// Makes room as an insert does when it finds both buckets full.
     fn make_room(&self, key: u32) {
         let (hash, size) = (self.keys.0[key as usize], self.table.size());
         self.table.make_room(hash, size, &mut 0, &self.keys).expect("a path");
@@ -60,8 +62,8 @@ impl Setting {
     }
 }
 
-/// A hash with the addresses `pair` at `size`; different ones for different numbers. The ninth bit of the tag is 0: a
-/// 1 would change the version word of the bucket it comes to, and so hide a counter that should have advanced.
+/// A hash with the addresses `pair` at `size`; each number gives another hash. The ninth bit of the tag is 0: a 1
+/// would change the version word of the key's new bucket, and so hide a counter that should have advanced.
 fn hash_with(pair: [u32; 2], size: u32, number: usize) -> Hash {
     let size = Size::new(size);
     let mixed = (1..).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -70,8 +72,8 @@ fn hash_with(pair: [u32; 2], size: u32, number: usize) -> Hash {
     fitting.nth(number).expect("endless")
 }
 
-/// Buckets 0 and 1 are full. To make room there, key 0 goes from bucket 1 to bucket 2: its first one, so that a reader
-/// looks there before it looks in bucket 1.
+/// Buckets 0 and 1 are full. To make room there, key 0 moves from bucket 1 to bucket 2. Bucket 2 is its first one, so
+/// a reader looks there before it looks in bucket 1.
 #[test]
 fn a_present_key_is_found_while_it_is_displaced() {
     use Mutation::{ForwardMove, OneIncrement, StillMove, UnvalidatedMiss};
@@ -89,7 +91,7 @@ fn a_present_key_is_found_while_it_is_displaced() {
     });
 }
 
-/// Both writers find buckets 0 and 1 full, and the same way out of bucket 1.
+/// Both writers find buckets 0 and 1 full, and the same path out of bucket 1.
 #[test]
 fn writers_on_crossing_paths_lose_and_double_nothing() {
     holds_but_for(&[Mutation::BlindMove], 3, || {
@@ -103,7 +105,7 @@ fn writers_on_crossing_paths_lose_and_double_nothing() {
     });
 }
 
-/// Bucket 0 is split into 0 and 2; two of its keys go.
+/// Bucket 0 is split into 0 and 2; two of its keys move.
 #[test]
 fn a_present_key_is_found_while_the_table_grows() {
     use Mutation::{LatePublish, StaleReader, UnvalidatedMiss};
@@ -131,7 +133,7 @@ fn a_key_entered_while_the_table_grows_is_found_after() {
     });
 }
 
-/// Who holds the entry removes the key and puts it again: to others, that is one step.
+/// The holder of an entry removes the key and puts it again: other threads must see that as one step.
 #[test]
 fn a_key_replaced_under_its_lock_is_never_missed() {
     holds_but_for(&[Mutation::StillRemove, Mutation::OneIncrement], 3, || {
@@ -149,7 +151,7 @@ fn a_key_replaced_under_its_lock_is_never_missed() {
     });
 }
 
-/// One goes against the order of addresses and meets the other, who is first with the key they both enter.
+/// One thread locks against the order of addresses and meets the other, which is first with the key that both enter.
 #[test]
 fn of_two_who_enter_one_key_the_second_replaces() {
     holds_but_for(&[Mutation::LooseEntry], 2, || {
@@ -165,7 +167,7 @@ fn of_two_who_enter_one_key_the_second_replaces() {
     });
 }
 
-/// Key 0 is in its second bucket, 0, which is split into 0 and 2; its first has room meanwhile.
+/// Key 0 is in its second bucket, 0, which is split into 0 and 2. Its first bucket has room meanwhile.
 #[test]
 fn who_enters_a_key_while_its_second_bucket_is_split_finds_it() {
     use Mutation::{LatePublish, StaleWriter, UnvalidatedEntry};
@@ -180,7 +182,7 @@ fn who_enters_a_key_while_its_second_bucket_is_split_finds_it() {
     });
 }
 
-/// Key 0 is in its second bucket, whose lock alone the other writer holds; its first bucket has room.
+/// Key 0 is in its second bucket, and the other writer holds only that bucket's lock. The first bucket has room.
 #[test]
 fn who_enters_a_key_that_is_just_replaced_waits_for_it() {
     holds_but_for(&[Mutation::UnvalidatedEntry], 3, || {

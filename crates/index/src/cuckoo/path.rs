@@ -1,14 +1,15 @@
-//! Displacement: a free slot is found some moves away, and brought to where it is needed.
+//! Displacement: finds a free slot some moves away, and moves keys so that the slot becomes free where it is needed.
 //!
-//! The search is breadth-first and takes no locks (Li et al. 2014, section 4.3.2), so a path is short: at 95 % load
-//! mostly one move, hardly ever more than three. What it saw may be outdated when it is executed, so each move looks
-//! again under the two locks it takes. The last move comes first, so each leaves a legal table, and a path that turns
-//! out stale is dropped where it stands.
+//! The search is breadth-first and takes no locks (Li et al. 2014, section 4.3.2), so paths are short: at 95 % load
+//! mostly one move, rarely more than three. What the search saw may be out of date when the path is executed. So each
+//! move checks again, under the locks of its two buckets. The last move is made first, so each move leaves a valid
+//! table, and a path that turns out stale is abandoned at that point.
 //!
-//! Two things come from growing bucket by bucket (`address.rs`). Nearly all free slots are where a split was not long
-//! ago, and buckets that wait for theirs are full; so before the search proper the youngest buckets within two moves
-//! are tried, whose ages follow from tags alone (`path/near.rs`). And where an entry's other bucket doesn't follow from
-//! bucket and tag, the item's hash is asked for; but only if no other entry of the bucket leads to a free slot.
+//! Growth bucket by bucket (`address.rs`) has two consequences. First, nearly all free slots are in buckets split
+//! recently, and buckets that wait for their split are full. So before the main search, the youngest buckets within
+//! two moves are tried, whose ages follow from tags alone (`path/near.rs`). Second, if an entry's other bucket
+//! doesn't follow from bucket and tag, the item's hash is asked for, but only if no other entry of the bucket leads
+//! to a free slot.
 
 mod near;
 mod moves;
@@ -20,7 +21,7 @@ use crate::mapping::prefetch;
 use crate::{Items, Location};
 use moves::{DEPTH_MAX, Path, Source};
 
-/// A path from either of `roots`, `None` if none is among [`NODES_MAX`] buckets.
+/// Finds a path from either of `roots`. Returns `None` if there is none among [`NODES_MAX`] buckets.
 pub(super) fn find_path(table: &Cuckoo, roots: [u32; 2], items: &impl Items) -> Option<Path> {
     let size = table.size();
     near::path(table, size, roots, items).or_else(|| {
@@ -32,7 +33,7 @@ pub(super) fn find_path(table: &Cuckoo, roots: [u32; 2], items: &impl Items) -> 
     })
 }
 
-/// Buckets seen, in order.
+/// The buckets seen, in order.
 struct Search<'a> {
     table: &'a Cuckoo,
     size: Size,
@@ -43,7 +44,7 @@ struct Search<'a> {
 #[derive(Clone, Copy, Default)]
 struct Node {
     bucket: u32,
-    /// The node that leads here, through its slot.
+    /// The node before this one, and the slot in it that leads here.
     parent: u16,
     slot: u8,
     depth: u8,
@@ -61,7 +62,7 @@ impl Search<'_> {
         None
     }
 
-    /// Follows each entry of a full bucket to its other bucket: the path, if one of those has room.
+    /// Follows each entry of a full bucket to its other bucket. Returns the path if one of those has room.
     fn expand(&mut self, from: usize, items: &impl Items) -> Option<Path> {
         let address = self.nodes[from].bucket;
         let bucket = self.table.bucket(address);
@@ -69,7 +70,7 @@ impl Search<'_> {
         let known: [Option<u32>; SLOTS] =
             std::array::from_fn(|slot| self.size.alternate(address, tags.get(slot)?));
         known.iter().flatten().for_each(|&to| prefetch(self.table.bucket(to)));
-        // Not always slot 0 first, so that two searches from one bucket take different ways.
+        // Starts at different slots, so that two searches from one bucket take different paths.
         let start = (address / 2) as usize + from;
         let slots = (start..start + SLOTS).map(|slot| slot % SLOTS);
         let found = slots.clone().find_map(|slot| self.visit(from, slot, known[slot]?));
@@ -88,9 +89,9 @@ impl Search<'_> {
         slots.into_iter().find_map(|slot| self.visit(from, slot, asked[slot]?))
     }
 
-    /// Looks whether `to` has room, and remembers it for later if not.
+    /// Checks whether `to` has room. If not, remembers it for later.
     fn visit(&mut self, parent: usize, slot: usize, to: u32) -> Option<Path> {
-        // A way that comes back to where it began is longer than need be, and stale once executed.
+        // A path that returns to its start is longer than necessary, and stale once executed.
         if to == self.nodes[0].bucket || to == self.nodes[1].bucket {
             return None;
         }
@@ -122,5 +123,5 @@ impl Search<'_> {
     }
 }
 
-/// Buckets that a search looks at before it gives up.
+/// Buckets that a search examines before it gives up.
 const NODES_MAX: usize = if cfg!(loom) { 8 } else { 512 };

@@ -1,4 +1,4 @@
-//! The table itself: what it consists of, how a reader looks for a key, how a writer locks two buckets.
+//! The table itself: its parts, how a reader looks a key up, and how a writer locks two buckets.
 
 use super::address::{Probe, Size};
 use crate::bucket::{Bucket, Locked, SLOTS, Slots};
@@ -11,27 +11,28 @@ use std::hint::select_unpredictable;
 /// See the head of `cuckoo.rs`.
 pub struct Cuckoo {
     pub(super) buckets: Zeroed<Bucket>,
-    /// Buckets in use. In a line of its own: every look-up reads it.
+    /// Buckets in use. Aligned to its own cache line: every lookup reads it.
     pub(super) size: Padded<AtomicU64>,
     pub(super) count: Count,
     pub(super) is_growing: Padded<Baton>,
 }
 
 impl Cuckoo {
-    /// A table that starts small and may grow until it holds at least `items_max` keys.
+    /// Makes a table that starts small and may grow until it holds at least `items_max` keys.
     ///
-    /// Reserves 5.7 bytes of address space a key; memory is taken as it grows.
+    /// Reserves 5.7 bytes of address space per key; memory is taken as the table grows.
     ///
     /// # Panics
-    /// If the address space cannot be had.
+    /// If the address space can't be reserved.
     #[must_use]
     pub fn with_max(items_max: usize) -> Self {
         Self::with_room(items_max, 0)
     }
 
-    /// As [`Cuckoo::with_max`], with `slots` slots from the start if it may have so many.
+    /// Like [`Cuckoo::with_max`], with `slots` slots from the start, as far as the maximum allows.
     pub(crate) fn with_room(items_max: usize, slots: usize) -> Self {
-        // Small tables differ: in a few thousand slots, chance may leave no path though there is room.
+        // Extra slots for small tables: with a few thousand slots, by chance there may be no path though there is
+        // room.
         let spare = items_max.isqrt() + 2 * SLOTS;
         let slots_max = items_max.saturating_mul(100).div_ceil(LOAD_PERCENT).saturating_add(spare);
         let max = slots_max.div_ceil(SLOTS).max(BUCKETS_MIN as usize);
@@ -39,7 +40,7 @@ impl Cuckoo {
         Self::with_buckets(u32::try_from(start).expect("positions have 32 bits"), max)
     }
 
-    /// A table of `start` buckets that may become `max`.
+    /// Makes a table of `start` buckets that may grow to `max`.
     pub(crate) fn with_buckets(start: u32, max: usize) -> Self {
         assert!(start >= 2, "a key needs two buckets that differ");
         assert!(max <= 1 << 31, "positions have 32 bits");
@@ -51,16 +52,17 @@ impl Cuckoo {
         }
     }
 
-    /// One try to find a key: see invariant 2.
+    /// Tries once to find a key: see invariant 2.
     #[inline(always)]
     pub(super) fn look(&self, probe: Probe, is_key: &mut impl FnMut(Location) -> bool) -> Look {
         let size = self.size();
         let addresses = size.addresses(probe);
         let buckets @ [first, second] = addresses.map(|address| self.bucket(address));
-        // Both are read before any branch, so that the two lines arrive together.
+        // Both are read before any branch, so that the two cache lines are fetched in parallel.
         let tags = Bucket::tags_of_both(buckets);
         for (slot, is_second) in Slots::of_both(tags.map(|tags| tags.matching(probe.tag))) {
-            // Which of the two is a coin toss, so not a branch: to guess wrong costs more than the look-up.
+            // Which of the two is random, so it is selected without a branch: a misprediction costs more than the
+            // lookup.
             let at = select_unpredictable(is_second, second, first).location(slot);
             if is_key(at) {
                 return Look::Found(at);
@@ -75,7 +77,7 @@ impl Cuckoo {
         if is_unmoved && is_there_still { Look::Absent } else { Look::Disturbed }
     }
 
-    /// A reader that was disturbed: tries again, and as last resort does it as a writer would, without a change.
+    /// Retries a lookup that was disturbed. As a last resort, it looks the key up under the locks, as a writer does.
     #[cold]
     pub(super) fn get_again(
         &self,
@@ -94,7 +96,7 @@ impl Cuckoo {
         self.find_entry(hash, is_key).and_then(|entry| entry.location())
     }
 
-    /// Locks two buckets, the lower address first (invariant 4); returns them in the order asked for.
+    /// Locks two buckets, the lower address first (invariant 4). Returns them in the order of the arguments.
     pub(super) fn lock_both(&self, one: u32, two: u32) -> (Locked<'_>, Locked<'_>) {
         debug_assert_ne!(one, two, "a bucket is locked once");
         if one < two {
@@ -117,18 +119,18 @@ impl Cuckoo {
     }
 }
 
-/// What one try of a reader came to.
+/// The outcome of one try of a reader.
 pub(super) enum Look {
     Found(Location),
     Absent,
-    /// Nothing found, but something moved or was removed meanwhile.
+    /// Nothing was found, but something was moved or removed meanwhile.
     Disturbed,
 }
 
 /// Tries of a reader before it takes the locks.
 const TRIES: u32 = if cfg!(loom) { 2 } else { 64 };
-/// Buckets of a new table: a page. Miri, which is slow, begins with fewer so as to see growth too.
+/// Buckets of a new table: a page. Miri, which is slow, starts with fewer, so that growth is tested too.
 const BUCKETS_MIN: u32 = if cfg!(any(miri, loom)) { 2 } else { 64 };
-/// The table grows when an insert finds both its buckets full and more than this share of all slots in use. Twelve
-/// slots in either of two buckets would reach 99 %, at a price that rises steeply from here.
+/// The table grows when an insert finds both its buckets full and more than this share of all slots is in use. Twelve
+/// slots in either of two buckets would reach 99 %, at a cost that rises steeply from here.
 pub(super) const LOAD_PERCENT: usize = 95;

@@ -1,4 +1,4 @@
-//! The table as a whole, one thread at a time.
+//! The table as a whole, with one thread at a time.
 
 use super::address::{Probe, Size};
 use super::*;
@@ -38,7 +38,7 @@ fn the_alternate_that_follows_from_the_tag_is_that_of_the_hash() {
                 assert_eq!(probe.other_than(from, size), Some(to));
                 assert_eq!(size.age_of_alternate(from, probe.tag), size.age(to));
             }
-            // Growing by one moves keys of the split bucket only, and only to the new one.
+            // Growing by one bucket moves only keys of the split bucket, and only to the new one.
             for (before, after) in
                 size.addresses(probe).into_iter().zip(size.grown().addresses(probe))
             {
@@ -57,7 +57,7 @@ fn the_youngest_buckets_are_those_of_the_last_split() {
     assert_eq!(by_age, [0, 0, 1, 1, 4, 4, 5, 63]);
 }
 
-/// 24 slots, then `Full` without a long search and without growing a table that is nearly empty.
+/// 24 slots are filled, then `Full` is returned without a long search and without growing a nearly empty table.
 #[test]
 fn too_many_equal_hashes_are_refused_and_room_comes_back() {
     struct Equal;
@@ -82,7 +82,7 @@ fn too_many_equal_hashes_are_refused_and_room_comes_back() {
     table.validate(&Equal).unwrap();
 }
 
-/// Keys of one hash are refused at a price that does not depend on how large the table is: it hardly grows for them.
+/// Refusing a key of one hash costs the same in a table of any size: the table hardly grows for it.
 #[test]
 #[cfg_attr(miri, ignore = "a large table")]
 fn one_refused_insert_grows_the_table_by_a_few_buckets() {
@@ -107,10 +107,10 @@ fn one_refused_insert_grows_the_table_by_a_few_buckets() {
     table.validate(&Mixed).unwrap();
 }
 
-/// Every bucket of a large table, every tag: no address overflows.
+/// Checks every kind of bucket, and every tag: no address overflows.
 #[test]
 fn the_age_of_an_alternate_is_known_at_every_size() {
-    // Miri takes a quarter of an hour for each of them.
+    // Miri takes a quarter of an hour for all tags.
     let step = if cfg!(miri) { 37 } else { 1 };
     let tags: Vec<_> = (0..0x200).step_by(step).map(crate::bucket::Tag::new).collect();
     for bits in 1..=31 {
@@ -118,7 +118,7 @@ fn the_age_of_an_alternate_is_known_at_every_size() {
             let size = Size::new(buckets);
             for &tag in &tags {
                 let probe = Probe::new(Hash(tag.bits().into()));
-                // The bucket whose position this tag turns into the last there is.
+                // The bucket whose position this tag turns into the last position.
                 let to_last = !(probe.first ^ probe.second);
                 for bucket in [0, buckets - 1, size.address(to_last)] {
                     let [one, two] = size.alternates(bucket, tag).map(|other| size.age(other));

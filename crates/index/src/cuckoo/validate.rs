@@ -7,7 +7,7 @@ use crate::{Broken, Index, Items};
 use std::collections::HashSet;
 
 impl Cuckoo {
-    /// [`Index::validate`]: every slot, and the counter.
+    /// [`Index::validate`]: checks every slot, and the counter.
     pub(super) fn check(&self, items: &impl Items) -> Result<(), Broken> {
         let size = self.size();
         let mut seen = HashSet::new();

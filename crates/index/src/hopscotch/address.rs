@@ -1,27 +1,27 @@
-//! Homes in a table that grows by sliding its keys apart.
+//! Homes in a table that grows by spreading its keys further apart.
 //!
-//! A key has a *position* that never changes: the high bits of its hash, taken as a fraction of the whole. Its home is
-//! that fraction of the homes in use, so the order of keys in the table is that of their positions, whatever the size.
-//! To grow by an eighth, each key moves up to 9/8 of where it was, the last line of homes first:
+//! A key has a *position* that never changes: the high bits of its hash, taken as a fraction of the whole range. Its
+//! home is that fraction of the homes in use, so keys are always in the order of their positions, whatever the size.
+//! To grow by an eighth, each key moves up to 9/8 of its old place, the last line of homes first:
 //! ```text
 //! lines 0 ............ boundary ......... lines .... 9/8 lines
 //!       | not moved   | (left)             | moved keys here and below, from boundary*9/8 on |
 //! ```
-//! All homes are equally full but for that difference, at every instant of the growth, and the sweep reads and writes
+//! At every instant of the growth, all homes are equally full except for that difference. The sweep reads and writes
 //! memory in order.
 //!
 //! # Invariants
-//! 1. The home of a position never becomes less. So if it is the same at two instants, it was so in between.
-//! 2. A home and the low 15 bits of a position tell the position: growth never asks for an item's hash.
+//! 1. The home of a position never decreases. So if it is equal at two instants, it was the same in between.
+//! 2. A home and the low 15 bits of a position determine the position: growth never asks for an item's hash.
 
 use super::line::{TAG_BITS, Tag};
 
-/// What is in use: so many lines of homes, and those before `boundary` not yet moved.
+/// The lines in use: how many lines of homes there are, and the boundary before which they are not yet moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Lines of homes before the growth under way.
+    /// Lines of homes before the current growth.
     pub(super) lines: u32,
-    /// Keys whose home, among `lines`, is in a line before this have it still. [`Extent::IDLE`]: nothing is moving.
+    /// Lines before this one, of `lines`, still hold their keys. [`Extent::IDLE`]: no growth is in progress.
     pub(super) boundary: u32,
 }
 
@@ -46,12 +46,12 @@ impl Extent {
     }
 }
 
-/// How positions become homes in one table: fixed when it is made.
+/// How positions map to homes in one table. It is fixed when the table is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     /// Low bits of a hash that are not part of the position.
     unused: u32,
-    /// The most lines of homes that there may be.
+    /// The maximum number of lines of homes.
     pub(super) lines_max: u32,
     /// Homes in a line.
     slots: u32,
@@ -97,7 +97,7 @@ impl Plan {
         self.fraction(position, self.grown(extent.lines))
     }
 
-    /// The hash of a key in this home with this tag, when so many lines are in use; the bits that are no part of its
+    /// The hash of a key in this home with this tag, when this many lines are in use. Bits that are not part of the
     /// position are 0.
     pub(super) fn hash(self, home: usize, tag: Tag, lines: u32) -> u64 {
         let bits = u64::BITS - self.unused;
@@ -119,8 +119,10 @@ impl Plan {
     }
 }
 
-/// Growth adds one in so many lines. Fewer would move each key more often, more would leave more slots empty.
+/// Growth adds one line for every so many. A higher number would move each key more often; a lower one would leave
+/// more slots empty.
 const GROWTH: u32 = 8;
-/// Bits of a position beyond those that number the homes of the largest table: they tell a home's keys apart, and
-/// spread keys evenly though 2^bits is no multiple of the homes. The fewer, the smaller a table may begin.
+/// Bits of a position beyond those that number the homes of the largest table. They distinguish a home's keys, and
+/// spread keys evenly although 2^bits is not a multiple of the number of homes. The fewer they are, the smaller a
+/// table may start.
 const SPARE_BITS: u32 = 6;

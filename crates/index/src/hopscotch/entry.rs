@@ -1,4 +1,4 @@
-//! Locking one key's place: the line of its home. An absent key has a slot taken for it besides.
+//! Locking one key's place: the line of its home. For an absent key, a free slot is taken as well.
 
 use super::line::{Hop, Line, Locked, Tag};
 use super::table::{HopscotchTable, slots};
@@ -11,14 +11,14 @@ pub struct HopscotchEntry<'a, W: Hop, const SLOTS: usize> {
     /// The line of `home`.
     line: Locked<'a, W, SLOTS>,
     home: usize,
-    /// The key's, or one taken for it, within reach of its home.
+    /// The key's slot, or one taken for it, within reach of its home.
     slot: usize,
     tag: Tag,
     location: Option<Location>,
 }
 
 impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
-    /// Locks the key's place, or finds it absent and no slot for it: then `None`, and nothing is locked.
+    /// Locks the key's place. Returns `None`, with nothing locked, if the key is absent and there is no slot for it.
     pub(super) fn lock_entry(
         &self,
         hash: Hash,
@@ -38,7 +38,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         loop {
             let home = self.plan.home(hash.0, self.extent());
             let line = self.lines.get(home / SLOTS).lock();
-            // Only the holder of this lock can move the key's home on.
+            // Only the holder of this lock can change the key's home.
             let is_current = self.plan.home(hash.0, self.extent()) == home;
             if is_current || Mutation::StaleWriter.is_planted() {
                 return (home, line);
@@ -46,7 +46,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         }
     }
 
-    /// The slot of a key, and its location, if it is one of this home.
+    /// The slot of a key and its location, if the key belongs to this home.
     pub(super) fn find(
         &self,
         home: usize,
@@ -97,7 +97,7 @@ impl<W: Hop, const SLOTS: usize> Entry for HopscotchEntry<'_, W, SLOTS> {
         if old.is_some() {
             line.replace(in_line, new);
         } else {
-            // No reader need look again: one that missed the key did so before it was there.
+            // No reader needs to look again: a reader that missed the key read the hop word before the key was there.
             line.fill(in_line, self.tag, new);
             self.line.flip(self.home % SLOTS, self.bit());
             self.table.count.add(1);
@@ -109,7 +109,8 @@ impl<W: Hop, const SLOTS: usize> Entry for HopscotchEntry<'_, W, SLOTS> {
     fn remove(&mut self) -> Option<Location> {
         let old = self.location.take()?;
         self.line.flip(self.home % SLOTS, self.bit());
-        // The holder may put the key again: to readers that is one step, so a miss in between must not stand.
+        // The holder may put the key again. Readers must see that as one step, so a miss in between must not be
+        // valid.
         if !Mutation::StillRemove.is_planted() {
             self.line.advance();
         }

@@ -1,10 +1,10 @@
-//! Growth: a sweep that moves the keys of one line after the other to their homes in a table an eighth larger.
+//! Growth: a sweep that moves the keys of one line after another to their homes in a table that is an eighth larger.
 //!
 //! # Costs
-//! A line takes 0.2 us, without a look at the items, and memory is read and written in order. While a growth is under
-//! way every insert moves eight lines, so that it ends before the table is 1/48 fuller than when it began (H = 64:
-//! 1/32). Each key is moved eight times in all, half the cost of an insert into a table that grows. A thread that calls
-//! [`maintain`](crate::Index::maintain) takes that from the inserts.
+//! A line takes 0.2 us without reading the items, and memory is read and written in order. During a growth every
+//! insert moves eight lines, so the growth ends before the table is 1/48 fuller than when it began (H = 64: 1/32).
+//! Each key is moved eight times in total, which is half the cost of an insert into a growing table. A thread that
+//! calls [`maintain`](crate::Index::maintain) takes this work from the inserts.
 
 use super::address::Extent;
 use super::line::{Hop, Locked, Tag};
@@ -17,15 +17,16 @@ use std::ops::Range;
 /// A key of the line that is being moved.
 struct Move {
     from: usize,
-    /// Its home in the larger table, and a slot taken for it there.
+    /// The key's home in the larger table, and a slot taken for the key near it.
     home: usize,
     to: usize,
     tag: Tag,
 }
 
 impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
-    /// [`Index::maintain`]: begins to grow if it is time to, and moves up to `budget` lines. False, too, if there is no
-    /// room for the next line's keys for now, or another thread is moving lines.
+    /// [`Index::maintain`]: begins a growth if it is due, and moves up to `budget` lines. Returns true if there is
+    /// more to do. Also returns false if there is currently no room for the next line's keys, or if another thread is
+    /// moving lines.
     pub(super) fn grow(&self, budget: usize) -> bool {
         self.start_growth_if_loaded();
         if !self.try_lock_moving() {
@@ -36,8 +37,9 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         moved == budget && self.extent().is_growing()
     }
 
-    /// What an insert does for a growth under way. While another thread is at it that is owed, up to a limit: who moves
-    /// lines may have lost its processor, and to go on for long would fill the table.
+    /// An insert's share of the growth in progress. While another thread is moving lines, the share is recorded as
+    /// owed, up to a limit. That thread may have lost its processor, and inserts that only continue would fill the
+    /// table.
     #[cold]
     pub(super) fn help_growth(&self) {
         let owed = self.owed.0.fetch_add(LINES_AN_INSERT, Relaxed);
@@ -55,10 +57,10 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         self.unlock_moving();
     }
 
-    /// After an insert found no slot for its key: grows, then it is worth trying again.
+    /// Called after an insert found no slot for its key: advances the growth, so that the insert can try again.
     #[cold]
     pub(super) fn make_room(&self, tries: u32) -> Result<(), Full> {
-        // In a table with much room elsewhere the keys have equal hashes: growing would not part them.
+        // In a table with much room elsewhere the keys have equal hashes: growth would not separate them.
         let is_crowded = self.is_loaded(CROWDED_PERCENT) && tries < TRIES;
         if !is_crowded {
             return Err(Full);
@@ -72,7 +74,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         if moved > 0 { Ok(()) } else { Err(Full) }
     }
 
-    /// Begins to grow when the load is reached. Waits for nobody.
+    /// Begins a growth if the load is reached. Never waits.
     pub(super) fn start_growth_if_loaded(&self) {
         if !self.extent().is_growing()
             && self.is_loaded(Self::START_PERCENT)
@@ -85,7 +87,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         }
     }
 
-    /// [`Index::touch_ahead`]: for the lines into which the table would grow within so many inserts.
+    /// [`Index::touch_ahead`]: prepares the lines into which the table would grow within this many inserts.
     pub(super) fn touch_lines_ahead(&self, items: usize) {
         let in_use = self.lines_in_use();
         let mut lines = in_use;
@@ -105,7 +107,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         self.len() * 100 > self.extent().lines as usize * SLOTS * percent
     }
 
-    /// Waits; never while holding a line's lock.
+    /// Waits for the lock of moving lines. The caller must not hold a line's lock.
     fn lock_moving(&self) {
         let mut backoff = Backoff::default();
         while !self.try_lock_moving() {
@@ -121,7 +123,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         self.is_moving.0.store(false, Release);
     }
 
-    /// For the holder of the lock: from now on, lines move. Homes stay as they are until they do.
+    /// Begins a growth; the caller holds the lock of moving lines. Homes do not change until their lines move.
     pub(super) fn start_growth(&self) {
         let lines = self.extent().lines;
         if self.plan.grown(lines) > lines {
@@ -130,8 +132,8 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         }
     }
 
-    /// For the holder of the lock: moves up to `budget` lines, fewer at the end or if there is no room for a line's
-    /// keys, which is left for later. Returns how many.
+    /// Moves up to `budget` lines; the caller holds the lock of moving lines. Moves fewer at the end, or if there is
+    /// no room for a line's keys, which is then left for later. Returns how many lines were moved.
     fn move_lines(&self, budget: usize) -> usize {
         let mut moves = Vec::new();
         for moved in 0..budget {
@@ -143,7 +145,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         budget
     }
 
-    /// Moves the keys of the last line not yet moved: see the module's invariant 4.
+    /// Moves the keys of the last line that is not yet moved: see the module's invariant 4.
     fn move_line(&self, extent: Extent, moves: &mut Vec<Move>) -> bool {
         let number = extent.boundary - 1;
         let homes = number as usize * SLOTS..(number as usize + 1) * SLOTS;
@@ -174,10 +176,11 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         true
     }
 
-    /// Finds each key of a locked line a slot within reach of its new home, the last home's first; false if one has none.
+    /// Finds for each key of a locked line a slot within reach of its new home, the last home's first. Returns false
+    /// if a key has none.
     ///
-    /// A key whose slot is within reach of the new home, too, keeps it; another may have the slot that a key before it
-    /// leaves. So what a line's keys need beside their own slots is little, however full the table is.
+    /// A key whose slot is also within reach of its new home keeps that slot. Another key may get a slot that an
+    /// earlier key leaves. So a line's keys need few slots beyond their own, however full the table is.
     fn plan_moves(
         &self,
         lines: u32,
@@ -209,7 +212,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         true
     }
 
-    /// Names the copies in the hop words of their new homes.
+    /// Enters the copies in the hop words of their new homes.
     fn enter_copies(&self, moves: &[Move], held_homes: &Range<usize>, held: &Locked<'_, W, SLOTS>) {
         let mut there: Option<(usize, Locked<'_, W, SLOTS>)> = None;
         for m in moves {
@@ -230,12 +233,12 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         }
     }
 
-    /// A growth begins at this load, which is also that of a full table of the largest size. It takes the inserts that
-    /// fill one slot in a line of every eight lines.
+    /// The load at which a growth begins, which is also the load of a full table of the largest size. During a
+    /// growth, the inserts fill one slot in one of every eight lines.
     pub(super) const START_PERCENT: usize =
         Self::LOAD_PERCENT - 100 / (SLOTS * LINES_AN_INSERT) - 1;
 
-    /// Starts to fetch what is moved a few lines later, and the lines to which it goes.
+    /// Prefetches the line that is moved a few lines later, and the line to which its keys go.
     fn prefetch_before(&self, number: usize, extent: Extent) {
         let soon = number.saturating_sub(LINES_AN_INSERT);
         prefetch(self.lines.get(soon));
@@ -253,7 +256,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
     }
 }
 
-/// Whether a key of the line moves to this slot, or stays there.
+/// Whether a key of the line moves to this slot, or stays in it.
 fn is_to(moves: &[Move], slot: usize) -> bool {
     moves.iter().any(|m| m.to == slot)
 }
@@ -263,12 +266,13 @@ fn is_from(moves: &[Move], slot: usize) -> bool {
     moves.iter().any(|m| m.from == slot)
 }
 
-/// Below this load, no room means that the keys' hashes collide, not that the table is small.
+/// The load below which no room means that hashes collide, not that the table is small.
 const CROWDED_PERCENT: usize = 50;
-/// Lines moved by each insert while the table grows.
+/// Lines moved by each insert during a growth.
 const LINES_AN_INSERT: usize = 8;
-/// So small a share of all lines may be owed. It takes the inserts that fill 1/512 of a slot in each line.
+/// The share of all lines that may be owed: one in this many. The inserts that owe it fill 1/512 of a slot per line.
 const OWED_SHARE: usize = 64;
-/// Lines moved at once: 0.1 ms. So many by an insert that found no slot, and this often before it gives up.
+/// Lines moved at once, which takes 0.1 ms. An insert that finds no slot moves this many per try, for [`TRIES`]
+/// tries.
 const LINES_AT_ONCE: usize = 512;
 const TRIES: u32 = 4;

@@ -1,4 +1,4 @@
-//! [`Index`] for [`HopscotchTable`]: what callers ask of the table.
+//! [`Index`] for [`HopscotchTable`].
 
 use super::entry::HopscotchEntry;
 use super::line::{Hop, Line};

@@ -1,7 +1,7 @@
-//! A line: a few homes and as many slots, and the version of those homes, in one cache line.
+//! A line: a few homes, as many slots, and the version of those homes, in one cache line.
 //!
-//! Home i and slot i of a line have the same number and nothing else in common: a home's keys are in slots that its
-//! hop word names, here or in the next lines.
+//! Home i and slot i of a line share their number and nothing else. A home's keys are in the slots that its hop word
+//! names, in this line or in the next lines.
 //!
 //! # Layout
 //! ```text
@@ -9,11 +9,11 @@
 //! H = 64: version 4 | pad 4 | 4 hop words of 64 bits | 4 locations | 4 tags
 //! ```
 //! # Invariants
-//! 1. Only the holder of the line's lock changes its hop words, and what the slots hold that they name.
-//! 2. A slot is taken by changing its tag from 0, and from then on is its taker's: to fill, to move a key into, to give
-//!    back. No lock is needed for that.
-//! 3. A slot's location is written before its tag, and both before a hop word names it, all with Release; readers read
-//!    in the opposite order with Acquire.
+//! 1. Only the holder of the line's lock changes the line's hop words, and the content of the slots that they name.
+//! 2. A thread takes a slot by changing its tag from 0. From then on the slot belongs to that thread, which may fill
+//!    it, move a key into it, or free it. No lock is needed for this.
+//! 3. A slot's location is written before its tag, and both before a hop word names the slot, all with Release.
+//!    Readers read them in the opposite order with Acquire.
 //! 4. All zeroes is an empty line: fresh memory needs no constructor.
 
 use crate::Location;
@@ -31,15 +31,15 @@ pub(crate) struct Line<W, const SLOTS: usize> {
     tags: [AtomicU16; SLOTS],
 }
 
-/// A hop word: bit d says that slot (home + d) holds a key of this home.
+/// A hop word: bit d means that slot (home + d) holds a key of this home.
 pub trait Hop: Zeroable + Default + Send + Sync {
-    /// H: the slots in which a home's keys may be.
+    /// H: the number of slots in which a home's keys may be.
     const REACH: usize;
 
-    /// The bits, with Acquire.
+    /// Loads the bits, with Acquire.
     fn load(&self) -> u64;
 
-    /// Changes the bits, with Release. None is set beyond the reach.
+    /// Stores the bits, with Release. No bit beyond the reach may be set.
     fn store(&self, bits: u64);
 }
 
@@ -101,13 +101,13 @@ impl Hop for Few {
 }
 
 impl<W: Hop, const SLOTS: usize> Line<W, SLOTS> {
-    /// The version, to be taken before a look at a hop word.
+    /// Reads the version. Call it before reading a hop word.
     #[inline]
     pub(super) fn stamp(&self) -> Stamp {
         self.version.stamp()
     }
 
-    /// True if no key left a home of this line since.
+    /// Whether no key has left a home of this line since.
     #[inline]
     pub(super) fn is_unchanged(&self, since: Stamp) -> bool {
         self.version.is_unchanged(since)
@@ -144,20 +144,21 @@ impl<W: Hop, const SLOTS: usize> Line<W, SLOTS> {
         is_free && tags.compare_exchange(FREE, tag.0, Acquire, Relaxed).is_ok()
     }
 
-    /// Gives a slot back; for its taker, when no hop word names it.
+    /// Frees a slot. Only for the thread that took it, when no hop word names it.
     #[inline]
     pub(super) fn free(&self, slot: usize) {
         self.tags[slot].store(FREE, Release);
     }
 
-    /// Fills a slot; for its taker.
+    /// Fills a slot. Only for the thread that took it.
     #[inline]
     pub(super) fn fill(&self, slot: usize, tag: Tag, at: Location) {
         self.replace(slot, at);
         self.tags[slot].store(tag.0, Release);
     }
 
-    /// Changes the location in a slot; for who holds the lock of its key's home, or has taken it.
+    /// Changes the location in a slot. Only for the holder of the lock of its key's home, or the thread that took the
+    /// slot.
     #[inline]
     pub(super) fn replace(&self, slot: usize, at: Location) {
         self.locations[slot].store(at.0, Release);
@@ -178,7 +179,7 @@ pub(super) struct Locked<'a, W: Hop, const SLOTS: usize> {
 }
 
 impl<W: Hop, const SLOTS: usize> Locked<'_, W, SLOTS> {
-    /// Changes a home's hop word: bits that are set in one of both only.
+    /// Toggles bits of a home's hop word.
     #[inline]
     pub(super) fn flip(&self, home: usize, bits: u64) {
         let word = &self.line.hops[home];
@@ -191,7 +192,7 @@ impl<W: Hop, const SLOTS: usize> Locked<'_, W, SLOTS> {
         self.held = self.line.version.lock();
     }
 
-    /// Makes readers that found nothing in this line's homes look again: a key left one.
+    /// Makes readers that missed a key of this line's homes look again: a key has left one of the homes.
     #[inline]
     pub(super) fn advance(&mut self) {
         self.advance = true;
@@ -225,7 +226,7 @@ impl<W: Hop, const SLOTS: usize> Default for Line<W, SLOTS> {
     }
 }
 
-/// Fifteen bits of a key's position, the lowest, and a one so that it is never [`FREE`].
+/// The lowest fifteen bits of a key's position, and a one bit so that the tag is never [`FREE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(u16);
 

@@ -1,8 +1,8 @@
-//! Models: small tables run through every interleaving that loom finds, and the faults that each must catch.
+//! Models: small tables, run through every interleaving that loom finds, and the faults that each model must catch.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p guira-index --release --lib models`. Lines have two slots here, and a home's
-//! keys are within three. Each model runs clean, and then once for each fault it is there to find ([`Mutation`]), which
-//! must make it fail.
+//! keys are within three. Each model runs once without a fault, and once with each fault that it must find
+//! ([`Mutation`]); each of these runs must fail.
 
 use super::address::Plan;
 use super::line::Few;
@@ -12,7 +12,7 @@ use crate::sync::Mutation;
 use crate::{Entry as _, Full, Hash, Index as _, Items, Location};
 use loom::sync::Arc;
 
-/// Item memory of keys that are their own locations; the table of their hashes is the model's.
+/// Item memory of keys that are their own locations. The model defines their hashes.
 struct Keys(Vec<Hash>);
 
 impl Items for Keys {
@@ -21,15 +21,15 @@ impl Items for Keys {
     }
 }
 
-/// A table and the keys that a model uses, by number.
+/// A table, and the keys that a model uses, by number.
 struct Setting {
     table: HopscotchTable<Few, 2>,
     keys: Keys,
 }
 
 impl Setting {
-    /// A table of `start` lines that may become `max`, and keys that have these homes in it while it is small. The
-    /// later ones of a home are in the later half of its positions, so when homes double they part.
+    /// Makes a table of `start` lines that may grow to `max`, and keys that have these homes while the table is
+    /// small. Later keys of a home are in the later half of its positions, so they separate when the homes double.
     fn new(start: u32, max: u32, homes: &[usize]) -> Self {
         let parts = 16 * homes_in(start);
         let hash = |(number, &home): (usize, &usize)| {
@@ -58,7 +58,7 @@ impl Setting {
         self.get(key).is_some()
     }
 
-    /// A growth as far as it goes: there may be no room for a line's keys, or another thread at it.
+    /// Grows as far as possible: there may be no room for a line's keys, or another thread may be growing.
     fn grow(&self) {
         self.table.start_growth();
         self.table.grow(2);
@@ -73,7 +73,7 @@ fn homes_in(lines: u32) -> u128 {
     u128::from(lines) * 2
 }
 
-/// What the published look-up gets wrong needs no second thread.
+/// The published lookup's mistake shows with a single thread.
 #[test]
 fn what_is_found_is_the_keys_own() {
     holds_but_for(&[Mutation::HomesItem], 1, || {
@@ -83,7 +83,8 @@ fn what_is_found_is_the_keys_own() {
     });
 }
 
-/// Slots 0 to 2 are full. To make room for key 3 of home 0, key 0 goes from slot 2, its home in the next line, to 3.
+/// Slots 0 to 2 are full. To make room for key 3 of home 0, key 0 moves from slot 2, whose home is in the next line,
+/// to slot 3.
 #[test]
 fn a_present_key_is_found_while_it_is_displaced() {
     use Mutation::{ClearFirst, EarlyHops, StillMove, UnvalidatedMiss};
@@ -92,14 +93,14 @@ fn a_present_key_is_found_while_it_is_displaced() {
     });
 }
 
-/// The same, but key 0 has a home in the line that the writer holds, and goes from slot 1 to 3.
+/// The same, but key 0's home is in the line that the writer holds, and the key moves from slot 1 to 3.
 #[test]
 fn a_present_key_is_found_while_it_is_displaced_in_the_writers_line() {
     use Mutation::{OneIncrement, StillMove};
     holds_but_for(&[OneIncrement, StillMove], 3, || displaced(&[1, 0, 2, 0]));
 }
 
-/// The last of four keys displaces the first while that is looked up.
+/// The last of four keys displaces the first while a reader looks that one up.
 fn displaced(homes: &[usize]) {
     let setting = Arc::new(Setting::new(2, 2, homes));
     (0..3).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
@@ -110,8 +111,8 @@ fn displaced(homes: &[usize]) {
     assert!((0..4).all(|key| setting.has(key)));
 }
 
-/// One enters a key of home 1, the other of home 2; both find their slots full and may want to displace key 2, of home
-/// 3, from slot 3. Whoever comes too late may find no room.
+/// One thread enters a key of home 1, the other a key of home 2. Both find their slots full and may try to displace
+/// key 2, of home 3, from slot 3. The later thread may find no room.
 #[test]
 fn writers_who_displace_the_same_key_lose_and_double_nothing() {
     holds_but_for(&[Mutation::BlindMove], 3, || {
@@ -125,7 +126,7 @@ fn writers_who_displace_the_same_key_lose_and_double_nothing() {
     });
 }
 
-/// The only free slot near both homes, which are of different lines.
+/// There is a single free slot near both homes, which are in different lines.
 #[test]
 fn writers_who_see_the_same_free_slot_do_not_share_it() {
     holds_but_for(&[Mutation::DoubleTake], 3, || {
@@ -139,7 +140,7 @@ fn writers_who_see_the_same_free_slot_do_not_share_it() {
     });
 }
 
-/// Who holds the entry removes the key and puts it again: to others, that is one step.
+/// The holder of an entry removes the key and puts it again: other threads must see that as one step.
 #[test]
 fn a_key_replaced_under_its_lock_is_never_missed() {
     holds_but_for(&[Mutation::StillRemove, Mutation::OneIncrement], 3, || {
@@ -185,7 +186,7 @@ fn a_key_entered_while_the_table_grows_is_found_after() {
     });
 }
 
-/// A sweep moves keys into lines where a writer displaces others.
+/// A growth moves keys into lines where a writer displaces others.
 #[test]
 fn growth_and_displacement_lose_and_double_nothing() {
     holds_but_for(&[Mutation::DoubleTake, Mutation::FreeKept], 1, || {

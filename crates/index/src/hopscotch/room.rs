@@ -1,14 +1,14 @@
-//! Room near a home: the first free slot after it, brought within reach by displacing keys.
+//! Room near a home: takes the first free slot after it, and brings the slot within reach by displacing keys.
 
 use super::line::{Hop, Locked, Tag};
 use super::table::HopscotchTable;
 use crate::sync::Mutation;
 
 impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
-    /// Takes a slot within reach of `home`; `None` if there is none and no displacement helps.
+    /// Takes a slot within reach of `home`. Returns `None` if there is none and no displacement helps.
     ///
-    /// The caller holds the lock of the line `held` and waits here for those of higher lines only. Keys of homes before
-    /// `lowest` stay where they are.
+    /// The caller holds the lock of the line `held`; this waits only for the locks of higher lines. Keys of homes
+    /// before `lowest` stay where they are.
     #[inline]
     pub(super) fn take_near(
         &self,
@@ -31,7 +31,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         })
     }
 
-    /// Exchanges a slot taken beyond reach for one within.
+    /// Exchanges a taken slot beyond reach for one within reach.
     #[cold]
     fn bring_near(
         &self,
@@ -51,8 +51,8 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         Some(slot)
     }
 
-    /// Moves a key into the taken slot `free` from one before it, as far before as can be, and returns that: it is taken
-    /// now instead.
+    /// Moves a key from an earlier slot, as far back as possible, into the taken slot `free`. Returns the earlier
+    /// slot, which is now taken instead.
     fn displace_into(
         &self,
         free: usize,
@@ -73,7 +73,8 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         })
     }
 
-    /// Moves the first key of a home, whose line is locked, into the taken slot `free`, if it is in one before.
+    /// Moves the first key of a home into the taken slot `free`, if the key is in an earlier slot. The home's line is
+    /// locked.
     fn move_first(
         &self,
         home: usize,
@@ -110,5 +111,5 @@ fn before(hops: u64, distance: usize) -> u64 {
     hops & ((1 << distance) - 1)
 }
 
-/// How far from home a free slot is looked for. At the loads at which a table grows it is a few slots away.
+/// How far from its home a free slot is searched. At the loads at which a table grows, it is a few slots away.
 const PROBES_MAX: usize = 4096;

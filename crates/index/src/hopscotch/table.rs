@@ -1,4 +1,4 @@
-//! The table itself: what it consists of, and how a reader looks for a key.
+//! The table itself: its parts, and how a reader looks a key up.
 
 use super::address::{Extent, Plan};
 use super::line::{Hop, Hop32, Hop64, Line};
@@ -10,45 +10,46 @@ use crate::{Hash, Index as _, Location};
 /// The hopscotch table with H = 32, as published. See the head of `hopscotch.rs`.
 pub type Hopscotch = HopscotchTable<Hop32, 6>;
 
-/// The hopscotch table with H = 64, which fills further.
+/// The hopscotch table with H = 64, which can be filled further.
 pub type Hopscotch64 = HopscotchTable<Hop64, 4>;
 
 /// A hopscotch table with hop words of type `W`, of which `SLOTS` fit in a line: [`Hopscotch`] or [`Hopscotch64`].
 pub struct HopscotchTable<W: Hop, const SLOTS: usize> {
     pub(super) lines: Zeroed<Line<W, SLOTS>>,
     pub(super) plan: Plan,
-    /// In a line of its own: every look-up reads it.
+    /// Aligned to its own cache line: every lookup reads it.
     pub(super) extent: Padded<AtomicU64>,
     pub(super) count: Count,
-    /// The lock of who moves lines.
+    /// The lock of moving lines.
     pub(super) is_moving: Padded<AtomicBool>,
-    /// Lines that inserts should have moved while another thread was at it.
+    /// Lines that inserts should have moved while another thread was moving lines.
     pub(super) owed: Padded<AtomicUsize>,
 }
 
 impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
-    /// A table that starts small and may grow until it holds at least `items_max` keys.
+    /// Makes a table that starts small and may grow until it holds at least `items_max` keys.
     ///
-    /// Starts with about 1/500 of the slots that takes. Reserves address space for all; memory is taken as it grows.
+    /// It starts with about 1/500 of the slots needed for these. It reserves address space for all of them; memory is
+    /// taken as the table grows.
     ///
     /// # Panics
-    /// If the address space cannot be had.
+    /// If the address space can't be reserved.
     #[must_use]
     pub fn with_max(items_max: usize) -> Self {
         Self::with_room(items_max, 0)
     }
 
-    /// As [`HopscotchTable::with_max`], with about `slots` slots from the start if it may have so many.
+    /// Like [`HopscotchTable::with_max`], with about `slots` slots from the start, as far as the maximum allows.
     pub(crate) fn with_room(items_max: usize, slots: usize) -> Self {
         let plan = Self::plan(items_max.saturating_mul(100).div_ceil(Self::START_PERCENT));
         let wanted = u32::try_from(slots / SLOTS).unwrap_or(u32::MAX).max(LINES_MIN);
         Self::new(plan, plan.lines_min().max(wanted.min(plan.lines_max)))
     }
 
-    /// A table of at least this many slots, which never grows: keys are refused when no displacement helps.
+    /// Makes a table of at least this many slots, which never grows: keys are refused when no displacement helps.
     ///
     /// # Panics
-    /// If the address space cannot be had.
+    /// If the address space can't be reserved.
     #[must_use]
     pub fn with_slots(slots: usize) -> Self {
         let plan = Self::plan(slots.saturating_sub(W::REACH));
@@ -72,7 +73,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         }
     }
 
-    /// One try to find a key: see invariant 2.
+    /// Tries once to find a key: see invariant 2.
     #[inline(always)]
     pub(super) fn look(&self, hash: Hash, is_key: &mut impl FnMut(Location) -> bool) -> Look {
         let tag = self.plan.tag(hash.0);
@@ -105,7 +106,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         if is_unmoved && is_there_still { Look::Absent } else { Look::Disturbed }
     }
 
-    /// A reader that was disturbed: tries again, and as last resort does it as a writer would, without a change.
+    /// Retries a lookup that was disturbed. As a last resort, it looks the key up under the lock, as a writer does.
     #[cold]
     pub(super) fn get_again(
         &self,
@@ -129,7 +130,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         line.location(in_line)
     }
 
-    /// The line of a home or slot, and its number there.
+    /// The line of a home or slot, and its number in the line.
     #[inline(always)]
     pub(super) fn place(&self, slot: usize) -> (&Line<W, SLOTS>, usize) {
         (self.lines.get(slot / SLOTS), slot % SLOTS)
@@ -140,7 +141,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         Extent::from_word(self.extent.0.load(Acquire))
     }
 
-    /// Lines that may have something in them.
+    /// The number of lines that may hold anything.
     pub(super) fn lines_in_use(&self) -> usize {
         let extent = self.extent();
         let homes = if extent.is_growing() { self.plan.grown(extent.lines) } else { extent.lines };
@@ -149,7 +150,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
 
     /// Lines after the last home, for its keys.
     pub(super) const TAIL: usize = W::REACH.div_ceil(SLOTS);
-    /// While it grows, the table is at most so full: see the module's head.
+    /// The highest load, in percent, while the table grows: see the module's head.
     pub(super) const LOAD_PERCENT: usize = if W::REACH < 64 { 69 } else { 84 };
 }
 
@@ -163,19 +164,21 @@ pub(super) fn slots(home: usize, mut hops: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What one try of a reader came to.
+/// The outcome of one try of a reader.
 pub(super) enum Look {
     Found(Location),
     Absent,
-    /// Nothing found, but a key left a home of the line, or the line was locked, meanwhile.
+    /// Nothing was found, but meanwhile a key left a home of the line, or the line was locked.
     Disturbed,
 }
 
 /// Tries of a reader before it takes the lock.
 const TRIES: u32 = if cfg!(loom) { 2 } else { 64 };
-/// One entry in so many looks whether it is time to grow: to count the keys takes a look at 16 lines.
+/// One entry in this many checks whether growth is due: counting the keys reads 16 cache lines.
 pub(super) const LOOKS_EVERY: u64 = 64;
-/// In a table of fewer lines each entry looks: chance may let a thousand pass that don't, which is 4 % of this.
+/// With fewer lines than this, each entry checks: by chance a thousand entries may pass without a check, which is 4 %
+/// of this.
 pub(super) const LINES_WATCHED: u32 = 4096;
-/// Lines of a new table, if so many are allowed: four pages. Miri, which is slow, begins with fewer so as to see growth.
+/// Lines of a new table, if the maximum allows as many: four pages. Miri, which is slow, starts with fewer, so that
+/// growth is tested too.
 const LINES_MIN: u32 = if cfg!(miri) { 12 } else { 256 };

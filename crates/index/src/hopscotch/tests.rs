@@ -1,4 +1,4 @@
-//! The table as a whole, one thread at a time, and the arithmetic of homes.
+//! The table as a whole, with one thread at a time, and the arithmetic of homes.
 
 use super::address::{Extent, Plan};
 use super::line::{Hop, Hop32, Hop64, Tag};
@@ -71,7 +71,7 @@ fn homes_keep_their_order_and_never_become_less_while_the_table_grows() {
     assert!(positions.iter().zip(before).all(|(&hash, home)| plan.home(hash, after) == home));
 }
 
-/// H slots, then `Full` without a long search and without growing a table that is nearly empty.
+/// H slots are filled, then `Full` is returned without a long search and without growing a nearly empty table.
 #[test]
 fn too_many_equal_hashes_are_refused_and_room_comes_back() {
     struct Equal;
@@ -129,7 +129,7 @@ fn validate_finds_what_is_broken() {
         breaking(&table, table.plan.home(key, table.extent()), table.plan.tag(key));
         table.validate(&Numbers).unwrap_err()
     };
-    /// Enters location 2 behind the table's back.
+    /// Enters location 2 without the table's knowledge.
     fn fill(table: &Hopscotch, home: usize, slot: usize, tag: Tag) {
         let (line, in_line) = table.place(slot);
         assert!(line.take(in_line, tag));
@@ -205,7 +205,8 @@ fn a_background_thread_ends_a_growth() {
     assert!((0..keys.start).all(|key| has(&table, key)));
 }
 
-/// Two writers on two processors filled the table up while the third, which moved lines, had lost its own.
+/// Regression test: two writers on two processors filled the table up while a third thread, which was moving lines,
+/// had lost its processor.
 #[test]
 #[cfg_attr(miri, ignore = "a large table")]
 fn what_inserts_do_not_move_while_another_thread_is_at_it_is_moved_after() {
@@ -239,15 +240,15 @@ fn a_table_that_does_not_grow_refuses_its_first_key_late() {
     wide.validate(&Numbers).unwrap();
 }
 
-/// A writer that looks too late at the load fills the table, and others go on while it moves lines: growth still ends,
-/// since a key that stays where it is takes no second slot.
+/// A writer that checks the load too late fills the table, and others continue while it moves lines. Growth still
+/// ends, since a key that stays in its slot takes no second one.
 #[test]
 #[cfg_attr(miri, ignore = "many tables")]
 fn a_table_grows_however_full_it_is() {
     fn is_stuck<W: Hop, const SLOTS: usize>(seed: u32) -> bool {
         let plan = HopscotchTable::<W, SLOTS>::plan(10_000);
         let table = HopscotchTable::<W, SLOTS>::new(plan, 64);
-        // As `entry`, without a look at the load.
+        // Like `entry`, without checking the load.
         let enter = |key: u32| {
             let entry = table.lock_entry(hash(key), &mut |at| at.0 == key);
             entry.map(|mut entry| entry.put(Location(key))).is_some()

@@ -6,7 +6,7 @@ use crate::{Broken, Index, Items};
 use std::collections::HashSet;
 
 impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
-    /// [`Index::validate`]: every home, every slot, and the counter.
+    /// [`Index::validate`]: checks every home, every slot, and the counter.
     pub(super) fn check(&self, items: &impl Items) -> Result<(), Broken> {
         let extent = self.extent();
         let end = self.lines_in_use() * SLOTS;

@@ -1,4 +1,4 @@
-//! A path, and its execution: the last move first, each under the locks of its two buckets.
+//! A path and its execution: the last move is made first, each under the locks of its two buckets.
 
 use crate::bucket::{Bucket, Locked, Tag};
 use crate::cuckoo::address::{Probe, Size};
@@ -8,7 +8,7 @@ use crate::{Items, Location};
 
 /// Moves from one of two full buckets to a bucket with a free slot.
 pub(in crate::cuckoo) struct Path {
-    /// What each move empties, first a slot of the full bucket.
+    /// The slot that each move empties; the first is a slot of the full bucket.
     sources: [Source; DEPTH_MAX],
     len: usize,
     /// The bucket with the free slot.
@@ -33,7 +33,7 @@ impl Path {
 type Found = (u32, Tag, Location);
 
 impl Cuckoo {
-    /// Executes a path, the last move first, as far as it is not stale.
+    /// Executes a path, the last move first, until it turns out to be stale.
     pub(in crate::cuckoo) fn displace(&self, path: &Path, items: &impl Items) {
         let mut to = path.end;
         for &source in path.sources[..path.len].iter().rev() {
@@ -44,7 +44,8 @@ impl Cuckoo {
         }
     }
 
-    /// Moves the entry of one slot to its other bucket, if that is `to` and has room. True if the slot is free now.
+    /// Moves the entry of one slot to its other bucket, if that is `to` and has room. Returns true if the slot is
+    /// free now.
     fn shift(&self, source: Source, to: u32, items: &impl Items) -> bool {
         let (size, slot) = (self.size(), source.slot);
         let entry = |from: &Bucket| Some((from.tags().get(slot)?, from.location(slot)));
@@ -55,7 +56,7 @@ impl Cuckoo {
         let (from, dest) = self.lock_both(source.bucket, to);
         let now = self.size();
         let is_same_entry = entry(&from) == Some((tag, at)) || Mutation::BlindMove.is_planted();
-        // What was true of the two addresses holds if neither bucket was split meanwhile.
+        // The addresses computed before are still valid if neither bucket was split meanwhile.
         let are_same = [source.bucket, to].iter().all(|&b| now.bits(b) == size.bits(b));
         let Some(free) = dest.tags().free().first() else { return false };
         if is_same_entry && are_same {
@@ -64,7 +65,7 @@ impl Cuckoo {
         is_same_entry && are_same
     }
 
-    /// The other bucket of an entry. Asks for the item's hash if it must.
+    /// The other bucket of an entry. Asks for the item's hash if necessary.
     pub(super) fn other_bucket(
         &self,
         (bucket, tag, at): Found,

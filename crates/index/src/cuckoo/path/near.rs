@@ -1,7 +1,8 @@
-//! The youngest buckets within two moves of two full ones.
+//! Paths to the youngest buckets within two moves of two full ones.
 //!
-//! Costs: a few lines for a path of one move; if there is none, a dozen more whose entries are then compared by age.
-//! At 95 % load and growing, 3 of 4 searches end after the first step, and 1 in 80 finds nothing in the second.
+//! Costs: a few cache lines for a path of one move; otherwise a dozen more, whose entries are then compared by age.
+//! At 95 % load in a growing table, 3 of 4 searches end after the first step, and 1 in 80 finds nothing in the
+//! second.
 
 use super::moves::{Path, Source};
 use crate::Items;
@@ -10,7 +11,7 @@ use crate::cuckoo::address::Size;
 use crate::cuckoo::table::Cuckoo;
 use crate::mapping::prefetch;
 
-/// A path of one or two moves to one of the few youngest buckets, if one of those has room.
+/// A path of one or two moves to one of the youngest buckets, if one of those has room.
 pub(super) fn path(
     table: &Cuckoo,
     size: Size,
@@ -51,7 +52,7 @@ impl Near<'_> {
         }
     }
 
-    /// The first of these whose other bucket has room: origin, slot, and that bucket.
+    /// The first of these entries whose other bucket has room: origin, slot, and that bucket.
     fn first_with_room(
         &self,
         youngest: Youngest,
@@ -78,7 +79,7 @@ impl Near<'_> {
         })
     }
 
-    /// The other buckets of the roots' entries, where they follow from the tag, and the entries' places.
+    /// The other buckets of the roots' entries, if they follow from the tag, and the entries' places.
     fn alternates(&self, roots: [u32; 2], into: &mut [u32; SLOTS]) -> [Option<Source>; SLOTS] {
         let mut sources = [None; SLOTS];
         let mut places = into.iter_mut().zip(&mut sources);
@@ -97,7 +98,8 @@ impl Near<'_> {
     }
 }
 
-/// The few youngest of the entries added: age, origin and slot in one word, so that words compare as ages do.
+/// The few youngest of the entries added. Age, origin and slot are packed in one word, so that words compare as ages
+/// do.
 #[derive(Clone, Copy)]
 struct Youngest([u64; KEPT]);
 
@@ -122,5 +124,5 @@ impl Youngest {
     }
 }
 
-/// Buckets tried.
+/// How many buckets are tried.
 const KEPT: usize = if cfg!(loom) { 1 } else { 3 };
