@@ -1,21 +1,23 @@
-//! Memory for tables, and the processor's instructions that Rust has no safe name for: the only unsafe code here.
+//! Memory for tables, and processor instructions that have no safe name in Rust: the only unsafe code here.
 //!
-//! [`Zeroed`] reserves address space for the largest table that may come to be. The kernel hands out zeroed pages
-//! when they are first touched, so the table grows in place: nothing is copied, nothing is freed, readers need no
-//! protection from growth. Huge pages are asked for: with 4 KiB pages each random look-up misses the TLB too. Not for
-//! the first [`SMALL`] bytes, whose pages the TLB has room for: an index that has little to hold takes little. Nor, where
-//! somebody calls [`Zeroed::prepare`], for the last ones: the table grows into small pages, of which a huge one is made
-//! when they are full. So it takes no more than it uses.
+//! [`Zeroed`] reserves address space for the largest table that there may be. The kernel provides zeroed pages when
+//! they are first touched. So the table grows in place: nothing is copied, nothing is freed, and readers need no
+//! protection from growth.
+//!
+//! The kernel is asked for huge pages, because with 4 KiB pages each random lookup also misses the TLB. There are two
+//! exceptions. The first [`SMALL`] bytes have small pages, for which the TLB has room, so that an index with few keys
+//! takes little memory. If a thread calls [`Zeroed::prepare`], the last pages are small as well: the table grows into
+//! small pages, which become a huge page once they are full. So the table takes no more memory than it uses.
 //!
 //! ```text
 //! mapping   | never touched | SMALL, in small pages | huge page | huge page | small pages | never touched
 //!                           ^ first element         ^ on a boundary of huge pages ^ next element
 //! ```
 //! # Invariants
-//! 1. `first` points to `len` elements, zeroed when mapped, that live until drop and are reached only by shared
-//!    references. Zeroes are a valid value of their type ([`Zeroable`], which each type derives where it is defined),
-//!    threads may share it, and it has nothing to drop.
-//! 2. `mapping` is all that was mapped for them, and nobody else's.
+//! 1. `first` points to `len` elements, zeroed when mapped, which live until drop and are reached only by shared
+//!    references. Zeroes are a valid value of their type ([`Zeroable`], which each type derives where it is defined).
+//!    Threads may share the type, and it has nothing to drop.
+//! 2. `mapping` is exactly what was mapped for these elements, and has no other owner.
 
 #[cfg(not(loom))]
 pub(crate) use bytemuck::Zeroable;
@@ -24,7 +26,7 @@ pub(crate) use modelled::Zeroed;
 #[cfg(not(loom))]
 pub(crate) use zeroed::Zeroed;
 
-/// Starts to fetch the cache line at `at`, which may be any address: nothing is read from it.
+/// Prefetches the cache line at `at`, which may be any address: nothing is read from it.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(at: *const T) {
     let at = at.cast::<i8>();
@@ -45,7 +47,7 @@ pub fn prefetch<T: ?Sized>(at: *const T) {
     let _ = at;
 }
 
-/// Sixteen bytes compared at once: bit i is set if byte i of `words` equals `byte`.
+/// Compares sixteen bytes at once: bit i is set if byte i of `words` equals `byte`.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 #[inline(always)]
 pub(crate) fn equal_bytes(words: [u32; 4], byte: u8) -> u32 {
@@ -61,11 +63,11 @@ pub(crate) fn equal_bytes(words: [u32; 4], byte: u8) -> u32 {
     unsafe { compare(words.map(u32::cast_signed), byte.cast_signed()) }.cast_unsigned()
 }
 
-/// Asks the kernel for huge pages, or for none, under the room of a vector that holds nothing yet: tables of the caller's
-/// own then lie in memory as these do, and can be compared with them.
+/// Asks the kernel for huge pages, or for small ones, under the spare capacity of a vector. Tables of other crates
+/// then lie in memory as these do, and can be compared with them.
 ///
-/// Pages that lie wholly in the room are given back first, since the allocator may have used them before: what is touched
-/// afterwards comes in pages of the size asked for, where the system has them. A refusal leaves what there was.
+/// Pages that lie wholly in the spare capacity are released first, since the allocator may have used them before.
+/// Memory touched afterwards comes in pages of the requested size, if the system has them. A refusal changes nothing.
 pub fn advise_pages<T>(room: &mut Vec<T>, huge: bool) {
     #[cfg(all(target_os = "linux", not(miri), not(loom)))]
     {
@@ -87,9 +89,9 @@ pub fn advise_pages<T>(room: &mut Vec<T>, huge: bool) {
     let _ = (room, huge);
 }
 
-/// Has what was put into room for which [`advise_pages`] asked for huge pages lie in such: memory that the allocator had used
-/// before comes in small ones at first. Costs a copy of what is in small pages. True if
-/// all of it lies in huge pages now, but for the ends that fill none.
+/// Moves what was stored after [`advise_pages`] asked for huge pages into such pages: memory that the allocator had
+/// used before comes in small pages at first. Costs a copy of what is in small pages. Returns true if all of it is in
+/// huge pages now, except for ends that don't fill one.
 #[must_use]
 pub fn collapse_pages<T>(filled: &[T]) -> bool {
     #[cfg(all(target_os = "linux", not(miri), not(loom)))]
@@ -109,7 +111,7 @@ pub fn collapse_pages<T>(filled: &[T]) -> bool {
     }
 }
 
-/// Loom's atomics are not plain words: the models make each element by itself.
+/// Loom's atomics are not plain words, so the models construct each element.
 #[cfg(loom)]
 pub trait Zeroable {}
 #[cfg(loom)]
@@ -117,7 +119,7 @@ impl<T> Zeroable for T {}
 
 #[cfg(loom)]
 mod modelled {
-    /// One box for each element.
+    /// One allocation of default elements.
     pub(crate) struct Zeroed<T>(Box<[T]>);
 
     impl<T: Default> Zeroed<T> {
@@ -137,10 +139,11 @@ mod modelled {
     }
 }
 
-/// Bytes at the start of a table that are in small pages: 384, of a second-level TLB's 1,000 to 2,000.
+/// Bytes at the start of a table that have small pages: 384 of them, while a second-level TLB has 1,000 to 2,000
+/// entries.
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 const SMALL: usize = 1536 << 10;
-/// There are no pages to tell apart.
+/// There is only one kind of page.
 #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
 const SMALL: usize = 0;
 
@@ -151,7 +154,7 @@ mod zeroed {
     use std::sync::Mutex;
 
     const HUGE_PAGE: usize = 2 << 20;
-    /// The smallest page there may be.
+    /// The smallest page size.
     #[cfg(all(target_os = "linux", not(miri)))]
     const PAGE: usize = 4 << 10;
 
@@ -163,24 +166,24 @@ mod zeroed {
         frontier: Mutex<Frontier>,
     }
 
-    /// The huge pages, by number, that are small ones as yet.
+    /// The range of huge pages, by number, that are still small pages.
     struct Frontier {
         begin: usize,
         end: usize,
-        /// Whether small pages become huge ones when they are asked to.
+        /// Whether small pages can be collapsed into huge ones.
         collapses: bool,
     }
 
-    // SAFETY: invariant 1: it owns its elements and gives out shared references to them.
+    // SAFETY: invariant 1: `Zeroed` owns its elements and gives out only shared references to them.
     unsafe impl<T: Send + Sync> Send for Zeroed<T> {}
     // SAFETY: as above.
     unsafe impl<T: Send + Sync> Sync for Zeroed<T> {}
 
     impl<T: Zeroable + Send + Sync> Zeroed<T> {
-        /// Reserves `len` elements of zeroes; memory is taken as they are touched.
+        /// Reserves `len` zeroed elements. Memory is taken when they are touched.
         ///
         /// # Panics
-        /// If the address space cannot be had.
+        /// If the address space can't be reserved.
         pub(crate) fn reserve(len: usize) -> Self {
             assert!(len > 0, "a table has elements");
             const { assert!(!std::mem::needs_drop::<T>(), "nothing drops the elements") };
@@ -194,8 +197,8 @@ mod zeroed {
             self.len
         }
 
-        /// Has the memory provided for the elements from `next` on, which are `ahead`; those before are in use. The small
-        /// pages among the latter become huge ones, the former small ones. For a thread that may wait.
+        /// Provides memory for the `ahead` elements from `next` on, in small pages. The elements before `next` are in
+        /// use; their small pages become huge ones. For a thread that may wait.
         pub(crate) fn prepare(&self, next: usize, ahead: usize) {
             let Ok(mut frontier) = self.frontier.try_lock() else { return };
             let bytes = |elements: usize| (elements * size_of::<T>()).saturating_sub(SMALL);
@@ -211,8 +214,8 @@ mod zeroed {
             frontier.begin = frontier.begin.max(full);
             let unmarked = frontier.end.max(full)..end;
             if !unmarked.is_empty() && frontier.collapses {
-                // All of them, since writers may be faster than whoever prepares. Pages that somebody touched before the
-                // first call are huge already, and stay so.
+                // All of them are marked, since writers may be faster than the preparing thread. Pages touched before
+                // the first call are huge already, and stay so.
                 make_small(self.huge(unmarked.start), unmarked.len());
                 frontier.end = end;
             }
@@ -221,15 +224,16 @@ mod zeroed {
             }
         }
 
-        /// Where a huge page is, of those behind [`SMALL`].
+        /// The address of a huge page, counted from the end of [`SMALL`].
         fn huge(&self, number: usize) -> *mut u8 {
             self.first.as_ptr().cast::<u8>().wrapping_add(SMALL + number * HUGE_PAGE)
         }
 
-        /// One element. Not as part of a slice: Miri would look at all of that for each access.
+        /// Returns one element. It is not reached through a slice, because Miri would check the whole slice at each
+        /// access.
         ///
         /// # Panics
-        /// If there are not so many.
+        /// If `index` is out of range.
         #[inline]
         pub(crate) fn get(&self, index: usize) -> &T {
             assert!(index < self.len, "element {index} of {}", self.len);
@@ -246,11 +250,12 @@ mod zeroed {
         }
     }
 
-    /// The strictest alignment of what is put here: a cache line.
+    /// The strictest alignment of the elements: a cache line.
     #[cfg(not(all(target_os = "linux", not(miri))))]
     const LINE: usize = 64;
 
-    /// What was mapped, which is more than what is used: the first element is put where it should be within it.
+    /// The whole mapping. It is larger than the part in use: the first element is placed within it so that pages are
+    /// aligned.
     #[cfg(all(target_os = "linux", not(miri)))]
     struct Mapping {
         start: NonNull<u8>,
@@ -263,18 +268,19 @@ mod zeroed {
         let huge_bytes = bytes.saturating_sub(SMALL).next_multiple_of(HUGE_PAGE);
         let whole = huge_bytes.checked_add(SMALL + HUGE_PAGE).expect("fits the address space");
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nobody else's memory.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
         let mapped = unsafe {
             mmap_anonymous(std::ptr::null_mut(), whole, ProtFlags::READ | ProtFlags::WRITE, flags)
         };
         let start = mapped.expect("address space for the index");
         let start = NonNull::new(start.cast::<u8>()).expect("a mapping is not at address 0");
         let to_huge = SMALL + start.as_ptr().wrapping_add(SMALL).align_offset(HUGE_PAGE);
-        // SAFETY: `to_huge` is less than SMALL and a huge page, and `huge_bytes` lie behind that in the mapping.
+        // SAFETY: `to_huge` is less than SMALL and a huge page, and `huge_bytes` follow it in the mapping.
         let huge = unsafe { start.add(to_huge) };
         // SAFETY: `to_huge` is at least SMALL.
         let first = unsafe { huge.sub(SMALL) };
-        // Without huge pages the index is slower, with more of them larger, and as right: a refusal is no error.
+        // A refusal is no error: without huge pages the index is slower, and with more of them larger, but still
+        // correct.
         // SAFETY: advice on pages of our own mapping, which changes nothing that can be read there.
         let _ = unsafe { madvise(start.as_ptr().cast(), to_huge, Advice::LinuxNoHugepage) };
         if huge_bytes > 0 {
@@ -284,24 +290,25 @@ mod zeroed {
         (first, Mapping { start, bytes: whole })
     }
 
-    /// Whether small pages may be made huge ones: an administrator's "never" is heeded, which the call itself ignores.
+    /// Whether small pages may be collapsed into huge ones. This heeds an administrator's "never", which the system
+    /// call itself ignores.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn may_collapse() -> bool {
         let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
         setting.is_ok_and(|setting| !setting.contains("[never]"))
     }
 
-    /// Makes one huge page of small ones, while everybody goes on; `false` if the system can't, before Linux 6.1. Where it
-    /// has no memory for it now, they stay small until it finds some.
+    /// Makes one huge page of small ones, while other threads continue. Returns `false` if the system can't, before
+    /// Linux 6.1. If the system has no memory for it now, the pages stay small until it finds some.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn collapse(page: *mut u8) -> bool {
         make_huge(page, 1);
-        // SAFETY: a page of our own mapping, in which nothing changes. Whoever reads or writes there waits for the copy.
+        // SAFETY: a page of our own mapping, whose content doesn't change. Threads that access it wait for the copy.
         let done = unsafe { libc::madvise(page.cast(), HUGE_PAGE, libc::MADV_COLLAPSE) };
         done == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
     }
 
-    /// Has pages be huge ones when they are touched; those that were become huge in the system's own time.
+    /// Makes pages huge when they are touched. Pages touched before become huge whenever the system collapses them.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn make_huge(page: *mut u8, count: usize) {
         use rustix::mm::{Advice, madvise};
@@ -309,7 +316,7 @@ mod zeroed {
         let _ = unsafe { madvise(page.cast(), count * HUGE_PAGE, Advice::LinuxHugepage) };
     }
 
-    /// Has these huge pages be small ones, as far as nobody has touched them.
+    /// Makes these huge pages small ones, as far as they are untouched.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn make_small(page: *mut u8, count: usize) {
         use rustix::mm::{Advice, madvise};
@@ -317,13 +324,13 @@ mod zeroed {
         let _ = unsafe { madvise(page.cast(), count * HUGE_PAGE, Advice::LinuxNoHugepage) };
     }
 
-    /// Provides the pages of so many bytes, which keep what they hold. Refusal only costs time later.
+    /// Provides the pages of this many bytes. Their content stays. Refusal only costs time later.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn provide(start: *mut u8, bytes: usize) {
         use rustix::mm::{Advice, madvise};
         let before = start.addr() % PAGE;
         let start = start.wrapping_sub(before);
-        // SAFETY: pages of our own mapping, which are provided as a write that changes nothing would do it.
+        // SAFETY: pages of our own mapping. They are provided as by a write that changes nothing.
         let _ = unsafe { madvise(start.cast(), bytes + before, Advice::LinuxPopulateWrite) };
     }
 
@@ -381,7 +388,7 @@ mod tests {
     use super::*;
     use crate::bucket::Bucket;
 
-    /// Bytes of `table` that are in memory, as the system counts them by pages.
+    /// Bytes of `table` that are resident, as the system counts them by pages.
     fn resident_bytes(table: &Zeroed<Bucket>) -> usize {
         let start = std::ptr::from_ref(table.get(0)).addr();
         let end = start + table.len() * size_of::<Bucket>();
@@ -401,7 +408,7 @@ mod tests {
         kilobytes << 10
     }
 
-    /// Touches elements, and calls `prepare` before each that `is_prepared` says.
+    /// Touches elements, and calls `prepare` before each one for which `is_prepared` returns true.
     fn grow(is_prepared: impl Fn(usize) -> bool) {
         let table = Zeroed::<Bucket>::reserve(1 << 18);
         for number in 0..150_000 {

@@ -1,10 +1,11 @@
-//! How every loom model of this crate is run: without a fault, when it must hold, and with planted ones, when it must not.
+//! Runs every loom model of this crate: without a fault, when it must hold, and with planted faults, when it must
+//! fail.
 
 use crate::sync::Mutation;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs a model without a fault, then with each of `faults`: it must hold, and then fail.
+/// Runs a model without a fault, when it must hold, and with each of `faults`, when it must fail.
 pub(crate) fn holds_but_for(faults: &[Mutation], preemptions: usize, model: fn()) {
     let run = |fault| {
         Mutation::plant(fault);

@@ -1,7 +1,7 @@
-//! Atomics and spinning, from std or, under `--cfg loom`, from the model checker.
+//! Atomics and spinning, from the standard library or, under `--cfg loom`, from the model checker.
 //!
-//! [`Mutation`] is how the models prove that they can fail: each names one fault that a model plants and must then
-//! catch. In an ordinary build [`Mutation::is_planted`] is the constant `false` and the branches vanish.
+//! [`Mutation`] is how the models prove that they can fail: each variant is a fault that a model plants and must then
+//! catch. In an ordinary build [`Mutation::is_planted`] is the constant `false`, and the branches vanish.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -16,13 +16,13 @@ pub(crate) use std::{
 
 pub(crate) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// A value alone in its line, so that writing its neighbours doesn't slow its readers.
+/// A value in its own cache line, so that writes to its neighbours don't slow its readers.
 #[repr(align(64))]
 #[derive(Default)]
 pub(crate) struct Padded<T>(pub(crate) T);
 
-/// A lock for which nobody waits: who has it grows the table. Given back when what [`Baton::try_hold`] gave is dropped,
-/// by a panic of the caller's code too.
+/// A lock for which no thread waits. Its holder grows the table. It is released when the guard that
+/// [`Baton::try_hold`] returned is dropped, including by a panic in the caller's code.
 #[derive(Default)]
 pub(crate) struct Baton(AtomicBool);
 
@@ -34,7 +34,7 @@ impl Baton {
     }
 }
 
-/// A [`Baton`] held.
+/// The guard of a held [`Baton`].
 pub(crate) struct Held<'a>(&'a Baton);
 
 impl Drop for Held<'_> {
@@ -44,7 +44,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Waiting for a lock holder: spins first, then yields, since the holder may have lost its processor.
+/// Waiting for a lock's holder: spins first, then yields, since the holder may have lost its processor.
 #[derive(Default)]
 pub(crate) struct Backoff(u32);
 
@@ -61,19 +61,20 @@ impl Backoff {
     }
 }
 
-/// Rounds of doubling length before a waiter yields: about 250 pauses in all.
+/// Rounds of doubling length before a waiter yields: about 250 pauses in total.
 const SPINS: u32 = 7;
 
-/// A fault that a model plants, to show that it would be seen.
+/// A fault that a model plants, to show that the model detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutation {
-    /// One version increment instead of two: a reader believes a miss in a bucket that was locked when it began.
+    /// One version increment instead of two: a reader accepts a miss in a bucket that was locked when the reader
+    /// began.
     OneIncrement,
     /// A move does not advance the version of its source.
     StillMove,
     /// A move clears its source in one locked step and writes its destination in another.
     ForwardMove,
-    /// A reader believes a miss without looking at the versions again.
+    /// A reader accepts a miss without checking the versions again.
     UnvalidatedMiss,
     /// A split publishes the new number of buckets after it has unlocked the old bucket.
     LatePublish,
@@ -81,37 +82,37 @@ pub(crate) enum Mutation {
     StaleReader,
     /// A writer does not check that the buckets it locked are still those of the key.
     StaleWriter,
-    /// A move does not look at its source again under the locks.
+    /// A move does not check its source again under the locks.
     BlindMove,
-    /// A writer that had to give back its first bucket's lock does not look there again.
+    /// A writer that had to release its first bucket's lock does not search that bucket again.
     LooseEntry,
-    /// A writer believes that a key is not in its second bucket though it was disturbed as it looked there.
+    /// A writer accepts that a key is not in its second bucket, although it was disturbed when it looked there.
     UnvalidatedEntry,
     /// Removal does not advance the version.
     StillRemove,
-    /// A reader takes the hop word before the version, not after it.
+    /// A reader reads the hop word before the version, not after it.
     EarlyHops,
-    /// A reader that found its key in a later slot returns the location in the first: the original's mistake.
+    /// A reader that found its key in a later slot returns the location in the first slot: the original's mistake.
     HomesItem,
     /// A displacement clears its source in one locked step and writes its destination in another.
     ClearFirst,
-    /// A writer that saw a slot free does not make sure that it still is when it takes it.
+    /// A writer that saw a free slot does not check that the slot is still free when taking it.
     DoubleTake,
-    /// Growth frees the slot of a key that stays where it is.
+    /// Growth frees the slot of a key that keeps its slot.
     FreeKept,
-    /// A bucket's lock is taken in two steps: looked at, then set.
+    /// A bucket's lock is taken in two steps: tested, then set.
     LooseLock,
     /// A split does not set the old bucket's has-moved bit.
     StillSplit,
     /// A split unlocks the old bucket before it fills the new one.
     LateHalf,
-    /// A look-up does not check that the table is in the round of splitting in which it began.
+    /// A lookup does not check that the table is still in the round of splitting in which the lookup began.
     StaleRound,
-    /// A split is published before it is done.
+    /// A split is published before it is made.
     EarlyPublish,
     /// A version that wraps is not counted.
     StillWrap,
-    /// A reader that takes the count of wraps does not look at the bucket's word again.
+    /// A reader that reads the count of wraps does not check the bucket's word again.
     EarlyWord,
 }
 
@@ -128,9 +129,9 @@ pub(crate) use traced::{AtomicU16, AtomicU32, AtomicU64};
 
 /// Loom's atomics, with every access visible to its scheduler.
 ///
-/// Loom 0.7 remembers one access to each atomic. When a writer loads a word and then stores it, its own load has
-/// taken the place of a reader's before it, and the order in which that reader comes later is never tried. A second
-/// atomic that each access changes first keeps all orders apart. It is relaxed, so it orders no memory.
+/// Loom 0.7 remembers only one access to each atomic. When a writer loads a word and then stores it, its own load
+/// replaces an earlier reader's access, and the order in which that reader comes later is never tried. A second
+/// atomic, which each access changes first, keeps all orders apart. It is relaxed, so it orders no memory.
 #[cfg(loom)]
 mod traced {
     use super::Relaxed;
@@ -191,7 +192,7 @@ mod planted {
     use super::Mutation;
     use std::cell::Cell;
 
-    // Loom runs all threads of a model on the thread of its test, so this is a setting for one test.
+    // Loom runs all threads of a model on the thread of its test, so this setting belongs to one test.
     std::thread_local! {
         static PLANTED: Cell<Option<Mutation>> = const { Cell::new(None) };
     }

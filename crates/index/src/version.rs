@@ -1,23 +1,23 @@
 //! The version word of a bucket: a lock for writers, a stamp for readers, and one more bit for each slot's tag.
 //!
-//! MemC3 section 3.3 with the counter in the bucket's own line, so that a look-up touches nothing else, and with
-//! the writers' lock in the same word. Three verbs: readers take a [`Version::stamp`] and ask
-//! [`Version::is_unchanged`] afterwards; writers [`Version::lock`] (and unlock).
+//! The design is MemC3's (section 3.3), with the counter in the bucket's own line, so that a lookup touches nothing
+//! else, and with the writers' lock in the same word. Readers take a [`Version::stamp`] and call
+//! [`Version::is_unchanged`] afterwards. Writers call [`Version::lock`] and [`Version::unlock`].
 //!
 //! # Layout
 //! ```text
 //! bit 31              20 19                                  1   0
 //!     | a bit for a slot | counter of moves and removals     | LOCK |
 //! ```
-//! The slots' bits are there because the line has no other room, and every reader has the word in hand anyway.
+//! The slots' bits are here because the line has no other room, and every reader reads this word anyway.
 //!
 //! # Orderings
-//! Locking acquires, unlocking releases, taking a stamp acquires. There are no fences: what a bucket holds is stored
-//! with Release after the lock was taken and loaded with Acquire before the second look at the version. A reader
-//! that saw a word written under a lock therefore sees, at that second look, the lock or what came after it.
+//! Locking acquires, unlocking releases, and taking a stamp acquires. There are no fences. A bucket's content is
+//! stored with Release after the lock was taken, and loaded with Acquire before the second look at the version. So a
+//! reader that saw a word written under a lock sees the lock, or a later version, at that second look.
 //!
-//! The counter wraps after 2^19 moves and removals in one bucket. To be fooled, a reader that misses would have to
-//! sleep through an exact multiple of that, at the instant in which its key moved.
+//! The counter wraps after 2^19 moves and removals in one bucket. A reader accepts a wrong miss only if it sleeps
+//! through an exact multiple of that, at the instant in which its key moves.
 
 use crate::sync::{Acquire, AtomicU32, Backoff, Mutation, Relaxed, Release};
 
@@ -26,25 +26,25 @@ use crate::sync::{Acquire, AtomicU32, Backoff, Mutation, Relaxed, Release};
 #[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub(crate) struct Version(AtomicU32);
 
-/// What a version was at an instant.
+/// The value of a version at an instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp(u32);
 
 impl Version {
-    /// Reads the version before a look at the bucket. May be that of a locked bucket: hits don't care.
+    /// Reads the version, before a look at the bucket. It may be that of a locked bucket: hits are not affected.
     #[inline]
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp(self.0.load(Acquire))
     }
 
-    /// True if no writer held the bucket when the stamp was taken, and nothing was moved or removed since.
+    /// Whether no writer held the bucket when the stamp was taken, and nothing was moved or removed since.
     #[inline]
     pub(crate) fn is_unchanged(&self, since: Stamp) -> bool {
         let was_free = since.0 & LOCK == 0 || Mutation::OneIncrement.is_planted();
         was_free && self.0.load(Relaxed) == since.0
     }
 
-    /// Waits for the lock; returns the stamp from before, which [`Version::unlock`] wants back.
+    /// Waits for the lock. Returns the stamp from before, which must be passed to [`Version::unlock`].
     #[inline]
     pub(crate) fn lock(&self) -> Stamp {
         let mut backoff = Backoff::default();
@@ -65,15 +65,15 @@ impl Version {
             .then_some(Stamp(seen))
     }
 
-    /// Changes the slots' bits; for the holder of the lock.
+    /// Changes the slots' bits. Only for the holder of the lock.
     #[inline]
     pub(crate) fn set_bits(&self, held: &mut Stamp, bits: u32) {
         held.0 = (held.0 & (COUNTER | LOCK)) | bits << BITS_SHIFT;
         self.0.store(held.0 | LOCK, Relaxed);
     }
 
-    /// Gives the lock back. `advance` if a reader that looked meanwhile may have missed a key for it; otherwise the
-    /// counter stays and no reader needs to look again.
+    /// Releases the lock. `advance` must be true if a reader that looked meanwhile may have missed a key because of
+    /// the change. Otherwise the counter stays, and no reader needs to look again.
     #[inline]
     pub(crate) fn unlock(&self, held: Stamp, advance: bool) {
         let step = if advance { STEP } else { 0 };

@@ -1,7 +1,7 @@
-//! What every [`Index`] must do, against a `HashMap` that does it slowly. A new index adds one line at the end.
+//! The contract of every [`Index`], tested against a `HashMap`. A new index adds one line at the end.
 //!
-//! Keys are 16-bit numbers. A location is a key and a generation, so that a key put again is told from before. Hashes
-//! come in several kinds, from well mixed to all equal: collisions are where tables go wrong.
+//! Keys are 16-bit numbers. A location is a key and a generation, so that a key put again differs from before. Hashes
+//! are of several kinds, from well mixed to all equal, because collisions are where tables fail.
 
 use guira_index::{
     Chained, Cuckoo, Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, IndexKind, Items,
@@ -39,7 +39,7 @@ impl Mixing {
         })
     }
 
-    /// Keys that an index has room for, whatever they are.
+    /// The number of keys for which an index must have room, whichever keys they are.
     fn room(self, room: Room) -> usize {
         match self {
             Self::Good | Self::FewTags => KEYS_MAX.into(),
@@ -49,12 +49,12 @@ impl Mixing {
     }
 }
 
-/// Keys that an index must have room for though their hashes collide.
+/// The number of keys for which an index must have room although their hashes collide.
 #[derive(Clone, Copy)]
 struct Room {
-    /// All of them in eight positions.
+    /// With all keys in eight positions.
     few_positions: usize,
-    /// All of one hash.
+    /// With all keys of one hash.
     equal: usize,
 }
 
@@ -71,12 +71,12 @@ fn key_of(at: Location) -> u16 {
 #[derive(Clone, Debug)]
 enum Step {
     Put(u16),
-    /// Entered without a look, if it is absent.
+    /// Enters a key without a lookup, if it is absent.
     Enter(u16),
     Remove(u16),
-    /// Removed and put again under one lock.
+    /// Removes a key and puts it again, under one lock.
     Renew(u16),
-    /// Locked and let go.
+    /// Locks a key's place and releases it.
     Touch(u16),
     Get(u16),
     GetBatch(Vec<u16>),
@@ -95,7 +95,7 @@ fn step(keys: u16) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An index beside its model.
+/// An index and its model.
 struct Pair<I> {
     index: I,
     mixing: Mixing,
@@ -244,7 +244,7 @@ fn is_full_late_and_recovers<I: Index>(new: impl Fn(usize) -> I, collisions: Roo
     assert!((0..entered).all(|key| pair.get(key) == pair.model.get(&key).copied()));
 }
 
-/// Owner of item memory that panics now and then, as one that decodes its items may.
+/// An owner of item memory that panics now and then, as one that decodes its items may.
 struct Fragile {
     mixing: Mixing,
     asked: Cell<u32>,
@@ -254,14 +254,14 @@ impl Items for Fragile {
     fn hash(&self, at: Location) -> Hash {
         self.asked.set(self.asked.get() + 1);
         if self.asked.get().is_multiple_of(if cfg!(miri) { 37 } else { 997 }) {
-            // As a panic, without its message.
+            // Like a panic, but without its message.
             resume_unwind(Box::new("an item that cannot be read"));
         }
         Items::hash(&self.mixing, at)
     }
 }
 
-/// No key is lost, and the table grows on.
+/// No key is lost, and the table continues to grow.
 fn survives_panics_of_its_items<I: Index>(new: impl Fn(usize) -> I) {
     let keys: u16 = if cfg!(miri) { 200 } else { 20_000 };
     let index = new(keys.into());

@@ -1,8 +1,9 @@
-//! Room: with well mixed hashes no index refuses a key before it holds as many as it was made for.
+//! Room: with well mixed hashes, no index refuses a key before it holds as many as it was made for.
 //!
-//! Tables of many sizes are filled from nothing to their maximum, with other hashes each time and without
-//! [`Index::maintain`], and then keys come and go. A table that stops growing, or fills faster than it grows, is found
-//! here and hardly elsewhere: with ordinary keys, one in twenty small hopscotch tables once did so for good.
+//! Tables of many sizes are filled from nothing to their maximum, with different hashes each time and without
+//! [`Index::maintain`]; then keys are removed and others entered. This finds tables that stop growing, or fill faster
+//! than they grow, which other tests hardly do: with ordinary keys, one in twenty small hopscotch tables once stopped
+//! growing for good.
 
 use guira_index::{
     Chained, Cuckoo, Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, Items, Location,
@@ -27,7 +28,7 @@ fn enter<I: Index>(table: &I, items: Seeded, key: u32) -> Result<(), Full> {
     Ok(())
 }
 
-/// Fills one table, and then has keys go and others come, as many as it holds: the first key that is refused.
+/// Fills one table, then removes keys and enters as many others. Returns the first key that is refused.
 fn refused<I: Index>(table: &I, items: Seeded, keys_max: u32) -> Option<u32> {
     (0..keys_max * 2).find(|&key| {
         if let Some(left) = key.checked_sub(keys_max) {
@@ -77,7 +78,7 @@ indexes! {
     chained: Chained::with_max;
 }
 
-/// Keys at most, and tables of each size. 117,778 once took 871.
+/// Maximum number of keys, and tables of each size. A table for 117,778 keys once held only 871.
 const SIZES: [(u32, u64); 10] = [
     (1, 300),
     (2, 300),

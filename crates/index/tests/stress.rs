@@ -1,17 +1,17 @@
 //! Threads that enter, replace, remove and read at once, and check what they see.
 //!
 //! Each key has one writer, which knows what must be there. Readers know bounds: a key that is never removed must
-//! always be found, its generations never go back, and a key that is never entered is never found. The table begins
-//! small, so all of it happens while entries are displaced and buckets are split.
+//! always be found, its generations never go back, and a key that is never entered is never found. The table starts
+//! small, so all of this happens while entries are displaced and buckets are split.
 
 use guira_index::{
     Chained, Cuckoo, Entry as _, Hash, Hopscotch, Hopscotch64, Index, IndexKind, Items, Location,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// Keys are the low 22 bits of a location, the rest is the generation.
+/// Keys are the low 22 bits of a location; the other bits are the generation.
 struct Keys {
-    /// Hashes have so many different tags and buckets as these bits allow.
+    /// Bits that hashes keep. They limit the number of different tags and buckets.
     mask: u64,
 }
 
@@ -32,9 +32,9 @@ impl Keys {
 struct Stress<I> {
     keys: Keys,
     table: I,
-    /// Never removed: `0..stable`.
+    /// How many keys are never removed: `0..stable`.
     stable: u32,
-    /// Entered and removed in turn: from `CHURN` on.
+    /// How many keys are entered and removed in turn, from `CHURN` on.
     churn: u32,
     rounds: u32,
     is_done: AtomicBool,
@@ -76,7 +76,8 @@ impl<I: Index> Stress<I> {
         entry.is_some_and(|mut entry| entry.remove().is_some())
     }
 
-    /// Of the keys of this writer: replaces the stable ones, and has more and more of the others.
+    /// Works on this writer's share of the keys: replaces the stable ones, and enters and removes more and more of
+    /// the others.
     fn write(&self, id: u32, writers: u32) {
         let mine = |end: u32| (id..end).step_by(writers as usize);
         for round in 1..=self.rounds {
@@ -126,7 +127,7 @@ impl<I: Index> Stress<I> {
     }
 }
 
-/// Stable keys, keys that come and go, rounds: here, and under Miri, which is slow.
+/// Number of stable keys, of keys that come and go, and of rounds: normally, and under Miri, which is slow.
 fn sizes(here: [u32; 3], miri: [u32; 3]) -> [u32; 3] {
     if cfg!(miri) { miri } else { here }
 }
@@ -142,14 +143,14 @@ macro_rules! indexes {
                 Stress::new($new, u64::MAX, sizes).run(2, 2);
             }
 
-            /// Few keys, all in a few buckets: writers and readers meet in each.
+            /// Few keys, all in a few buckets: writers and readers meet in each bucket.
             #[test]
             fn crowded_buckets_lose_nothing() {
                 let sizes = sizes([100, 600, 300], [10, 14, 2]);
                 Stress::new($new, u64::MAX, sizes).run(3, 2);
             }
 
-            /// Fifteen tags only, so that every look-up meets keys that are not its own.
+            /// Only fifteen tags, so that every lookup meets other keys.
             #[test]
             fn keys_with_equal_tags_are_kept_apart() {
                 let sizes = sizes([300, 3_000, 50], [20, 60, 2]);
@@ -169,6 +170,6 @@ indexes! {
 
 const KEY_BITS: u32 = 22;
 const KEY: u32 = (1 << KEY_BITS) - 1;
-/// The first of the keys that come and go, and of those that never come.
+/// The first of the keys that come and go, and the first of those that are never entered.
 const CHURN: u32 = 1 << 20;
 const NEVER: u32 = 1 << 21;

@@ -1,31 +1,31 @@
-//! The ghost: fingerprints of keys evicted lately, so that a key which comes back is known.
+//! The ghost: fingerprints of recently evicted keys, so that a key that comes back is recognized.
 //!
 //! # Layout
 //! ```text
 //! bucket    8 B  | 10 | 10 | 10 | 10 | 10 | 10 | – |     fingerprints, newest lowest; 0 = none
 //! ```
-//! A key has one bucket, a FIFO of six: remembering shifts the others up, and the oldest out.
+//! A key has one bucket, a FIFO of six fingerprints: remembering a key shifts the others up, and the oldest out.
 //!
 //! # Costs
-//! One word, loaded and stored, per operation; 1.33 bytes per key remembered. A key never remembered is
-//! found by mistake once in about 170 times: two bits more would make that 800, and cost a quarter of a byte per
-//! item, while the misses of a cache change by less than a tenth of a point. Bad at: exact FIFO order, since some buckets turn over
-//! faster than others.
+//! One word is loaded and stored per operation, and a remembered key takes 1.33 bytes. A key that was never
+//! remembered is found by mistake about once in 170 times. Two more bits would make that once in 800, for a quarter
+//! of a byte per item, while a cache's miss ratio changes by less than a tenth of a point. Bad at: exact FIFO order,
+//! since some buckets turn over faster than others.
 
-/// A set of the keys remembered last, forgetful and now and then mistaken.
+/// A set of the most recently remembered keys. It forgets keys, and is occasionally mistaken.
 #[derive(Clone, Debug, Default)]
 pub struct Ghost {
     buckets: Vec<u64>,
 }
 
 impl Ghost {
-    /// Room for about `keys` keys, at least one bucket's worth.
+    /// Makes a ghost with room for about `keys` keys, at least one bucket.
     #[must_use]
     pub fn new(keys: usize) -> Ghost {
         Ghost { buckets: vec![0; keys.div_ceil(WAYS).max(1)] }
     }
 
-    /// How many keys it has room for: 0 only if it was made by `Ghost::default()`.
+    /// How many keys the ghost has room for. 0 only if it was made by `Ghost::default()`.
     #[must_use]
     pub fn room(&self) -> usize {
         self.buckets.len() * WAYS
@@ -37,7 +37,7 @@ impl Ghost {
         size_of_val(self.buckets.as_slice())
     }
 
-    /// Remembers the key of a well-mixed hash.
+    /// Remembers the key with this well-mixed hash.
     pub fn remember(&mut self, hash: u64) {
         if !self.buckets.is_empty() {
             let at = self.bucket(hash);
@@ -45,7 +45,7 @@ impl Ghost {
         }
     }
 
-    /// Forgets the key; whether it was remembered.
+    /// Forgets the key. Returns whether it was remembered.
     pub fn take(&mut self, hash: u64) -> bool {
         if self.buckets.is_empty() {
             return false;
@@ -62,7 +62,8 @@ impl Ghost {
         true
     }
 
-    /// Gives it the room that a cache of so many items wants, if it has a quarter less, or four times as much.
+    /// Adjusts the room to a cache of this many items, if the room is less than four fifths, or more than four times,
+    /// of what is wanted.
     pub fn fit(&mut self, items: usize) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
         let wanted = (items as f64 * SHARE).ceil() as usize;
@@ -72,9 +73,9 @@ impl Ghost {
         }
     }
 
-    /// Changes the room to `keys`. Most of what is remembered stays when the room grows, a share when
-    /// it shrinks: a bucket's keys are those of a range of hashes, so each new bucket starts as the
-    /// old one that has the middle of its range.
+    /// Changes the room to `keys`. Most of what is remembered stays if the room grows, and a share of it if the room
+    /// shrinks. A bucket's keys are those of a range of hashes, so each new bucket starts as a copy of the old bucket
+    /// that has the middle of its range.
     fn resize(&mut self, keys: usize) {
         let before = std::mem::replace(self, Ghost::new(keys)).buckets;
         let (old, new) = (before.len(), self.buckets.len());
@@ -85,20 +86,20 @@ impl Ghost {
         }
     }
 
-    /// The high bits choose the bucket.
+    /// The bucket of a hash, chosen by its high bits.
     #[expect(clippy::cast_possible_truncation, reason = "below the number of buckets")]
     fn bucket(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.buckets.len() as u128) >> 64) as usize
     }
 }
 
-/// The low bits, which have no part in the choice of the bucket; never 0.
+/// The fingerprint of a hash: its low bits, which take no part in the choice of the bucket. Never 0.
 fn fingerprint(hash: u64) -> u64 {
     (hash & MASK).max(1)
 }
 
-/// Keys that a ghost remembers, as a share of the items held. S3-FIFO's 0.9 costs an eighth more memory, and on
-/// published traces its mean miss ratio is the same.
+/// Keys that a ghost remembers, as a share of the items held. S3-FIFO's 0.9 costs an eighth more memory, and its mean
+/// miss ratio on published traces is the same.
 const SHARE: f64 = 0.8;
 const WAYS: usize = 6;
 const BITS: usize = 10;

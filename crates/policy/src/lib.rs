@@ -1,17 +1,18 @@
-//! S3-CLOCK without items: its rule, the ghost of the keys that it gave up, and the tuner of its parameters.
+//! S3-CLOCK without items: its rule, the ghost of evicted keys, and the tuner of its parameters.
 //!
 //! ```text
 //!  Tuner ── Miniature ── Objects, ObjectList   caches of keys alone, one for each candidate  (tuner.rs, miniature.rs)
 //!               └─ choose, Ghost            the rule, and which keys failed probation lately  (s3clock.rs, ghost.rs)
 //! ```
-//! The cache gives up items by the same rule, and lets a [`Tuner`] replay a sample of its requests, to choose its
-//! parameters. The lab's simulators of other policies are built from [`Objects`] and [`ObjectList`] too.
+//! The cache evicts items by the same rule. It lets a [`Tuner`] replay a sample of its requests to choose the
+//! parameters. The lab's simulators of other policies are also built from [`Objects`] and [`ObjectList`].
 //!
-//! Capacity and [`Access::weight`] have one unit, of the caller's choice: objects (weight 1) or
-//! bytes. Time is an argument. Nothing here is shared between threads.
+//! Capacity and [`Access::weight`] have one unit, chosen by the caller: objects (weight 1) or bytes. Time is an
+//! argument. Nothing here is shared between threads.
 //!
 //! # Costs
-//! An access: one probe of an open table and one entry, 10 to 30 ns while both stay in cache.
+//! An access: one probe of an open-addressing table and one entry, 10 to 30 ns while both stay in the processor's
+//! cache.
 
 #![forbid(unsafe_code)]
 
@@ -32,13 +33,13 @@ pub use tuner::Tuner;
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Which object: an id or a hash, as it comes; every policy mixes its bits.
+    /// The object's id or hash. It need not be mixed: every policy mixes its bits.
     pub key: u64,
-    /// What the object takes of the capacity, at least 1.
+    /// The object's share of the capacity, at least 1.
     pub weight: u32,
     /// The second of the request.
     pub now: u32,
-    /// The second from which on the object, if this request stores it, is gone; 0 for never.
+    /// If this request stores the object, the second from which on the object is gone; 0 for never.
     pub expires: u32,
 }
 

@@ -3,7 +3,7 @@
 use crate::Access;
 use crate::objects::{NONE, Objects};
 
-/// A list; its links stand in the entries' marks.
+/// A list. Its links are in the marks of the entries.
 pub struct ObjectList {
     head: u32,
     tail: u32,
@@ -33,7 +33,7 @@ impl Default for ObjectList {
 }
 
 impl ObjectList {
-    /// Entries in it.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -51,13 +51,13 @@ impl ObjectList {
         (self.tail != NONE).then_some(self.tail)
     }
 
-    /// The entry that came after `slot`.
+    /// The entry that is next newer than `slot`.
     pub fn newer<M: Linked>(table: &mut Objects<M>, slot: u32) -> Option<u32> {
         let newer = table[slot].mark.links().newer;
         (newer != NONE).then_some(newer)
     }
 
-    /// Adds an entry that is in no list, as the newest.
+    /// Adds an entry that is in no list as the newest.
     pub fn push<M: Linked>(&mut self, table: &mut Objects<M>, slot: u32) {
         *table[slot].mark.links() = ObjectLinks { newer: NONE, older: self.head };
         match self.head {

@@ -1,7 +1,8 @@
 //! A cache of keys alone under S3-CLOCK: small ones for the tuner, and of any size for a simulator.
 //!
 //! # Costs
-//! A hit: a probe of the table and one field, unless that is full. Some 50 bytes an object.
+//! A hit: a probe of the table, and an update of one field unless its count is at the maximum. Some 50 bytes per
+//! object.
 
 use crate::ghost::Ghost;
 use crate::list::{Linked, ObjectLinks, ObjectList};
@@ -9,7 +10,7 @@ use crate::objects::Objects;
 use crate::s3clock::{self, Bounds, Holder, Tuning};
 use crate::{Access, mix};
 
-/// See the module's head. Its parameters are fixed until [`Miniature::tune`].
+/// See the module's head. The parameters are fixed until [`Miniature::tune`].
 pub struct Miniature {
     capacity: u64,
     tuning: Tuning,
@@ -18,7 +19,7 @@ pub struct Miniature {
     probation: ObjectList,
     hand: u32,
     ghost: Ghost,
-    /// The second of the request at hand.
+    /// The second of the current request.
     now: u32,
 }
 
@@ -51,7 +52,7 @@ impl Miniature {
         }
     }
 
-    /// Changes the parameters. Objects stay where they are; evictions bring about the new shares.
+    /// Changes the parameters. Objects stay where they are; evictions adjust the shares.
     pub fn tune(&mut self, tuning: Tuning) {
         self.tuning = tuning;
         self.target = tuning.target(self.capacity);
@@ -63,7 +64,7 @@ impl Miniature {
         self.tuning
     }
 
-    /// Looks for the request's object; whether it is there, and not past its time.
+    /// Looks up the request's object. Returns whether it is there and not expired.
     pub fn get(&mut self, request: &Access) -> bool {
         let Some(slot) = self.table.find(request.key) else { return false };
         if self.table[slot].is_expired(request.now) {
@@ -75,8 +76,8 @@ impl Miniature {
         true
     }
 
-    /// Stores the request's object, and evicts until it fits. One that is heavier than the whole cache is not stored; one
-    /// that is there already keeps its standing.
+    /// Stores the request's object, and evicts until it fits. An object heavier than the whole cache is not stored.
+    /// An object that is already there keeps its standing.
     pub fn insert(&mut self, request: &Access) {
         if let Some(slot) = self.table.find(request.key) {
             if self.table[slot].mark.on_probation {
@@ -93,7 +94,7 @@ impl Miniature {
         let is_full = self.table.weight() + weight > self.capacity;
         let known = self.ghost.take(mix(request.key));
         self.make_room(weight, request.now);
-        // While there is room for all, probation serves nobody: only its share goes through it.
+        // While there is room for all, probation serves no purpose: only its share of objects goes through it.
         let on_probation = !known && (is_full || self.probation.weight < self.target);
         let mark = Mark { links: ObjectLinks::default(), count: 0, on_probation };
         let slot = self.table.insert(request, mark);
@@ -102,7 +103,7 @@ impl Miniature {
         }
     }
 
-    /// Deletes an object; whether it was there.
+    /// Deletes an object. Returns whether it was there.
     pub fn remove(&mut self, key: u64) -> bool {
         let found = self.table.find(key);
         if let Some(slot) = found {
@@ -120,7 +121,7 @@ impl Miniature {
     fn make_room(&mut self, weight: u64, now: u32) {
         self.now = now;
         while self.table.weight() + weight > self.capacity && !self.table.is_empty() {
-            // Only now, since how many objects fit is known when it is full, where weights vary.
+            // Done only now: if weights vary, the number of objects that fit is known only when the cache is full.
             self.ghost.fit(self.table.len());
             s3clock::choose(self, self.tuning.promote, ONE);
         }
@@ -183,7 +184,7 @@ impl Holder for Miniature {
     }
 }
 
-/// One victim at a time, however long it takes: each step of the hand uses up a hit.
+/// One victim at a time, however long that takes: each step of the hand uses up a hit.
 const ONE: Bounds = Bounds { victims: 1, examined: usize::MAX, patience: usize::MAX };
 /// The highest count: two bits.
 const COUNT_MAX: u8 = 3;

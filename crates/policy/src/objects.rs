@@ -1,19 +1,19 @@
-//! The objects that a policy holds: found by key, referred to by slot.
+//! The objects that a policy holds: found by key, and referred to by slot.
 //!
 //! # Layout
 //! ```text
 //! buckets   | slot + 1 | 0 | slot + 1 | …     a power of two, at most half full; linear probing
 //! entries   | key, weight, expires, mark |    by slot; weight 0 says that the slot is free
 //! ```
-//! A slot stays an object's until it is removed, so that lists and hands can name objects by slot.
+//! An object keeps its slot until it is removed, so that lists and hands can refer to objects by slot.
 
 use crate::Access;
 use std::ops::{Index, IndexMut};
 
-/// No slot.
+/// The number that stands for no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Objects with a policy's own mark on each.
+/// A table of objects, each with a policy's own mark.
 pub struct Objects<M> {
     buckets: Vec<u32>,
     entries: Vec<HeldObject<M>>,
@@ -23,12 +23,12 @@ pub struct Objects<M> {
 
 /// One object, or a free slot.
 pub struct HeldObject<M> {
-    /// Which object.
+    /// The object's key.
     pub key: u64,
-    /// What it takes of the capacity; 0 if the slot is free.
+    /// The object's share of the capacity; 0 if the slot is free.
     pub(crate) weight: u32,
     expires: u32,
-    /// What the policy notes of it.
+    /// The policy's own data about the object.
     pub mark: M,
 }
 
@@ -38,7 +38,7 @@ impl<M> HeldObject<M> {
         self.weight == 0
     }
 
-    /// Whether the object is past its time.
+    /// Whether the object has expired.
     pub fn is_expired(&self, now: u32) -> bool {
         self.expires != 0 && self.expires <= now
     }
@@ -52,7 +52,7 @@ impl<M> Default for Objects<M> {
 }
 
 impl<M> Objects<M> {
-    /// Objects held.
+    /// The number of objects held.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
@@ -64,7 +64,7 @@ impl<M> Objects<M> {
         self.len() == 0
     }
 
-    /// Slots, the free ones included.
+    /// The number of slots, including free ones.
     pub(crate) fn slots(&self) -> usize {
         self.entries.len()
     }
@@ -88,7 +88,7 @@ impl<M> Objects<M> {
         }
     }
 
-    /// Adds the request's object, which is not there.
+    /// Adds the request's object, which must not be there yet. Returns its slot.
     pub fn insert(&mut self, request: &Access, mark: M) -> u32 {
         if (self.len() + 1) * 2 > self.buckets.len() {
             self.grow();
@@ -125,7 +125,7 @@ impl<M> Objects<M> {
         while self.buckets[hole] != slot + 1 {
             hole = (hole + 1) & mask;
         }
-        // Whoever probed past the hole moves into it, so that no tombstones pile up.
+        // An entry that was probed past the hole moves into it, so that no tombstones accumulate.
         let mut at = hole;
         loop {
             at = (at + 1) & mask;

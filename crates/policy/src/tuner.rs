@@ -1,43 +1,42 @@
-//! The tuner: miniature caches that find out which [`Tuning`] has the fewest misses, while it matters.
+//! The tuner: miniature caches that determine which [`Tuning`] has the fewest misses, while the cache runs.
 //!
-//! Waldspurger et al., "Cache modeling and optimization using miniature simulations", ATC 2017: a
-//! cache of `R` times the capacity that sees the requests for a share `R` of the keys, always the
-//! same keys, has the miss ratio of the whole. One such miniature runs for each candidate. When enough
-//! requests were seen, the candidate with the fewest misses is chosen, if it is clearly better than
-//! the one in force; older counts fade.
+//! The method is that of Waldspurger et al., "Cache modeling and optimization using miniature simulations", ATC 2017.
+//! A cache of `R` times the capacity that sees the requests for a share `R` of the keys, always the same keys, has
+//! the miss ratio of the whole cache. One such miniature runs for each candidate. When enough requests were seen, the
+//! candidate with the fewest misses is chosen, if it is clearly better than the current one. Older counts fade.
 //!
 //! # Costs
-//! Nine miniatures of up to 300 objects, some 50 bytes an object: 140 KB. A sampled request: nine
-//! accesses in processor caches, about 150 ns; of a cache of a million objects three requests in ten
-//! thousand are sampled. Bad at: reacting to less than three thousand sampled requests, except at the start.
+//! Nine miniatures of up to 300 objects, at some 50 bytes per object: 140 KB. A sampled request makes nine accesses
+//! in processor caches, about 150 ns. In a cache of a million objects, three requests in ten thousand are sampled.
+//! Bad at: reacting within fewer than three thousand sampled requests, except at the start.
 
 use crate::miniature::Miniature;
 use crate::s3clock::Tuning;
 use crate::{Access, mix};
 
-/// Chooses the parameters of one cache. The caller feeds it those requests whose keys
-/// [`Tuner::samples`], by hash or id: any number that stands for the key.
+/// Chooses the parameters of one cache. The caller feeds it the requests whose keys [`Tuner::samples`] selects. A key
+/// is represented by its hash or id: any number that identifies it.
 pub struct Tuner {
     candidates: Vec<Candidate>,
     chosen: usize,
     /// Keys whose mixed bits are below this are sampled.
     threshold: u32,
-    /// Objects of a miniature.
+    /// Maximum number of objects in a miniature.
     objects: usize,
     gets: usize,
-    /// Gets from one choice to the next.
+    /// Gets between one choice and the next.
     window: usize,
     switches: u64,
 }
 
-/// Parameters that may be chosen, and how a cache fares with them.
+/// Parameters that may be chosen, and the results of a cache with them.
 struct Candidate {
     cache: Miniature,
     misses: f64,
 }
 
 impl Tuner {
-    /// A tuner for a cache that holds about `objects` objects of the capacity `capacity` together.
+    /// Makes a tuner for a cache that holds about `objects` objects with a total weight of `capacity`.
     #[must_use]
     pub fn new(objects: usize, capacity: u64) -> Tuner {
         let threshold = threshold(objects);
@@ -70,14 +69,14 @@ impl Tuner {
         self.switches
     }
 
-    /// Whether requests for the key are of interest.
+    /// Whether requests for the key are sampled.
     #[must_use]
     pub fn samples(&self, key: u64) -> bool {
         Self::is_sampled(mix(key), self.threshold)
     }
 
-    /// As [`Tuner::samples`] for a well-mixed hash, by threads that know only the tuner's
-    /// [`Tuner::threshold`]. They must all tell a key by the same hash.
+    /// Like [`Tuner::samples`], for a well-mixed hash, in threads that know only the tuner's [`Tuner::threshold`].
+    /// All of them must use the same hash of a key.
     #[inline]
     #[must_use]
     pub fn is_sampled(hash: u64, threshold: u32) -> bool {
@@ -90,13 +89,13 @@ impl Tuner {
         self.threshold
     }
 
-    /// The cache holds about so many objects now: samples accordingly.
+    /// Adapts the sampled share to a cache that now holds about this many objects.
     pub fn resize(&mut self, objects: usize) {
         self.threshold = threshold(objects);
     }
 
-    /// A get, and whether it hit. Who misses in the cache will store the object, or knows why not;
-    /// but after a hit there no store follows, so the miniatures that missed store it now.
+    /// Replays a get, and whether it hit. After a miss in the cache, the client stores the object or has a reason not
+    /// to. After a hit in the cache no store follows, so the miniatures that missed store the object now.
     pub fn get(&mut self, request: &Access, hit: bool) {
         for candidate in &mut self.candidates {
             if !candidate.cache.get(request) {
@@ -114,14 +113,14 @@ impl Tuner {
         }
     }
 
-    /// A store.
+    /// Replays a store.
     pub fn set(&mut self, request: &Access) {
         for candidate in &mut self.candidates {
             candidate.cache.insert(request);
         }
     }
 
-    /// A delete.
+    /// Replays a delete.
     pub fn delete(&mut self, key: u64) {
         for candidate in &mut self.candidates {
             candidate.cache.remove(key);
@@ -142,15 +141,15 @@ impl Tuner {
     }
 }
 
-/// Samples so many keys that a miniature holds at most [`OBJECTS_MAX`] objects.
+/// The threshold with which a miniature holds at most [`OBJECTS_MAX`] objects.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most SCALE")]
 fn threshold(objects: usize) -> u32 {
     let share = OBJECTS_MAX as f64 / objects.max(1) as f64;
     (share.min(1.0) * f64::from(SCALE)).ceil() as u32
 }
 
-/// The first is [`Tuning::START`]. Short probations suit loops and skewed popularity, long ones objects
-/// that are asked for a few times within a while; those with 0 suit whatever LRU suits.
+/// The first is [`Tuning::START`]. Short probations suit loops and skewed popularity. Long ones suit objects that are
+/// requested a few times within a while. Those with 0 hits suit whatever LRU suits.
 const CANDIDATES: [Tuning; 9] = [
     Tuning::START,
     Tuning::S3_FIFO,
@@ -162,16 +161,17 @@ const CANDIDATES: [Tuning; 9] = [
     Tuning { small: 0.10, promote: 0 },
     Tuning { small: 0.50, promote: 0 },
 ];
-/// Objects of a miniature at most.
+/// Maximum number of objects in a miniature.
 const OBJECTS_MAX: usize = 300;
-/// Gets between two choices, for each object of a miniature, once the tuner is under way. The first
-/// comes ten times as early, since the start is the worst time to be wrong.
+/// Gets between two choices, per object of a miniature, once the tuner is under way. The first choice comes seven
+/// times as early, since the start is the worst time for a wrong choice.
 const GETS_AN_OBJECT: usize = 7;
-/// A candidate replaces the chosen one below this share of its misses.
+/// A candidate replaces the chosen one if its misses are below this share of the chosen one's.
 const CLEARLY: f64 = 0.99;
-/// What a choice leaves of the counts.
+/// The share of the counts that remains after a choice.
 const FADING: f64 = 0.5;
-/// The sampled share is counted in parts of this.
+/// The unit of the sampled share: parts of this.
 const SCALE: u32 = 1 << 24;
-/// Below are the bits of the miniatures' fingerprints, which must differ among the sampled.
+/// Low bits that sampling ignores: they are used for the miniatures' fingerprints, and must differ among the sampled
+/// keys.
 const UNUSED_BITS: u32 = 8;
