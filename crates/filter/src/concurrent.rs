@@ -1,7 +1,7 @@
 //! A filter that one thread changes while others read it without locks.
 //!
-//! A bucket is one 64-bit word with as many slots as fit, so that it is read and written at once. That costs the bits
-//! that are left over, and gives more slots a bucket for short fingerprints.
+//! A bucket is one 64-bit word with as many slots as fit, so that it is read and written atomically. This wastes the
+//! bits that are left over, and gives more slots per bucket for short fingerprints.
 //!
 //! # Layout
 //! ```text
@@ -10,22 +10,24 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A fingerprint that is in is at every instant in at least one of its two buckets: a move fills the new one first.
-//! 2. Between filling the new bucket and clearing the old one, a move adds 1 to the count of its fingerprint. So does a
-//!    removal before it clears: of two items with equal fingerprints and buckets it may leave the copy of the other one.
+//! 1. A fingerprint in the filter is at every instant in at least one of its two buckets: a move fills the new one
+//!    first.
+//! 2. A move adds 1 to the count of its fingerprint, after it filled the new bucket and before it clears the old one.
+//!    A removal also adds 1 before it clears: of two items with equal fingerprints and buckets, it may leave the copy
+//!    of the other item.
 //!
 //! # Orderings
-//! All stores release, and a reader's first three loads acquire. A reader takes the count, then looks into both buckets,
-//! and believes a miss if the count is still the same. Suppose it missed a fingerprint that was in: then a move (or a
-//! removal, after an insert of its twin) emptied one bucket before it looked there, and filled the other after it had
-//! looked. From the emptied bucket it acquired
-//! the count's increment, so its second look at the count sees that. Its first look did not: it would have acquired
-//! the filled bucket. So the counts differ, and it looks again.
+//! All stores release, and a reader's first three loads acquire. A reader loads the count, then reads both buckets,
+//! and accepts a miss if the count is still the same. Suppose that it missed a fingerprint that was in the filter.
+//! Then a move (or a removal, after an insert of its twin) emptied one bucket before the reader read it, and filled
+//! the other after the reader had read that one. From the emptied bucket the reader acquired the increment of the
+//! count, so its second load of the count sees the increment. Its first load did not see it, because then the reader
+//! would also have seen the filled bucket. So the counts differ, and the reader looks again.
 //!
 //! # Costs
-//! A look-up: two lines of the table and one of the counts, which stay in the cache but for one that a move changed.
-//! Bad at: several writers (put a lock around the writer), and bits an item for fingerprints of which few bits remain,
-//! as 13 (52 of 64 bits used).
+//! A lookup: two cache lines of the table and one of the counts. The counts stay in the cache, except for a line that
+//! a move changed. Bad at: several writers (put a lock around the writer), and bits per item for fingerprint lengths
+//! that leave many bits of the word unused, such as 13 (52 of 64 bits used).
 
 use crate::filter::{FilterFull, fingerprint};
 use crate::hash::{Keyed, reduce};
@@ -40,7 +42,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// The writing end of a concurrent filter: there is one, and it need not be shared.
+/// The writing end of a concurrent filter. There is only one, and it need not be shared.
 ///
 /// ```
 /// use guira_filter::ConcurrentCuckooFilter;
@@ -55,11 +57,11 @@ use core::hash::{BuildHasher, Hash};
 pub struct ConcurrentCuckooFilter<H = Keyed> {
     shared: Arc<Shared<H>>,
     len: usize,
-    /// Memory of the search for a path.
+    /// Memory for path searches.
     nodes: Vec<Node>,
 }
 
-/// A reading end: as many as are wanted, for any thread.
+/// A reading end. There may be any number of them, in any thread.
 pub struct FilterReader<H = Keyed> {
     shared: Arc<Shared<H>>,
 }
@@ -75,7 +77,7 @@ struct Shared<H> {
 
 #[cfg(feature = "std")]
 impl ConcurrentCuckooFilter<Keyed> {
-    /// A filter for `items` of which at most the share `rate` of absent ones is found.
+    /// Makes a filter for `items`, which finds at most the share `rate` of absent items.
     ///
     /// # Panics
     /// If `rate` is below 1e-9, or there would be more than 2^32 buckets.
@@ -86,7 +88,7 @@ impl ConcurrentCuckooFilter<Keyed> {
 }
 
 impl<H> ConcurrentCuckooFilter<H> {
-    /// As [`ConcurrentCuckooFilter::with_rate`], with a hash of the caller's.
+    /// Like [`ConcurrentCuckooFilter::with_rate`], with a hash provided by the caller.
     ///
     /// # Panics
     /// If `rate` is below 1e-9, or there would be more than 2^32 buckets.
@@ -103,10 +105,10 @@ impl<H> ConcurrentCuckooFilter<H> {
         Self::new(bits, Pair::at_least(buckets), hasher)
     }
 
-    /// An empty filter with fingerprints of so many bits, from 4 to 32, in the buckets of `orbit`.
+    /// Makes an empty filter with fingerprints of 4 to 32 bits, in the buckets of `orbit`.
     ///
     /// # Panics
-    /// If there are more bits or fewer.
+    /// If `fingerprint_bits` is not in 4 to 32.
     #[must_use]
     pub fn new(fingerprint_bits: u32, orbit: Pair, hasher: H) -> Self {
         assert!((4..=32).contains(&fingerprint_bits), "4 to 32 bits a fingerprint");
@@ -119,25 +121,25 @@ impl<H> ConcurrentCuckooFilter<H> {
         Self { shared: Arc::new(shared), len: 0, nodes: Vec::new() }
     }
 
-    /// Another reading end.
+    /// Makes another reading end.
     #[must_use]
     pub fn reader(&self) -> FilterReader<H> {
         FilterReader { shared: Arc::clone(&self.shared) }
     }
 
-    /// Fingerprints in the filter.
+    /// The number of fingerprints in the filter.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// If nothing is in.
+    /// Whether the filter is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Slots of the table.
+    /// The number of slots in the table.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.shared.words.len() * self.shared.swar.lanes() as usize
@@ -149,10 +151,10 @@ impl<H> ConcurrentCuckooFilter<H> {
         self.shared.words.len() * size_of::<u64>()
     }
 
-    /// As [`ConcurrentCuckooFilter::insert`], for the hash of an item.
+    /// Like [`ConcurrentCuckooFilter::insert`], for the hash of an item.
     ///
     /// # Errors
-    /// [`FilterFull`]; the filter is as it was.
+    /// [`FilterFull`]; the filter is unchanged.
     pub fn insert_hash(&mut self, hash: u64) -> Result<(), FilterFull> {
         let (home, fingerprint) = self.shared.find(hash);
         let roots = [home, self.shared.orbit.other(home, fingerprint, 1)];
@@ -168,7 +170,7 @@ impl<H> ConcurrentCuckooFilter<H> {
         leaf.map(|_| ()).ok_or_else(|| self.full(roots, fingerprint))
     }
 
-    /// As [`ConcurrentCuckooFilter::remove`], for the hash of an item.
+    /// Like [`ConcurrentCuckooFilter::remove`], for the hash of an item.
     pub fn remove_hash(&mut self, hash: u64) -> bool {
         let (home, fingerprint) = self.shared.find(hash);
         let roots = [home, self.shared.orbit.other(home, fingerprint, 1)];
@@ -189,20 +191,20 @@ impl<H> ConcurrentCuckooFilter<H> {
 }
 
 impl<H: BuildHasher> ConcurrentCuckooFilter<H> {
-    /// Enters an item; again if it was in. Readers find every other item while its neighbours are moved.
+    /// Enters an item, again if it was in the filter. Readers find every other item while fingerprints are moved.
     ///
     /// # Errors
-    /// [`FilterFull`] if no slot can be had; nothing was displaced.
+    /// [`FilterFull`] if no slot can be made free; nothing was displaced.
     pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), FilterFull> {
         self.insert_hash(self.shared.hasher.hash_one(item))
     }
 
-    /// Takes out one copy of an item that was inserted; false if there is none.
+    /// Removes one copy of an item that was inserted. Returns false if there is none.
     pub fn remove<T: Hash + ?Sized>(&mut self, item: &T) -> bool {
         self.remove_hash(self.shared.hasher.hash_one(item))
     }
 
-    /// As [`FilterReader::contains`].
+    /// Like [`FilterReader::contains`].
     #[must_use]
     pub fn contains<T: Hash + ?Sized>(&self, item: &T) -> bool {
         self.shared.contains(self.shared.hasher.hash_one(item))
@@ -210,14 +212,14 @@ impl<H: BuildHasher> ConcurrentCuckooFilter<H> {
 }
 
 impl<H> FilterReader<H> {
-    /// As [`FilterReader::contains`], for the hash of an item.
+    /// Like [`FilterReader::contains`], for the hash of an item.
     #[inline]
     #[must_use]
     pub fn contains_hash(&self, hash: u64) -> bool {
         self.shared.contains(hash)
     }
 
-    /// As [`FilterReader::contains_many`], for hashes of items.
+    /// Like [`FilterReader::contains_many`], for hashes of items.
     ///
     /// # Panics
     /// If `found` is shorter than `hashes`.
@@ -237,16 +239,17 @@ impl<H> FilterReader<H> {
 }
 
 impl<H: BuildHasher> FilterReader<H> {
-    /// If the item is in: true if it was in during the whole call; else true for ε of all.
+    /// Whether the item is in the filter. Always true if the item was in it during the whole call; otherwise true for
+    /// a share of ε.
     ///
-    /// Without locks; it looks again if a fingerprint with the same lowest six bits was moved or removed meanwhile.
+    /// Takes no locks. It looks again if a fingerprint with the same lowest six bits was moved or removed meanwhile.
     #[inline]
     #[must_use]
     pub fn contains<T: Hash + ?Sized>(&self, item: &T) -> bool {
         self.shared.contains(self.shared.hasher.hash_one(item))
     }
 
-    /// [`FilterReader::contains`] for each item, with memory fetched ahead.
+    /// [`FilterReader::contains`] for each item, with memory prefetched.
     ///
     /// # Panics
     /// If `found` is shorter than `items`.
@@ -268,7 +271,7 @@ impl<H> Clone for FilterReader<H> {
     }
 }
 
-/// Without the table.
+/// Prints everything except the table.
 impl<H> fmt::Debug for ConcurrentCuckooFilter<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConcurrentCuckooFilter")
@@ -279,7 +282,7 @@ impl<H> fmt::Debug for ConcurrentCuckooFilter<H> {
     }
 }
 
-/// Without the table.
+/// Prints everything except the table.
 impl<H> fmt::Debug for FilterReader<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FilterReader")
@@ -318,7 +321,7 @@ impl<H> Shared<H> {
         }
     }
 
-    /// One step of a path. What it takes out of a slot was put elsewhere by the step before.
+    /// Makes one step of a path. The content that it takes out of a slot was put elsewhere by the step before.
     fn change(&self, step: path::Move) {
         let is_early = Mutation::EarlyCount.is_planted();
         let counted = if is_early { step.new } else { step.old };
@@ -332,7 +335,7 @@ impl<H> Shared<H> {
         }
     }
 
-    /// Clears a slot that holds the fingerprint; false if none does.
+    /// Clears a slot that holds the fingerprint. Returns false if no slot does.
     fn take(&self, bucket: u64, fingerprint: u64) -> bool {
         let word = self.words[address(bucket)].load(Relaxed);
         let is_there = self.swar.position(word, fingerprint).is_some();
@@ -363,7 +366,7 @@ impl<H> Shared<H> {
     }
 }
 
-/// The writer's view: it alone stores, so its loads need no order.
+/// The writer's view. Only the writer stores, so its loads need no ordering.
 impl<H> Buckets for Shared<H> {
     fn size(&self) -> (u64, u32) {
         (self.orbit.buckets(), self.swar.lanes())
@@ -392,9 +395,9 @@ fn release() -> Ordering {
     if Mutation::UnorderedStores.is_planted() { Relaxed } else { Release }
 }
 
-/// Counts of moves.
+/// The number of counts of moves.
 const COUNTS: usize = if cfg!(loom) { 2 } else { 64 };
-/// Items of a batch whose lines are asked for at once.
+/// Items of a batch whose cache lines are prefetched together.
 const RUN: usize = 32;
 
 #[cfg(all(test, loom))]

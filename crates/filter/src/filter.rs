@@ -1,13 +1,13 @@
 //! One filter: a table of buckets, the rule for a fingerprint's buckets, and the hash of items.
 //!
 //! # Invariants
-//! 1. The fingerprint of an item that is in the filter is in one of its orbit's buckets after every call.
+//! 1. The fingerprint of an item in the filter is in one of its orbit's buckets after every call.
 //! 2. `len` is the number of slots that are not empty.
 //! 3. A call that fails has changed nothing.
 //!
 //! # Costs
-//! Look-up: k lines, independent of each other. Insert: one line while there is room in the first bucket, else a
-//! search for a path and its moves. Removal: one or two lines.
+//! Lookup: k cache lines, independent of each other. Insert: one line while the first bucket has room; otherwise a
+//! search for a path, and its moves. Removal: one or two lines.
 
 mod batch;
 mod build;
@@ -33,10 +33,10 @@ pub(crate) use store::checksum;
 /// The aliases [`CuckooFilter`](crate::CuckooFilter), [`FixedCuckooFilter`](crate::FixedCuckooFilter) and
 /// [`SortedCuckooFilter`](crate::SortedCuckooFilter) are the usual combinations.
 ///
-/// Whoever hashes by other means uses the forms with `hash` in their name: all 64 bits must be well mixed, the high
-/// ones choose the bucket and the low 32 the fingerprint.
+/// Callers with their own hashes use the methods with `hash` in their name. All 64 bits must be well mixed: the high
+/// bits choose the bucket, and the low 32 the fingerprint.
 ///
-/// **Remove only what was inserted.** Removing anything else may remove the fingerprint of an item that is in.
+/// **Remove only what was inserted.** Removing anything else may remove the fingerprint of an item in the filter.
 #[derive(Clone)]
 pub struct Filter<L, O, H = Keyed> {
     layout: L,
@@ -44,25 +44,26 @@ pub struct Filter<L, O, H = Keyed> {
     hasher: H,
     table: Vec<u8>,
     len: usize,
-    /// Memory of the search for a path.
+    /// Memory for path searches.
     nodes: Vec<Node>,
 }
 
-/// There is no way to a free slot. The filter is as it was: nothing was displaced, nothing is lost.
+/// The error that there is no path to a free slot. The filter is unchanged: nothing was displaced, nothing is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterFull {
-    /// Fingerprints in the filter.
+    /// The number of fingerprints in the filter.
     pub len: usize,
-    /// Slots of the filter.
+    /// The number of slots in the filter.
     pub slots: usize,
     /// Slots of the item's buckets that hold this very fingerprint.
     pub copies: u32,
-    /// As many as there can be: slots of all its buckets.
+    /// The maximum of `copies`: the slots of all of the item's buckets.
     pub copies_max: u32,
 }
 
 impl FilterFull {
-    /// If it failed because the item (or others that look the same) is in as often as can be: 2b times for k = 2.
+    /// Whether the insert failed because the item (or others that look the same) is in the filter as often as
+    /// possible: 2b times for k = 2.
     #[must_use]
     pub fn is_of_copies(&self) -> bool {
         self.copies == self.copies_max
@@ -82,7 +83,7 @@ impl fmt::Display for FilterFull {
 impl core::error::Error for FilterFull {}
 
 impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
-    /// An empty filter with the buckets of `orbit`.
+    /// Makes an empty filter with the buckets of `orbit`.
     ///
     /// # Panics
     /// If the table does not fit the address space.
@@ -93,22 +94,22 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         Self { layout, orbit, hasher, table, len: 0, nodes: Vec::new() }
     }
 
-    /// Fingerprints in the filter: inserts less removals.
+    /// The number of fingerprints in the filter: inserts minus removals.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// If nothing is in.
+    /// Whether the filter is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Slots of the table. Not all can be taken: see [`Plan`](crate::Plan) for how many.
+    /// The number of slots in the table. Not all of them can be filled: see [`Plan`](crate::Plan) for how many.
     pub fn slots(&self) -> usize {
         address(self.orbit.buckets()) * self.layout.slots() as usize
     }
 
-    /// The load factor α: the share of slots that are taken (§4.3).
+    /// The load factor α: the share of slots that are filled (§4.3).
     pub fn load(&self) -> f64 {
         ratio(self.len, self.slots())
     }
@@ -118,29 +119,29 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         self.table.len()
     }
 
-    /// f: bits of a fingerprint.
+    /// f: the number of bits of a fingerprint.
     pub fn fingerprint_bits(&self) -> u32 {
         self.layout.fingerprint_bits()
     }
 
-    /// b: slots of a bucket.
+    /// b: the number of slots of a bucket.
     pub fn bucket_slots(&self) -> u32 {
         self.layout.slots()
     }
 
-    /// k: buckets in which an item may be.
+    /// k: the number of buckets in which an item may be.
     pub fn ways(&self) -> u32 {
         self.orbit.ways()
     }
 
-    /// The share of absent items that are found at the present load: k·b·α fingerprints are compared, and each equals
-    /// the wanted one in one of 2^f - 1 cases (§4.4.1). An upper bound of the expected value.
+    /// The share of absent items that are found at the present load. k·b·α fingerprints are compared, and each equals
+    /// the item's in one of 2^f - 1 cases (§4.4.1). This is an upper bound of the expected value.
     pub fn rate(&self) -> f64 {
         let compared = f64::from(self.ways() * self.bucket_slots()) * self.load();
         (compared / range_of(self.fingerprint_bits())).min(1.0)
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub fn clear(&mut self) {
         self.table.fill(0);
         self.len = 0;
@@ -151,42 +152,42 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         &self.hasher
     }
 
-    /// As [`Filter::insert`], for the hash of an item.
+    /// Like [`Filter::insert`], for the hash of an item.
     ///
     /// # Errors
-    /// [`FilterFull`]; the filter is as it was.
+    /// [`FilterFull`]; the filter is unchanged.
     #[inline]
     pub fn insert_hash(&mut self, hash: u64) -> Result<(), FilterFull> {
         let fingerprint = self.fingerprint(hash);
         self.insert_content(self.home(hash), fingerprint)
     }
 
-    /// As [`Filter::contains`], for the hash of an item.
+    /// Like [`Filter::contains`], for the hash of an item.
     #[inline]
     #[must_use]
     pub fn contains_hash(&self, hash: u64) -> bool {
         self.holds(self.home(hash), self.fingerprint(hash))
     }
 
-    /// As [`Filter::remove`], for the hash of an item.
+    /// Like [`Filter::remove`], for the hash of an item.
     #[inline]
     pub fn remove_hash(&mut self, hash: u64) -> bool {
         self.remove_content(self.home(hash), self.fingerprint(hash))
     }
 
-    /// The bucket that a hash names first.
+    /// The first bucket of a hash.
     #[inline(always)]
     pub(crate) fn home(&self, hash: u64) -> u64 {
         reduce(hash, self.orbit.buckets())
     }
 
-    /// 1 to 2^f - 1, each as likely.
+    /// The fingerprint of a hash: 1 to 2^f - 1, all equally likely.
     #[inline(always)]
     pub(crate) fn fingerprint(&self, hash: u64) -> u64 {
         fingerprint(hash, self.layout.fingerprint_bits())
     }
 
-    /// The buckets of an orbit, `home` first.
+    /// The buckets of an orbit, starting with `home`.
     #[inline(always)]
     pub(crate) fn orbit(
         &self,
@@ -204,10 +205,10 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         self.holds_in(home, self.orbit.other(home, fingerprint, 1), fingerprint)
     }
 
-    /// As [`Filter::holds`], where the second bucket of the orbit is known.
+    /// Like [`Filter::holds`], with the second bucket of the orbit given.
     #[inline(always)]
     fn holds_in(&self, home: u64, second: u64, fingerprint: u64) -> bool {
-        // No early end: the loads don't wait for each other, and no branch has to be guessed.
+        // No early exit: the loads don't wait for each other, and no branch has to be predicted.
         let mut found = self.layout.holds(&self.table, [home, second], fingerprint);
         for n in 2..self.orbit.ways() {
             let other = self.orbit.other(home, fingerprint, n);
@@ -227,7 +228,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         self.displace(home, content)
     }
 
-    /// Enters a content that finds all its buckets full.
+    /// Enters a content whose buckets are all full.
     #[cold]
     #[inline(never)]
     pub(crate) fn displace(&mut self, home: u64, content: u64) -> Result<(), FilterFull> {
@@ -259,13 +260,13 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         &self.layout
     }
 
-    /// If a plan leads to this shape.
+    /// Whether a plan results in this filter's shape.
     pub(crate) fn is_of(&self, plan: &Plan) -> bool {
         let shape = (self.fingerprint_bits(), self.bucket_slots(), self.orbit.buckets());
         shape == (plan.fingerprint_bits(), plan.bucket_slots(), plan.buckets())
     }
 
-    /// Calls `visit` with each content of an orbit, 0 for an empty slot.
+    /// Calls `visit` with each content of an orbit; 0 is an empty slot.
     pub(crate) fn for_each_in_orbit(&self, home: u64, content: u64, mut visit: impl FnMut(u64)) {
         for bucket in self.orbit(home, content) {
             let contents = self.layout.contents(&self.table, bucket);
@@ -273,7 +274,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         }
     }
 
-    /// Makes one slot of an orbit that holds `old` hold `new`, which has the same fingerprint.
+    /// Changes one slot of an orbit that holds `old` to hold `new`, which has the same fingerprint.
     pub(crate) fn change_content(&mut self, home: u64, old: u64, new: u64) -> bool {
         self.orbit(home, old).any(|bucket| self.layout.replace(&mut self.table, bucket, old, new))
     }
@@ -297,31 +298,35 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
 }
 
 impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
-    /// Enters an item; again if it was in, up to k·b times in all (2b for k = 2).
+    /// Enters an item. An item may be entered again, up to k·b times in total (2b for k = 2).
     ///
-    /// Costs one line from memory while the filter is half empty, two to four when it is nearly full (§4.2).
+    /// Costs one cache line from memory while the filter is half empty, and two to four when it is nearly full
+    /// (§4.2).
     ///
     /// # Errors
-    /// [`FilterFull`] if no slot can be had. Nothing was displaced: all that was in still is, the item is not.
+    /// [`FilterFull`] if no slot can be made free. Nothing was displaced: all items stay, and this one was not
+    /// entered.
     #[inline]
     pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), FilterFull> {
         self.insert_hash(self.hash(item))
     }
 
-    /// If the item is in; true for [`Filter::rate`] of those that are not. Two lines from memory for k = 2 (§4.2).
+    /// Whether the item is in the filter. True for a share of [`Filter::rate`] of absent items. Reads two cache lines
+    /// for k = 2 (§4.2).
     #[inline]
     #[must_use]
     pub fn contains<T: Hash + ?Sized>(&self, item: &T) -> bool {
         self.contains_hash(self.hash(item))
     }
 
-    /// Takes out one copy of an item that was inserted; false if there is none (§4.2). One or two lines from memory.
+    /// Removes one copy of an item that was inserted. Returns false if there is none (§4.2). Reads one or two cache
+    /// lines.
     #[inline]
     pub fn remove<T: Hash + ?Sized>(&mut self, item: &T) -> bool {
         self.remove_hash(self.hash(item))
     }
 
-    /// The hash of an item, for the forms that take one.
+    /// The hash of an item, for the methods that take one.
     #[inline]
     pub fn hash<T: Hash + ?Sized>(&self, item: &T) -> u64 {
         self.hasher.hash_one(item)
@@ -352,7 +357,7 @@ impl<L: Layout, O: Orbit, H> Buckets for Filter<L, O, H> {
     }
 }
 
-/// Without the table.
+/// Prints everything except the table.
 impl<L: Layout, O: Orbit, H> fmt::Debug for Filter<L, O, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Filter")
@@ -365,7 +370,7 @@ impl<L: Layout, O: Orbit, H> fmt::Debug for Filter<L, O, H> {
     }
 }
 
-/// Two filters are equal if every item has the same answer in both: same shape, same table, same hash.
+/// Two filters are equal if every item has the same result in both: same shape, same table, same hash.
 impl<L: Layout + PartialEq, O: Orbit + PartialEq, H: PartialEq> PartialEq for Filter<L, O, H> {
     fn eq(&self, other: &Self) -> bool {
         self.layout == other.layout
@@ -375,14 +380,14 @@ impl<L: Layout + PartialEq, O: Orbit + PartialEq, H: PartialEq> PartialEq for Fi
     }
 }
 
-/// The low half of a hash, as one of 2^bits - 1 fingerprints that are not 0. Counted from the greatest down, since a
-/// look-up wants the complement.
+/// Maps the low half of a hash to one of 2^bits - 1 fingerprints that are not 0. They are counted down from the
+/// greatest, since a lookup needs the complement.
 #[inline(always)]
 pub(crate) fn fingerprint(hash: u64, bits: u32) -> u64 {
     mask(bits) ^ ((hash & mask(32)) * mask(bits)) >> 32
 }
 
-/// Bytes of a table without its padding, if it fits the address space.
+/// Bytes of a table without its padding. `None` if it does not fit the address space.
 fn table_bytes(layout: &impl Slots, orbit: &impl Rule) -> Option<usize> {
     let bits = orbit.buckets() * u64::from(layout.bucket_bits());
     let bytes = usize::try_from(bits.div_ceil(8)).ok()?;
@@ -394,5 +399,5 @@ pub(crate) fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
 
-/// A load of 64 bits may begin in the table's last byte.
+/// A load of 64 bits may start in the table's last byte.
 const PADDING: usize = 8;

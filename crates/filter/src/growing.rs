@@ -1,17 +1,18 @@
-//! A filter that grows: a chain of filters, each of twice as many items as the one before.
+//! A filter that grows: a chain of filters, each for twice as many items as the one before.
 //!
-//! A filter can't be made larger without its items, so a full one stays and a larger one is put beside it. The n-th has
-//! a rate of 6/π² · ε/n², whose sum is ε however many there are; that costs 2 log2(n) bits an item more than a filter
-//! of known size would need, 6.6 for the tenth.
+//! A filter can't be enlarged without its items, so a full one stays and a larger one is added to the chain. The n-th
+//! filter has a rate of 6/π² · ε/n², and these rates sum to ε for any number of filters. This costs 2 log2(n) more
+//! bits per item than a filter of known size needs: 6.6 for the tenth.
 //!
 //! # Invariants
-//! 1. A removal takes a fingerprint only out of the one filter that has it. If several seem to, then all but one are
-//!    mistaken, nobody knows which, and taking it out of a wrong one would lose another item: so none is touched.
+//! 1. A removal takes a fingerprint only out of the single filter that has it. If several filters seem to have it,
+//!    then all except one are mistaken, and which one is right is unknown. Removing from a wrong filter would lose
+//!    another item, so no filter is changed.
 //! 2. No filter holds more items than it was planned for, so that its rate holds.
 //!
 //! # Costs
-//! A look-up asks every filter of the chain, the youngest first. Bad at: absent items, if the first guess of the size
-//! was far too low; 2 lines a filter.
+//! A lookup searches every filter of the chain, the youngest first. Bad at: absent items, if the first estimate of
+//! the size was much too low; 2 cache lines per filter.
 
 use crate::CuckooFilter;
 use crate::filter::{FilterFull, LoadError, checksum};
@@ -20,7 +21,7 @@ use crate::plan::Plan;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash};
 
-/// An approximate set of any size with a bounded rate.
+/// An approximate set of any size, with a bounded false positive rate.
 ///
 /// ```
 /// use guira_filter::{GrowingCuckooFilter, Removal};
@@ -45,22 +46,23 @@ struct Link<H> {
     items_max: usize,
 }
 
-/// What [`GrowingCuckooFilter::remove`] did.
+/// The result of [`GrowingCuckooFilter::remove`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// One copy was taken out.
+    /// One copy was removed.
     Removed,
-    /// More than one filter of the chain seems to have the item, and it was left: to remove a wrong fingerprint would
-    /// lose another item. It is still found. Happens to at most ε of the items, and to those that were inserted more
-    /// than once into different filters.
+    /// More than one filter of the chain seems to have the item, so nothing was removed: removing a wrong fingerprint
+    /// would lose another item. The item is still found. This happens to at most a share of ε of the items, and to
+    /// items that were inserted more than once into different filters.
     Ambiguous,
-    /// It is not in.
+    /// The item is not in the chain.
     Absent,
 }
 
 #[cfg(feature = "std")]
 impl GrowingCuckooFilter<Keyed> {
-    /// A chain that begins with a filter for `first_items`, and never finds more than `rate` of the absent items.
+    /// Makes a chain that starts with a filter for `first_items`, and never finds more than the share `rate` of
+    /// absent items.
     ///
     /// # Panics
     /// If `rate` is not between 1e-5 and 1, or the first filter would have more than 2^32 buckets.
@@ -71,7 +73,7 @@ impl GrowingCuckooFilter<Keyed> {
 }
 
 impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
-    /// As [`GrowingCuckooFilter::with_rate`], with a hash of the caller's.
+    /// Like [`GrowingCuckooFilter::with_rate`], with a hash provided by the caller.
     ///
     /// # Panics
     /// If `rate` is not between 1e-5 and 1, or the first filter would have more than 2^32 buckets.
@@ -81,11 +83,11 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
         Self { links: Vec::new(), hasher, first_items: first_items.max(64), rate }
     }
 
-    /// Enters an item; grows if there is no room.
+    /// Enters an item. The chain grows if there is no room.
     ///
     /// # Errors
-    /// [`FilterFull`] if the item is in as often as it can be in a filter ([`FilterFull::is_of_copies`]), or if the chain may not grow
-    /// further: the next filter would have more than 2^32 buckets. It is not entered.
+    /// [`FilterFull`] if the item is in a filter as often as possible ([`FilterFull::is_of_copies`]), or if the chain
+    /// can't grow further, because the next filter would have more than 2^32 buckets. The item was not entered.
     pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), FilterFull> {
         let hash = self.hasher.hash_one(item);
         for link in self.links.iter_mut().rev() {
@@ -102,13 +104,13 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
         }
     }
 
-    /// If the item is in; true for [`GrowingCuckooFilter::rate`] of those that are not, at most.
+    /// Whether the item is in the set. True for at most a share of [`GrowingCuckooFilter::rate`] of absent items.
     pub fn contains<T: Hash + ?Sized>(&self, item: &T) -> bool {
         let hash = self.hasher.hash_one(item);
         self.links.iter().rev().any(|link| link.filter.contains_hash(hash))
     }
 
-    /// Takes out one copy of an item that was inserted, if it is clear which filter has it.
+    /// Removes one copy of an item that was inserted, if only one filter seems to have it.
     pub fn remove<T: Hash + ?Sized>(&mut self, item: &T) -> Removal {
         let hash = self.hasher.hash_one(item);
         let mut having = self.links.iter_mut().filter(|link| link.filter.contains_hash(hash));
@@ -122,7 +124,7 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
         }
     }
 
-    /// Puts another filter beside the others, if there is such a one.
+    /// Adds another filter to the chain. Returns `None` if there can be no such filter.
     #[cold]
     fn grow(&mut self) -> Option<&mut CuckooFilter<H>> {
         let number = self.links.len();
@@ -140,17 +142,17 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
 }
 
 impl<H> GrowingCuckooFilter<H> {
-    /// Fingerprints in all filters.
+    /// The number of fingerprints in all filters.
     pub fn len(&self) -> usize {
         self.links.iter().map(|link| link.filter.len()).sum()
     }
 
-    /// If nothing is in.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Filters in the chain.
+    /// The number of filters in the chain.
     pub fn chain_len(&self) -> usize {
         self.links.len()
     }
@@ -193,10 +195,10 @@ impl GrowingCuckooFilter<Keyed> {
         bytes
     }
 
-    /// The chain that [`GrowingCuckooFilter::to_bytes`] stored.
+    /// Loads the chain that [`GrowingCuckooFilter::to_bytes`] stored.
     ///
     /// # Errors
-    /// [`LoadError`] for everything that `to_bytes` can't have made.
+    /// [`LoadError`] for any bytes that `to_bytes` can't have made.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
         let rest = bytes.strip_prefix(&MAGIC).ok_or(LoadError::NotAFilter)?;
         let (version, mut rest) = take(rest)?;
@@ -243,13 +245,13 @@ fn take(bytes: &[u8]) -> Result<(u64, &[u8]), LoadError> {
     Ok((u64::from_le_bytes(*first), rest))
 }
 
-/// Items of the filter with this number, from 0.
+/// The number of items planned for the filter with this number, from 0.
 fn items_of(first_items: usize, number: usize) -> Option<usize> {
     let factor = 1_usize.checked_shl(u32::try_from(number).ok()?)?;
     first_items.checked_mul(factor)
 }
 
-/// The rate of the filter with this number, from 0: all of them sum up to `rate`.
+/// The rate of the filter with this number, from 0. The rates of all filters sum to `rate`.
 fn rate_of(rate: f64, number: usize) -> f64 {
     let place = f64::from(u32::try_from(number + 1).unwrap_or(u32::MAX));
     rate * BASEL_INVERSE / (place * place)
@@ -268,7 +270,7 @@ const VERSION: u16 = 1;
 mod tests {
     use super::*;
 
-    /// Filters that are full, in place of as many of twice the size each: 64 · 2^40 items are too many.
+    /// Uses full filters in place of the same number of filters of doubling sizes: 64 · 2^40 items are too many.
     #[test]
     fn a_chain_that_may_not_grow_further_is_full() {
         let mut chain = GrowingCuckooFilter::with_rate_and_hasher(64, 0.01, Keyed::from_seed(1));

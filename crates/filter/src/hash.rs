@@ -1,13 +1,15 @@
 //! The default hash: fast, keyed, and the same on every machine, so that a stored filter can be read elsewhere.
 //!
-//! An integer is multiplied by the key to 128 bits and folded to 64; the end is folded once more with a constant.
-//! Bytes go in sixteen at a time. Strangers who choose items but don't know the key can't aim at buckets. It is no
-//! cryptographic function: who must withstand people that watch the filter's answers takes a `BuildHasher` of
-//! `SipHash` (`std::hash::RandomState` for a filter that is never stored).
+//! An integer is multiplied by the key to 128 bits and folded to 64 bits; the final state is folded once more with a
+//! constant. Bytes are taken in sixteen at a time. Strangers who choose items but don't know the key can't target
+//! buckets. The hash is not a cryptographic function. To withstand attackers who observe the filter's answers, use a
+//! `BuildHasher` of `SipHash` (`std::hash::RandomState` for a filter that is never stored).
 //!
 //! # Invariants
-//! 1. Every integer is hashed in little-endian order and `usize` as 64 bits: the result depends on key and input only.
-//! 2. The function is part of the stored format: a change of it is a new version there (`filter/store.rs`).
+//! 1. Every integer is hashed in little-endian order, and `usize` as 64 bits: the result depends only on the key and
+//!    the input.
+//! 2. The function is part of the stored format: changing it requires a new version of that format
+//!    (`filter/store.rs`).
 
 use core::hash::{BuildHasher, Hasher};
 
@@ -18,7 +20,7 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// A key that differs in each call and process.
+    /// Makes a key that differs in each call and process.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn random() -> Self {
@@ -26,19 +28,20 @@ impl Keyed {
         Self::from_key([state.hash_one(0), state.hash_one(1)])
     }
 
-    /// The key of a seed: for tests and figures that must repeat. Filters that share it agree on all hashes.
+    /// Derives the key from a seed, for tests and figures that must be repeatable. Filters that share a seed agree on
+    /// all hashes.
     #[must_use]
     pub const fn from_seed(seed: u64) -> Self {
         Self::from_key([scramble(seed), scramble(seed ^ GOLDEN)])
     }
 
-    /// The key that [`Keyed::key`] told.
+    /// Uses the key that [`Keyed::key`] returned.
     #[must_use]
     pub const fn from_key(key: [u64; 2]) -> Self {
         Self { key }
     }
 
-    /// The key itself. Whoever knows it can make items that share buckets.
+    /// Returns the key itself. Anyone who knows it can make items that share buckets.
     #[must_use]
     pub const fn key(&self) -> [u64; 2] {
         self.key
@@ -52,7 +55,7 @@ impl Default for Keyed {
     }
 }
 
-/// Doesn't print the key.
+/// Does not print the key.
 impl core::fmt::Debug for Keyed {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Keyed").finish_non_exhaustive()
@@ -132,27 +135,27 @@ impl KeyedHasher {
     }
 }
 
-/// 128 bits of a product, folded.
+/// Folds the 128 bits of a product to 64.
 #[inline]
 pub(crate) const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     low(product) ^ low(product >> 64)
 }
 
-/// Spreads a small number over 64 bits; not linear, so that sums of fingerprints don't give sums of addresses.
+/// Spreads a small number over 64 bits. It is not linear, so that sums of fingerprints don't give sums of addresses.
 #[inline]
 pub(crate) const fn scramble(n: u64) -> u64 {
     let n = n.wrapping_mul(GOLDEN);
     (n ^ n >> 32).wrapping_mul(ODD)
 }
 
-/// As [`scramble`], to 32 bits: a third of the work. Squares are not linear either.
+/// Like [`scramble`], to 32 bits, for a third of the work. Squares are not linear either.
 #[inline]
 pub(crate) const fn scramble_short(n: u64) -> u64 {
     (n * n).wrapping_mul(GOLDEN) & 0xffff_ffff
 }
 
-/// The `range`-th part in which a well mixed `n` falls: below `range`.
+/// Maps a well mixed `n` to a number below `range`: the number of the part of the 64-bit range in which `n` falls.
 #[inline]
 pub(crate) const fn reduce(n: u64, range: u64) -> u64 {
     low((n as u128 * range as u128) >> 64)
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(hashes.len(), 70);
     }
 
-    /// The stored format depends on it: a filter that was written must find its items in a later version.
+    /// The stored format depends on this: a later version must find the items of a filter written before.
     #[test]
     fn the_function_stays_what_it_is() {
         let hasher = Keyed::from_key([1, 2]);

@@ -1,14 +1,16 @@
-//! Hints to the processor and the kernel, and an instruction of it: the only unsafe code here. None changes what memory
-//! holds.
+//! Hints to the processor and the kernel, and one processor instruction: the only unsafe code here. None of them
+//! changes the content of memory.
 //!
-//! A look-up in a table beyond the caches costs two lines from memory. [`prefetch`] lets a batch wait for many of them
-//! at once; [`advise_huge`] asks for 2 MiB pages, without which each line costs a walk of the page table too.
+//! A lookup in a table beyond the processor's caches costs two cache lines from memory. [`prefetch`] lets a batch
+//! wait for many lines at once. [`advise_huge`] asks for 2 MiB pages, without which each line also costs a walk of
+//! the page table.
 //!
 //! # Invariants
-//! 1. No hint reads, writes, or unmaps: a wrong one is slow, never wrong.
-//! 2. [`deposit`] works on registers alone, and is there only if all that the program runs on can do it.
+//! 1. No hint reads, writes, or unmaps memory: a wrong hint is slow, never incorrect.
+//! 2. [`deposit`] works only on registers, and is compiled in only if every target processor of the program supports
+//!    it.
 
-/// Starts to fetch the cache line at `at`, which may be any address: nothing is read from it.
+/// Prefetches the cache line at `at`, which may be any address: nothing is read from it.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -28,8 +30,8 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// The low bits of `bits` at the places that are set in `places`, where the program is built for processors with an
-/// instruction for it.
+/// Deposits the low bits of `bits` at the positions that are set in `places`. `None` if the program is built for
+/// processors without this instruction.
 #[inline(always)]
 pub(crate) fn deposit(bits: u64, places: u64) -> Option<u64> {
     #[cfg(all(target_arch = "x86_64", target_feature = "bmi2", not(miri)))]
@@ -54,8 +56,8 @@ pub(crate) fn advise_huge<T>(table: &mut [T]) {
         let bytes = size_of_val(table).saturating_sub(skipped) / PAGE * PAGE;
         if bytes >= HUGE_PAGE {
             let first = range.start.wrapping_byte_add(skipped).cast();
-            // SAFETY: invariant 1: this advice only chooses the size of pages, for pages that lie wholly in `table`.
-            // A kernel that refuses leaves small ones.
+            // SAFETY: invariant 1: this advice only chooses the page size, for pages that lie wholly in `table`. A
+            // kernel that refuses leaves small pages.
             let _ = unsafe { madvise(first, bytes, Advice::LinuxHugepage) };
         }
     }

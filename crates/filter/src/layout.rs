@@ -1,4 +1,5 @@
-//! How a bucket's slots lie in memory: in lanes ([`Lanes`], [`Fixed`]) or semi-sorted ([`Sorted`], [`FixedSorted`]).
+//! The layout of a bucket's slots in memory: in lanes ([`Lanes`], [`Fixed`]) or semi-sorted ([`Sorted`],
+//! [`FixedSorted`]).
 //!
 //! # Layout
 //! ```text
@@ -6,11 +7,11 @@
 //! bucket       | slot 0 | slot 1 | …                               lanes
 //! slot         | fingerprint f bits | value v bits |               0 = empty; v = 0 but in a filter with values
 //! ```
-//! A bucket is read by the fewest unaligned 64-bit loads that hold whole slots: one if it has up to 57 bits, or 64
-//! and starts at a byte.
+//! A bucket is read by the fewest unaligned 64-bit loads that hold whole slots. One load is enough for a bucket of up
+//! to 57 bits, or of 64 bits if it starts at a byte.
 //!
 //! # Invariants
-//! 1. The content of a slot is 0 or has a fingerprint that is not 0.
+//! 1. The content of a slot is 0, or its fingerprint is not 0.
 //! 2. A load of a bucket stays in the table: 8 bytes of padding follow the last bucket.
 
 mod sorted;
@@ -18,21 +19,21 @@ mod sorted;
 use crate::swar::{Swar, address, mask};
 pub use sorted::{FixedSorted, Sorted};
 
-/// The contents of a bucket's slots; those after its last slot are 0.
+/// The contents of a bucket's slots. Elements after its last slot are 0.
 pub(crate) type Contents = [u64; SLOTS_MAX];
 
-/// The most slots that a bucket may have.
+/// The maximum number of slots of a bucket.
 pub(crate) const SLOTS_MAX: usize = 8;
 
-/// How the slots of a bucket are stored. It can't be implemented outside of this crate.
+/// How the slots of a bucket are stored. It can't be implemented outside this crate.
 pub trait Layout: Slots {}
 
-/// What a filter asks of a layout. `bits` is the table, `bucket` a bucket's number.
+/// The operations that a filter needs of a layout. `table` is the table's bytes, `bucket` a bucket's number.
 pub trait Slots: Copy {
     /// Bits of a fingerprint.
     fn fingerprint_bits(&self) -> u32;
 
-    /// Bits of a value beside each fingerprint.
+    /// Bits of the value stored with each fingerprint.
     fn value_bits(&self) -> u32;
 
     /// Slots of a bucket.
@@ -41,52 +42,54 @@ pub trait Slots: Copy {
     /// Bits of a bucket.
     fn bucket_bits(&self) -> u32;
 
-    /// If a slot of one of the buckets has this fingerprint. Looks into all of them before it tests what it saw.
+    /// Whether a slot of one of the buckets has this fingerprint. Loads from all buckets before it tests the result.
     fn holds<const N: usize>(&self, table: &[u8], buckets: [u64; N], fingerprint: u64) -> bool;
 
-    /// All slots.
+    /// The contents of all slots.
     fn contents(&self, table: &[u8], bucket: u64) -> Contents;
 
-    /// Makes one slot that holds `old` hold `new`; false if none does. 0 is an empty slot.
+    /// Changes one slot that holds `old` to hold `new`. Returns false if no slot holds `old`. 0 is an empty slot.
     fn replace(&self, table: &mut [u8], bucket: u64, old: u64, new: u64) -> bool;
 
-    /// If a slot is empty.
+    /// Whether any slot is empty.
     fn is_open(&self, table: &[u8], bucket: u64) -> bool;
 
-    /// If the bucket's bits are what [`Slots::replace`] could have left.
+    /// Whether the bucket's bits are what [`Slots::replace`] could have left.
     fn is_valid(&self, table: &[u8], bucket: u64) -> bool;
 
     /// The layout's number in a stored filter.
     const KIND: u8;
 
-    /// The layout of a stored filter, if this type can be it.
+    /// The layout of a stored filter, if this type can represent it.
     fn restore(fingerprint_bits: u32, value_bits: u32, slots: u32) -> Option<Self>;
 }
 
 /// Fingerprints of 4 to 32 bits in buckets of 1, 2, 4 or 8 slots, chosen at run time.
 ///
-/// One slot fills only where there are more than two buckets to choose from: see [`Digits`](crate::Digits).
+/// Buckets of one slot need a choice of more than two buckets to fill well: see [`Digits`](crate::Digits).
 ///
-/// Look-ups take as long as with [`Fixed`], inserts a quarter longer.
+/// Lookups take as long as with [`Fixed`], inserts a quarter longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lanes {
     fingerprint_bits: u32,
     slot_bits: u32,
     slots: u32,
     bucket_bits: u32,
-    /// Groups a bucket: slots that one load takes.
+    /// Groups per bucket. A group is the slots that one load reads.
     groups: u32,
     group_bits: u32,
-    /// Bytes of a bucket that is one group, starts at a byte, and has no values; else 0.
+    /// Bytes of a bucket, if it is one group, starts at a byte, and has no values; otherwise 0.
     bucket_bytes: u32,
     swar: Swar,
-    /// The fingerprints' bits in a group.
+    /// The bits of a group that belong to fingerprints.
     fingerprints: u64,
 }
 
 impl Lanes {
+    /// Makes the layout.
+    ///
     /// # Panics
-    /// If `fingerprint_bits` is not in 4 to 32 or `slots` not 1, 2, 4 or 8.
+    /// If `fingerprint_bits` is not in 4 to 32, or `slots` is not 1, 2, 4 or 8.
     #[must_use]
     pub const fn new(fingerprint_bits: u32, slots: u32) -> Self {
         match Self::checked(fingerprint_bits, 0, slots) {
@@ -95,7 +98,7 @@ impl Lanes {
         }
     }
 
-    /// As [`Lanes::new`], with a value of up to 24 bits beside each fingerprint.
+    /// Like [`Lanes::new`], with a value of up to 24 bits for each fingerprint. `None` if a number is out of range.
     pub(crate) const fn checked(bits: u32, value_bits: u32, slots: u32) -> Option<Self> {
         let is_narrow = bits >= 4 && bits <= 32 && value_bits <= VALUE_BITS_MAX;
         let is_small = slots.is_power_of_two() && slots <= 8;
@@ -129,13 +132,14 @@ impl Lanes {
         self.swar.spread(fingerprint ^ mask(self.fingerprint_bits))
     }
 
-    /// Bits of which a lane's highest is set if its fingerprint is not the complement in any bit.
+    /// Sets the highest bit of a lane if its fingerprint differs from the complement in every bit. Other bits mean
+    /// nothing.
     #[inline(always)]
     const fn marks(&self, word: u64, complement: u64) -> u64 {
         self.swar.full((word ^ complement) | !self.fingerprints)
     }
 
-    /// [`Slots::holds`] for buckets of more than two groups.
+    /// [`Slots::holds`], for buckets of more than two groups.
     #[inline(never)]
     fn holds_in_groups(&self, table: &[u8], buckets: &[u64], complement: u64) -> bool {
         let mut found = 0;
@@ -145,7 +149,7 @@ impl Lanes {
         found & self.swar.highs() != 0
     }
 
-    /// [`Slots::replace`] in all groups but the first.
+    /// [`Slots::replace`], in all groups except the first.
     #[inline(never)]
     fn replace_in_groups(&self, table: &mut [u8], bucket: u64, old: u64, new: u64) -> bool {
         self.groups(bucket).skip(1).any(|bit| {
@@ -154,7 +158,7 @@ impl Lanes {
         })
     }
 
-    /// The first bits of the bucket's groups.
+    /// The positions of the first bits of the bucket's groups.
     #[inline(always)]
     fn groups(&self, bucket: u64) -> impl Iterator<Item = u64> + use<> {
         let (start, step) = (bucket * u64::from(self.bucket_bits), self.group_bits);
@@ -162,7 +166,7 @@ impl Lanes {
     }
 }
 
-/// How far into its first byte a group may start.
+/// The highest bit offset in a byte at which a group may start.
 const fn shift_max(group_bits: u32) -> u32 {
     let step = 1 << group_bits.trailing_zeros();
     8_u32.saturating_sub(step)
@@ -193,7 +197,7 @@ impl Slots for Lanes {
         self.bucket_bits
     }
 
-    /// The branches are the same for each look-up in a filter: they are guessed well, or taken out of a loop.
+    /// The branches go the same way for each lookup in a filter: they are predicted well, or moved out of a loop.
     #[inline(always)]
     fn holds<const N: usize>(&self, table: &[u8], buckets: [u64; N], fingerprint: u64) -> bool {
         let complement = self.complement(fingerprint);
@@ -261,7 +265,7 @@ impl Slots for Lanes {
     }
 }
 
-/// As [`Lanes`], with `BITS` of fingerprint and `SLOTS` a bucket known to the compiler.
+/// Like [`Lanes`], with `BITS` bits of fingerprint and `SLOTS` slots per bucket known to the compiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fixed<const BITS: u32, const SLOTS: u32>;
 
@@ -323,13 +327,13 @@ impl<const BITS: u32, const SLOTS: u32> Slots for Fixed<BITS, SLOTS> {
     }
 }
 
-/// 64 bits from bit `bit` on; above the 57th they may be missing.
+/// Loads 64 bits from bit `bit` on. Bits above the 57th may be missing.
 #[inline(always)]
 fn load(table: &[u8], bit: u64) -> u64 {
     load_byte(table, bit >> 3) >> (bit & 7)
 }
 
-/// 64 bits from byte `byte` on.
+/// Loads 64 bits from byte `byte` on.
 #[inline(always)]
 fn load_byte(table: &[u8], byte: u64) -> u64 {
     let at = address(byte);
@@ -344,7 +348,7 @@ fn change(table: &mut [u8], bit: u64, bits: u64) {
     *bytes = (u64::from_le_bytes(*bytes) ^ bits << (bit & 7)).to_le_bytes();
 }
 
-/// The most bits of a value.
+/// The maximum number of bits of a value.
 pub(crate) const VALUE_BITS_MAX: u32 = 24;
 
 #[cfg(test)]

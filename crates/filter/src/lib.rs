@@ -1,11 +1,11 @@
-//! Cuckoo filters: sets that answer "perhaps" or "no" in 8 to 20 bits an item, and from which items can be removed.
+//! Cuckoo filters: sets that answer "perhaps" or "no", take 8 to 20 bits per item, and support removal of items.
 //!
-//! A filter holds a fingerprint of f bits of each item, in one of two buckets of b slots. Either bucket can be told from
-//! the other and the fingerprint alone, so fingerprints can be moved to make room. After *Cuckoo Filter: Practically
-//! Better Than Bloom* (Fan, Andersen, Kaminsky, Mitzenmacher; `CoNEXT` 2014) and chapter 4 of Bin Fan's thesis (whose
-//! sections the documentation cites). Ours differs in: any even number of buckets, not only powers of two; a search
-//! for the shortest path before anything is moved, so that a failed insert changes nothing; batches that wait for many
-//! lines of memory at once.
+//! A filter holds a fingerprint of f bits for each item, in one of two buckets of b slots. Either bucket follows from
+//! the other and the fingerprint alone, so fingerprints can be moved to make room. The design follows *Cuckoo Filter:
+//! Practically Better Than Bloom* (Fan, Andersen, Kaminsky, Mitzenmacher; `CoNEXT` 2014) and chapter 4 of Bin Fan's
+//! thesis, whose sections this documentation cites. This crate differs in three ways: any even number of buckets, not
+//! only powers of two; a search for the shortest path before anything is moved, so that a failed insert changes
+//! nothing; batches that wait for many cache lines at once.
 //!
 //! ```
 //! use guira_filter::CuckooFilter;
@@ -29,14 +29,16 @@
 //! | [`Filter`] with [`Xor`] or [`Digits`] | more than two buckets an item (§4.5) |
 //!
 //! # What the caller owes
-//! 1. Remove only what was inserted, as often as it was inserted. Anything else may take an item from somebody else.
-//! 2. Insert an item at most 2b times (4, 8 or 16): that many slots it has. [`FilterFull::is_of_copies`] tells.
+//! 1. Remove an item only if it was inserted, and only as often as it was inserted. Any other removal may remove
+//!    another item.
+//! 2. Insert an item at most 2b times (4, 8 or 16), because it has that many slots. [`FilterFull::is_of_copies`]
+//!    shows this error.
 //!
 //! # Features and unsafe
-//! Without the default feature `std` the crate needs `alloc` only; then hash keys come from the caller
-//! ([`Keyed::from_seed`]) and tables have no huge pages. The concurrent filter needs atomics of 64 bits. Unsafe code is
-//! in `hint.rs` alone: a prefetch instruction, the advice to use huge pages, and an instruction on registers; none
-//! reads or changes what memory holds.
+//! Without the default feature `std`, the crate needs only `alloc`. Hash keys then come from the caller
+//! ([`Keyed::from_seed`]), and tables have no huge pages. The concurrent filter needs 64-bit atomics. Unsafe code is
+//! in `hint.rs` alone: a prefetch instruction, advice to use huge pages, and an instruction on registers. None of
+//! them reads or changes the content of memory.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -78,7 +80,7 @@ pub use orbit::{Digits, Orbit, Pair, Xor};
 pub use plan::Plan;
 pub use values::ValueFilter;
 
-/// The filter to begin with: fingerprint and bucket size are chosen at run time by [`Plan::for_rate`] (§4.2, §4.4.1).
+/// The filter to start with: [`Plan::for_rate`] chooses fingerprint and bucket size at run time (§4.2, §4.4.1).
 ///
 /// ```
 /// use guira_filter::CuckooFilter;
@@ -95,7 +97,7 @@ pub use values::ValueFilter;
 /// ```
 pub type CuckooFilter<H = Keyed> = Filter<Lanes, Pair, H>;
 
-/// A [`CuckooFilter`] whose fingerprints of `BITS` and buckets of `SLOTS` are known to the compiler.
+/// A [`CuckooFilter`] whose fingerprints of `BITS` bits and buckets of `SLOTS` slots are known to the compiler.
 ///
 /// ```
 /// use guira_filter::{FixedCuckooFilter, Keyed};
@@ -108,7 +110,8 @@ pub type CuckooFilter<H = Keyed> = Filter<Lanes, Pair, H>;
 pub type FixedCuckooFilter<const BITS: u32, const SLOTS: u32, H = Keyed> =
     Filter<Fixed<BITS, SLOTS>, Pair, H>;
 
-/// A semi-sorted filter: buckets of four, and half the rate of a [`CuckooFilter`] of the same size (§4.4.2).
+/// A semi-sorted filter: buckets of four, with half the false positive rate of a [`CuckooFilter`] of the same size
+/// (§4.4.2).
 ///
 /// ```
 /// use guira_filter::SortedCuckooFilter;

@@ -1,25 +1,26 @@
-//! Which buckets a fingerprint may be in: its *orbit*, k buckets of which each names the others with the fingerprint.
+//! The buckets in which a fingerprint may be: its *orbit*, k buckets, each of which leads to the others with the
+//! fingerprint.
 //!
-//! [`Pair`] is what a filter should use: k = 2, any even number of buckets. [`Xor`] and [`Digits`] are the
-//! generalisations of thesis §4.5, which fill smaller buckets higher at the price of more lines a look-up.
+//! [`Pair`] is the rule that a filter should use: k = 2, and any even number of buckets. [`Xor`] and [`Digits`] are
+//! the generalizations of thesis §4.5. They fill smaller buckets higher, at the price of more cache lines per lookup.
 //!
 //! # Invariants
-//! 1. The orbit of a fingerprint from any of its buckets is the same set, and has exactly k buckets.
+//! 1. The orbit of a fingerprint is the same set from any of its buckets, and has exactly k buckets.
 
 use crate::hash::{reduce, scramble, scramble_short};
 
-/// A rule for the k buckets of a fingerprint. It can't be implemented outside of this crate.
+/// A rule for the k buckets of a fingerprint. It can't be implemented outside this crate.
 pub trait Orbit: Rule {}
 
-/// What a filter asks of an orbit.
+/// The operations that a filter needs of an orbit.
 pub trait Rule: Copy {
     /// The rule's number in a stored filter.
     const KIND: u8;
 
-    /// k: how many buckets a fingerprint may be in.
+    /// k: the number of buckets in which a fingerprint may be.
     fn ways(&self) -> u32;
 
-    /// Buckets in the table.
+    /// The number of buckets in the table.
     fn buckets(&self) -> u64;
 
     /// The `n`-th other bucket of a fingerprint that may be in `bucket`, for n from 1 to k - 1.
@@ -28,25 +29,26 @@ pub trait Rule: Copy {
     /// The rule's parameter in a stored filter.
     fn parameter(&self) -> u8;
 
-    /// The rule of a stored filter, if this type can be it.
+    /// The rule of a stored filter, if this type can represent it.
     fn restore(parameter: u8, buckets: u64) -> Option<Self>;
 }
 
-/// Two buckets out of any even number of them: `r - i`, where r is odd and depends on the fingerprint.
+/// Two buckets out of any even number of them: the other bucket of i is `r - i`, where r is odd and depends on the
+/// fingerprint.
 ///
 /// The sum of both buckets is r, so each leads to the other; one is even, the other odd. The rule is that of
-/// `CuckooFilterStable` in `FastFilter`; the thesis (§4.2) takes the exclusive or, which needs a power of two.
+/// `CuckooFilterStable` in `FastFilter`. The thesis (§4.2) uses exclusive or, which needs a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Half of the buckets. In 32 bits the compiler sees that no address of a bucket overflows.
+    /// Half the number of buckets. With 32 bits, the compiler can tell that no bucket's address overflows.
     half: u32,
 }
 
 impl Pair {
-    /// At least so many buckets.
+    /// Makes a rule for at least this many buckets.
     ///
     /// # Panics
-    /// If there are more than 2^32.
+    /// If `buckets` is more than 2^32.
     #[must_use]
     pub fn at_least(buckets: u64) -> Self {
         assert!(buckets <= BUCKETS_MAX, "at most {BUCKETS_MAX} buckets");
@@ -69,7 +71,7 @@ impl Rule for Pair {
         2 * u64::from(self.half)
     }
 
-    /// Modulo 2^32, where the largest table needs nothing added when the difference is below 0.
+    /// Computes modulo 2^32. So the largest table needs nothing added if the difference is negative.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "bucket and sum are below 2^32")]
     fn other(&self, bucket: u64, fingerprint: u64, _n: u32) -> u64 {
@@ -90,10 +92,11 @@ impl Rule for Pair {
     }
 }
 
-/// 2, 4 or 16 buckets out of a power of two: those that exclusive ors with some of 1, 2 or 4 hashes lead to.
+/// 2, 4 or 16 buckets out of a power of two: those reached by exclusive or with any subset of 1, 2 or 4 hashes.
 ///
-/// With no random bit this is the rule of thesis §4.2; with one bit (two hashes, `H(fp ∥ 0)` and `H(fp ∥ 1)`) that of
-/// §4.5 for k = 4, with two bits for k = 16. There one kick takes either hash; here a search tries the whole orbit.
+/// With no random bit, this is the rule of thesis §4.2. With one bit (two hashes, `H(fp ∥ 0)` and `H(fp ∥ 1)`) it is
+/// that of §4.5 for k = 4, and with two bits for k = 16. There one kick takes either hash; here a search tries the
+/// whole orbit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Xor {
     buckets: u64,
@@ -101,9 +104,9 @@ pub struct Xor {
 }
 
 impl Xor {
-    /// At least so many buckets and 2^2^`random_bits` ways.
+    /// Makes a rule for at least this many buckets, and 2^2^`random_bits` ways.
     ///
-    /// # Panics
+    /// If there are more than 2^32 buckets, or more than 2 random bits.
     /// If there are more than 2^32 buckets or 2 random bits.
     #[must_use]
     pub fn at_least(buckets: u64, random_bits: u8) -> Self {
@@ -129,7 +132,7 @@ impl Rule for Xor {
         self.buckets
     }
 
-    /// The hashes of one fingerprint end in different single bits, so that no sum of them is 0.
+    /// The hashes of a fingerprint end in different single bits, so that no combination of them is 0.
     #[inline(always)]
     fn other(&self, bucket: u64, fingerprint: u64, n: u32) -> u64 {
         let hashes = 1 << self.random_bits;
@@ -154,8 +157,9 @@ impl Rule for Xor {
 
 /// `K` buckets out of a power of `K`: digits in base `K`, added without carry (thesis §4.5, general k).
 ///
-/// The orbit of bucket i is i, i + v, …, i + (K - 1)v, where v has random digits but the lowest is 1, so that the
-/// orbit never comes back early. Each digit costs divisions by a constant, for each bucket of the orbit: slow.
+/// The orbit of bucket i is i, i + v, …, i + (K - 1)v. The digits of v are random, except the lowest, which is 1, so
+/// that the K buckets are distinct. Each digit costs divisions by a constant, for each bucket of the orbit, so this
+/// rule is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digits<const K: u64> {
     buckets: u64,
@@ -164,10 +168,10 @@ pub struct Digits<const K: u64> {
 impl<const K: u64> Digits<K> {
     const IN_RANGE: () = assert!(K >= 2 && K <= 16, "2 to 16 ways");
 
-    /// At least so many buckets.
+    /// Makes a rule for at least this many buckets.
     ///
     /// # Panics
-    /// If there are more than 2^32.
+    /// If there would be more than 2^32 buckets.
     #[must_use]
     pub fn at_least(buckets: u64) -> Self {
         assert!(buckets <= BUCKETS_MAX, "at most {BUCKETS_MAX} buckets");
@@ -176,7 +180,7 @@ impl<const K: u64> Digits<K> {
         Self { buckets: power }
     }
 
-    /// The least power of `K`, but not the 0th, that is not below `n`, which is at most `BUCKETS_MAX`.
+    /// The least power of `K`, from the first power on, that is not below `n`. `n` is at most `BUCKETS_MAX`.
     fn power(n: u64) -> u64 {
         let () = Self::IN_RANGE;
         let mut power = K;
@@ -228,7 +232,7 @@ impl<const K: u64> Rule for Digits<K> {
     }
 }
 
-/// A bucket's number has 32 bits where a search remembers it.
+/// The maximum number of buckets: a search stores a bucket's number in 32 bits.
 const BUCKETS_MAX: u64 = 1 << 32;
 
 #[cfg(test)]
@@ -245,7 +249,7 @@ mod tests {
         orbit
     }
 
-    /// Invariant 1.
+    /// Checks invariant 1.
     fn is_closed(rule: impl Rule, bucket: u64, fingerprint: u64) {
         let bucket = bucket % rule.buckets();
         let from_here = orbit(&rule, bucket, fingerprint);
@@ -278,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Each refuses at once, and by the same words.
+    /// Each rule refuses at once, with the same message.
     #[test]
     fn too_many_buckets_are_refused() {
         fn refuses<R>(at_least: impl Fn(u64) -> R) {

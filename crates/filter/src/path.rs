@@ -1,26 +1,27 @@
-//! The search for a free slot: breadth first over buckets, before anything is moved.
+//! The search for a free slot: breadth-first over buckets, before anything is moved.
 //!
-//! A random walk (thesis §4.2) displaces up to 500 fingerprints one after the other, and is left with a homeless one
-//! when it gives up. Searching first finds the shortest path,
-//! looks at many buckets at once, since they are fetched ahead, and changes nothing when there is no way.
+//! A random walk (thesis §4.2) displaces up to 500 fingerprints one after the other, and is left with a homeless
+//! fingerprint when it gives up. Searching first finds the shortest path. It examines many buckets in parallel, since
+//! they are prefetched, and changes nothing if there is no path.
 //!
 //! # Invariants
-//! 1. A path visits no bucket twice: each content on it is where its node says when its turn to move comes.
+//! 1. A path visits no bucket twice: so each content on it is still where its node states when it is to be moved.
 
 use alloc::vec::Vec;
 
-/// A table whose buckets are searched.
+/// A table whose buckets can be searched.
 pub(crate) trait Buckets {
-    /// Buckets, and slots of each.
+    /// The number of buckets, and of slots in each.
     fn size(&self) -> (u64, u32);
 
-    /// If a slot of the bucket is empty.
+    /// Whether any slot of the bucket is empty.
     fn is_open(&self, bucket: u64) -> bool;
 
-    /// Tells `visit` what each slot of a full bucket holds, and where that could be instead.
+    /// Calls `visit` with the content of each slot of a full bucket, and with each other bucket where that content
+    /// could be.
     fn exits(&self, bucket: u64, visit: impl FnMut(u64, u64));
 
-    /// Starts to fetch the bucket.
+    /// Prefetches the bucket.
     fn prefetch(&self, bucket: u64);
 }
 
@@ -28,25 +29,25 @@ pub(crate) trait Buckets {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     bucket: u32,
-    /// The node of the bucket where `content` is.
+    /// The node of the bucket that holds `content` now.
     from: u32,
     content: u64,
 }
 
-/// Moves to be made, the last of the path first; then the bucket at its start has room.
+/// A move of a path. The moves are made from the last of the path to the first; then the first bucket has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
-    /// The bucket to be written.
+    /// The bucket to write.
     pub(crate) bucket: u64,
-    /// What one of its slots holds now, 0 for an empty one.
+    /// The present content of one of its slots; 0 for an empty one.
     pub(crate) old: u64,
-    /// What that slot holds then.
+    /// The new content of that slot.
     pub(crate) new: u64,
 }
 
 /// Finds the shortest path from one of `roots` to a bucket with an empty slot.
 ///
-/// `nodes` is memory that is used again. Answers with the number of the last node, for [`moves`].
+/// `nodes` is memory to be reused. Returns the number of the last node, for [`moves`].
 pub(crate) fn search(
     table: &impl Buckets,
     roots: impl Iterator<Item = u64>,
@@ -76,7 +77,7 @@ pub(crate) fn search(
     }
 }
 
-/// What the path to `leaf` means for the table when `content` is entered at its start.
+/// The moves along the path to `leaf` that enter `content` at its start.
 pub(crate) fn moves(nodes: &[Node], leaf: usize, content: u64) -> impl Iterator<Item = Move> {
     let mut next = Some((leaf, 0));
     core::iter::from_fn(move || {
@@ -110,10 +111,11 @@ fn short(bucket: u64) -> u32 {
 }
 
 const ROOT: u32 = u32::MAX;
-/// Buckets are under way until so many are left to be tested: fewer would be waited for, more would be for nothing.
+/// Buckets are prefetched until this many wait to be tested. With fewer, the search would wait for memory; with more,
+/// it would prefetch in vain.
 const FETCHED: usize = 4;
-/// After so many slots no more buckets are taken in: 2048 buckets of four. The longest searches decide which load a
-/// large table reaches; few are long.
+/// No more buckets are added after this many slots: 2048 buckets of four. The longest searches determine which load a
+/// large table reaches; few searches are long.
 const SLOTS_SEEN: u64 = 8192;
-/// A small table is given up when each of its buckets was seen so often.
+/// The search in a small table gives up when each of its buckets was seen this often on average.
 const VISITS_MAX: u64 = 16;

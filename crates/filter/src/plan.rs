@@ -1,14 +1,14 @@
-//! How large a filter must be for so many items and such a rate of false positives (thesis §4.4.1).
+//! How large a filter must be for a number of items and a false positive rate (thesis §4.4.1).
 //!
-//! A look-up compares 2b fingerprints at load α, each equal by chance in one of 2^f - 1 cases: ε ≤ 2bα / (2^f - 1).
-//! Larger buckets fill higher but compare more, so each b has rates for which it takes the fewest bits, f/α an item:
-//! b = 2 above 0.2 %, b = 4 below, where f happens to fit. The loads are those that a filter reaches in practice with
-//! room to spare, not the most that it may reach.
+//! A lookup compares 2b fingerprints at load α, and each is equal by chance in one of 2^f - 1 cases: ε ≤ 2bα / (2^f -
+//! 1). Larger buckets fill higher but compare more. So for each b there are rates for which it takes the fewest bits,
+//! f/α per item: b = 2 above 0.2 %, b = 4 below, depending on which f fits. The loads used are those that a filter
+//! reaches in practice with room to spare, not the highest that it may reach.
 
 use crate::layout::{Lanes, Slots, VALUE_BITS_MAX};
 use crate::swar::mask;
 
-/// The shape of a filter: fingerprint bits, slots a bucket, buckets.
+/// The shape of a filter: bits per fingerprint, slots per bucket, and number of buckets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     fingerprint_bits: u32,
@@ -31,39 +31,40 @@ impl Plan {
         self.bucket_slots
     }
 
-    /// m: buckets. Even.
+    /// m: the number of buckets. Even.
     #[must_use]
     pub const fn buckets(&self) -> u64 {
         self.buckets
     }
 
-    /// ε with all items in: at most what was asked for.
+    /// ε with all items in the filter: at most the rate that was requested.
     #[must_use]
     pub const fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// C: bits of the table an item, with all items in.
+    /// C: bits of the table per item, with all items in the filter.
     #[must_use]
     pub const fn bits_per_item(&self) -> f64 {
         self.bits_per_item
     }
 
-    /// The shape in lanes that takes the fewest bits for so many items at a rate of false positives of at most `rate`.
+    /// Returns the shape in lanes that takes the fewest bits for this many items at a false positive rate of at most
+    /// `rate`.
     ///
-    /// None if no fingerprint of 32 bits is enough (rates below 1e-9), `rate` is not above 0, or the table would have
-    /// more than 2^32 buckets.
+    /// `None` if no fingerprint of 32 bits is enough (rates below 1e-9), if `rate` is not above 0, or if the table
+    /// would have more than 2^32 buckets.
     #[must_use]
     pub fn for_rate(items: usize, rate: f64) -> Option<Self> {
         Self::for_values(items, rate, 0)
     }
 
-    /// As [`Plan::for_rate`], with a value of so many bits beside each fingerprint.
+    /// Like [`Plan::for_rate`], with a value of this many bits for each fingerprint.
     pub(crate) fn for_values(items: usize, rate: f64, value_bits: u32) -> Option<Self> {
         if value_bits > VALUE_BITS_MAX {
             return None;
         }
-        // Two slots are too few where chance gives three items the same buckets.
+        // With few items, two slots are too few: by chance, three items may have the same buckets.
         let slots = if items < 1_000 { 4 } else { 2 };
         let shapes = [slots, 4, 8].into_iter().filter_map(|slots| {
             Self::least(items, rate, slots, 4..=32, |bits| slots * (bits + value_bits))
@@ -71,17 +72,18 @@ impl Plan {
         shapes.min_by(|a, b| a.bits_per_item.total_cmp(&b.bits_per_item))
     }
 
-    /// As [`Plan::for_rate`], for semi-sorted buckets of four, whose fingerprints have 5 to 17 bits.
+    /// Like [`Plan::for_rate`], for semi-sorted buckets of four, whose fingerprints have 5 to 17 bits.
     #[must_use]
     pub fn sorted_for_rate(items: usize, rate: f64) -> Option<Self> {
         Self::least(items, rate, 4, 5..=17, |bits| 4 * (bits - 1))
     }
 
-    /// The shape of so many items with fingerprints of `fingerprint_bits` in buckets of `bucket_slots`.
+    /// Returns the shape for this many items with fingerprints of `fingerprint_bits` in buckets of `bucket_slots`.
     ///
     /// # Panics
-    /// As [`Lanes::new`], if there would be more than 2^32 buckets, or if buckets have one slot: two of those an item fill
-    /// to less than a half, and no size is sure to be enough. See [`Digits`](crate::Digits).
+    /// As [`Lanes::new`], if there would be more than 2^32 buckets, or if buckets have one slot. With two buckets of
+    /// one slot per item, a table fills to less than a half, and no size is certain to be enough. See
+    /// [`Digits`](crate::Digits).
     #[must_use]
     pub fn for_shape(items: usize, fingerprint_bits: u32, bucket_slots: u32) -> Self {
         assert!(bucket_slots > 1, "a choice of two buckets takes two slots in each");
@@ -90,7 +92,7 @@ impl Plan {
             .expect("at most 2^32 buckets")
     }
 
-    /// The least fingerprint in `range` that keeps `rate`.
+    /// The shape with the shortest fingerprint in `range` that keeps `rate`.
     fn least(
         items: usize,
         rate: f64,
@@ -113,12 +115,12 @@ impl Plan {
     }
 }
 
-/// How many fingerprints of so many bits there are.
+/// The number of fingerprints of this many bits.
 pub(crate) fn range_of(bits: u32) -> f64 {
     f64::from(u32::try_from(mask(bits)).expect("at most 32 bits"))
 }
 
-/// The share of slots, in thousandths, that a large filter with buckets of so many slots takes without fail.
+/// The share of slots, in thousandths, that a large filter with buckets of this many slots certainly reaches.
 pub(crate) const fn load_per_mille(slots: u32) -> u64 {
     match slots {
         0..=2 => 840,
@@ -130,9 +132,10 @@ pub(crate) const fn load_per_mille(slots: u32) -> u64 {
     }
 }
 
-/// Buckets for so many items, an even number: at the load above, and √n + 4b slots more, since small tables differ
-/// from each other. Where buckets have two or three slots, 128 more: in a small table chance gives five items the same
-/// two buckets. None of a thousand filters of each of many sizes up to 3000 items failed so.
+/// The number of buckets for this many items, an even number. It is that at the load above, plus √n + 4b slots, since
+/// small tables vary. Buckets of fewer than four slots get 128 more slots: in a small table, by chance five items may
+/// have the same two buckets. None of a thousand filters of each of many sizes up to 3000 items failed because of
+/// this.
 pub(crate) fn buckets_for(items: usize, slots: u32) -> Option<u64> {
     let items = u64::try_from(items).ok()?.max(1);
     let wanted = items.checked_mul(1000)?.div_ceil(load_per_mille(slots));
@@ -141,19 +144,20 @@ pub(crate) fn buckets_for(items: usize, slots: u32) -> Option<u64> {
     (buckets <= 1 << 32).then_some(buckets)
 }
 
-/// If fingerprints of so many bits name enough different buckets for the load above: that takes log2(m) / 2b bits
-/// (thesis §4.3), and as measured three more for b = 2 and five for larger buckets, whose loads leave less to spare.
+/// Whether fingerprints of this many bits lead to enough different buckets for the load above. That takes log2(m) /
+/// 2b bits (thesis §4.3) and, as measured, three more for b = 2 and five for larger buckets, whose loads leave less
+/// to spare.
 pub(crate) fn spreads(bits: u32, buckets: u64, slots: u32) -> bool {
     let spare = if slots <= 2 { 3 } else { 5 };
     bits >= buckets.ilog2().div_ceil(2 * slots) + spare
 }
 
-/// If two buckets of so many slots at such a load, compared with a fingerprint of so many bits, keep a rate.
+/// Whether two buckets of this many slots at this load, compared with a fingerprint of this many bits, keep a rate.
 pub(crate) fn keeps(rate: f64, bits: u32, slots: u32, load: f64) -> bool {
     2.0 * f64::from(slots) * load <= range_of(bits) * rate
 }
 
-/// n / m b.
+/// The load: n / (m b).
 pub(crate) fn load(items: usize, buckets: u64, slots: u32) -> f64 {
     float(items.max(1) as u64) / (float(buckets) * f64::from(slots))
 }

@@ -1,10 +1,10 @@
-//! Lanes in a 64-bit word: searching all slots of a bucket at once, without vector instructions.
+//! Lanes in a 64-bit word: all slots of a bucket are searched at once, without vector instructions.
 //!
-//! Lane n holds bits `n * width ..` of the word. A lane that is zero is found by subtracting 1 from each: it borrows.
+//! Lane n holds bits `n * width ..` of the word. A zero lane is found by subtracting 1 from each lane: it borrows.
 //!
 //! # Invariants
-//! 1. `ones` has the lowest bit of each lane, `highs` the highest; bits beyond the last lane are in neither.
-//! 2. The lowest lane that [`Swar::zeroes`] marks is zero; a lane above a zero lane may be marked wrongly.
+//! 1. `ones` has the lowest bit of each lane, and `highs` the highest. Bits beyond the last lane are in neither.
+//! 2. The lowest lane that [`Swar::zeroes`] marks is zero. Lanes above a zero lane may be marked wrongly.
 
 /// Lanes of one width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +29,19 @@ impl Swar {
         self.ones.count_ones()
     }
 
-    /// `value`, narrower than a lane, in each lane.
+    /// A word with `value`, which must be narrower than a lane, in each lane.
     #[inline(always)]
     pub(crate) const fn spread(self, value: u64) -> u64 {
         value.wrapping_mul(self.ones)
     }
 
-    /// Not 0 if a lane of `word` is 0. Bits beyond the last lane don't matter.
+    /// A number that is not 0 if and only if a lane of `word` is 0. Bits beyond the last lane are ignored.
     #[inline(always)]
     pub(crate) const fn zeroes(self, word: u64) -> u64 {
         word.wrapping_sub(self.ones) & !word & self.highs
     }
 
-    /// As [`Swar::zeroes`], for lanes that are all ones; bits other than the lanes' highest mean nothing.
+    /// Like [`Swar::zeroes`], for lanes that are all ones. Only the lanes' highest bits of the result have a meaning.
     #[inline(always)]
     pub(crate) const fn full(self, word: u64) -> u64 {
         word & !word.wrapping_add(self.ones)
@@ -53,7 +53,7 @@ impl Swar {
         self.highs
     }
 
-    /// The lowest bit of the lowest lane that equals `value`.
+    /// The position of the lowest bit of the lowest lane that equals `value`.
     #[inline(always)]
     pub(crate) const fn position(self, word: u64, value: u64) -> Option<u32> {
         let found = self.zeroes(word ^ self.spread(value));
@@ -67,13 +67,13 @@ impl Swar {
     }
 }
 
-/// So many low bits, at most 64.
+/// A mask of the lowest `bits` bits, at most 64.
 #[inline(always)]
 pub(crate) const fn mask(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// An address in a table, whose size was checked to fit `usize` when it was made.
+/// An index into a table. The table's size was checked to fit `usize` when it was made.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "below the length of a table in memory")]
 pub(crate) const fn address(n: u64) -> usize {

@@ -1,7 +1,7 @@
 //! Atomics from the standard library or, under `--cfg loom`, from the model checker.
 //!
-//! [`Mutation`] is how the models prove that they can fail: each names one fault that a model plants and must then
-//! catch. In an ordinary build [`Mutation::is_planted`] is the constant `false` and the branches vanish.
+//! [`Mutation`] is how the models prove that they can fail: each variant is a fault that a model plants and must then
+//! catch. In an ordinary build [`Mutation::is_planted`] is the constant `false`, and the branches vanish.
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::AtomicU64;
@@ -11,22 +11,22 @@ pub(crate) use core::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 #[cfg(loom)]
 pub(crate) use traced::AtomicU64;
 
-/// A fault that a model plants, to show that it would be seen.
+/// A fault that a model plants, to show that the model detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutation {
-    /// A move does not count.
+    /// A move does not increment the count.
     StillMove,
-    /// A removal does not count.
+    /// A removal does not increment the count.
     StillRemove,
-    /// A move counts before the fingerprint is in its new bucket.
+    /// A move increments the count before the fingerprint is in its new bucket.
     EarlyCount,
-    /// A move counts after the fingerprint has left its old bucket.
+    /// A move increments the count after the fingerprint has left its old bucket.
     LateCount,
-    /// Stores of buckets and counts don't release.
+    /// Stores of buckets and counts are not release stores.
     UnorderedStores,
-    /// A reader believes a miss without looking at the count again.
+    /// A reader accepts a miss without reading the count again.
     UnvalidatedMiss,
-    /// A reader takes the count after it has looked at the first bucket.
+    /// A reader reads the count after it has read the first bucket.
     LateStamp,
 }
 
@@ -43,7 +43,7 @@ mod planted {
     use super::Mutation;
     use core::cell::Cell;
 
-    // Loom runs all threads of a model on the thread of its test, so this is a setting for one test.
+    // Loom runs all threads of a model on the thread of its test, so this setting belongs to one test.
     std::thread_local! {
         static PLANTED: Cell<Option<Mutation>> = const { Cell::new(None) };
     }
@@ -62,8 +62,8 @@ mod planted {
 
 /// Loom's atomic, with every access visible to its scheduler.
 ///
-/// Loom 0.7 remembers one access to each atomic: a writer's own load would take the place of a reader's before it. A
-/// second atomic that each access changes first keeps all orders apart. It is relaxed, so it orders no memory.
+/// Loom 0.7 remembers only one access to each atomic: a writer's own load would replace an earlier reader's access. A
+/// second atomic, which each access changes first, keeps all orders apart. It is relaxed, so it orders no memory.
 #[cfg(loom)]
 mod traced {
     use super::Relaxed;

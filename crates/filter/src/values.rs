@@ -1,15 +1,15 @@
-//! A filter that keeps a value beside each fingerprint: an approximate map (thesis §4.6).
+//! A filter that keeps a value with each fingerprint: an approximate map (thesis §4.6).
 //!
-//! A look-up answers with all values stored under the item's fingerprint in its buckets: the item's own is always
-//! among them, an absent item has one in ε of the cases, and a present one has others beside its own as seldom.
-//! Values are moved with their fingerprints, and may be changed in place.
+//! A lookup returns all values stored under the item's fingerprint in its buckets. A present item's own value is
+//! always among them, and other values are with probability ε. An absent item has a value with probability ε. Values
+//! move with their fingerprints, and can be changed in place.
 //!
 //! # Invariants
-//! 1. Items with the same fingerprint and buckets are one to the filter: what is removed or changed for one of them is
-//!    a pair of this fingerprint and the named value, of which each such item had its own.
+//! 1. The filter can't distinguish items with the same fingerprint and buckets. A removal or change for one of them
+//!    affects a pair of this fingerprint and the given value; each such item has its own pair.
 //!
 //! # Costs
-//! As a [`CuckooFilter`](crate::CuckooFilter), with v more bits a slot.
+//! As for a [`CuckooFilter`](crate::CuckooFilter), with v more bits per slot.
 
 use crate::filter::{Filter, FilterFull, LoadError};
 use crate::hash::Keyed;
@@ -39,10 +39,11 @@ pub struct ValueFilter<H = Keyed> {
 
 #[cfg(feature = "std")]
 impl ValueFilter<Keyed> {
-    /// For `items` with values of `value_bits`, where at most the share `rate` of absent items has a value.
+    /// Makes a filter for `items` with values of `value_bits` bits, in which at most the share `rate` of absent items
+    /// has a value.
     ///
     /// # Panics
-    /// If there is no such filter (see [`Plan::for_rate`]) or a value has more than 24 bits.
+    /// If there is no such filter (see [`Plan::for_rate`]), or a value has more than 24 bits.
     #[must_use]
     pub fn with_rate(items: usize, rate: f64, value_bits: u32) -> Self {
         Self::with_rate_and_hasher(items, rate, value_bits, Keyed::random())
@@ -59,7 +60,7 @@ impl ValueFilter<Keyed> {
     /// As [`Filter::from_bytes`].
     ///
     /// # Errors
-    /// [`LoadError`] for everything that `to_bytes` of a `ValueFilter` can't have made.
+    /// [`LoadError`] for any bytes that `to_bytes` of a `ValueFilter` can't have made.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
         let filter = Filter::restore_with_key(bytes, true)?;
         Ok(Self { filter })
@@ -67,10 +68,10 @@ impl ValueFilter<Keyed> {
 }
 
 impl<H> ValueFilter<H> {
-    /// As [`ValueFilter::with_rate`], with a hash of the caller's.
+    /// Like [`ValueFilter::with_rate`], with a hash provided by the caller.
     ///
     /// # Panics
-    /// If there is no such filter (see [`Plan::for_rate`]) or a value has more than 24 bits.
+    /// If there is no such filter (see [`Plan::for_rate`]), or a value has more than 24 bits.
     #[must_use]
     pub fn with_rate_and_hasher(items: usize, rate: f64, value_bits: u32, hasher: H) -> Self {
         let plan = Plan::for_values(items, rate, value_bits);
@@ -81,33 +82,33 @@ impl<H> ValueFilter<H> {
         Self { filter: Filter::new(lanes, Pair::at_least(plan.buckets()), hasher) }
     }
 
-    /// Pairs in the filter.
+    /// The number of pairs in the filter.
     pub fn len(&self) -> usize {
         self.filter.len()
     }
 
-    /// If nothing is in.
+    /// Whether the filter is empty.
     pub fn is_empty(&self) -> bool {
         self.filter.is_empty()
     }
 
-    /// v: bits of a value.
+    /// v: the number of bits of a value.
     pub fn value_bits(&self) -> u32 {
         self.filter.layout().value_bits()
     }
 
-    /// The filter of fingerprints, for its figures: load, rate, bytes.
+    /// The underlying filter of fingerprints, for its statistics: load, rate, bytes.
     pub fn filter(&self) -> &Filter<Lanes, Pair, H> {
         &self.filter
     }
 }
 
 impl<H: BuildHasher> ValueFilter<H> {
-    /// Enters an item with a value; again if it was in with this or another, up to 2b times in all. Costs as
-    /// [`Filter::insert`].
+    /// Enters an item with a value. An item may be entered again, with this or another value, up to 2b times in
+    /// total. Costs as much as [`Filter::insert`].
     ///
     /// # Errors
-    /// [`FilterFull`] if no slot can be had; nothing was displaced.
+    /// [`FilterFull`] if no slot can be made free; nothing was displaced.
     ///
     /// # Panics
     /// If the value has more bits than the filter's values.
@@ -117,7 +118,8 @@ impl<H: BuildHasher> ValueFilter<H> {
         self.filter.insert_content(home, content)
     }
 
-    /// The values under the item's fingerprint: its own, seldom others beside it; seldom any if it is not in. Two lines.
+    /// The values under the item's fingerprint: its own, and rarely others as well. An absent item rarely has any.
+    /// Reads two cache lines.
     pub fn get<T: Hash + ?Sized>(&self, item: &T) -> impl Iterator<Item = u32> + use<T, H> {
         let (home, fingerprint) = self.find(item);
         let bits = self.filter.fingerprint_bits();
@@ -132,21 +134,21 @@ impl<H: BuildHasher> ValueFilter<H> {
         values.into_iter().take(len)
     }
 
-    /// If the item has a value; true for [`Filter::rate`] of those that are not in. Two lines.
+    /// Whether the item has a value. True for a share of [`Filter::rate`] of absent items. Reads two cache lines.
     pub fn contains<T: Hash + ?Sized>(&self, item: &T) -> bool {
         let (home, fingerprint) = self.find(item);
         self.filter.holds(home, fingerprint)
     }
 
-    /// Takes out an item that was inserted with this value; false if there is none.
+    /// Removes an item that was inserted with this value. Returns false if there is none.
     pub fn remove<T: Hash + ?Sized>(&mut self, item: &T, value: u32) -> bool {
         let (home, fingerprint) = self.find(item);
         let content = self.content(fingerprint, value);
         self.filter.remove_content(home, content)
     }
 
-    /// Changes the value of an item that was inserted with `old`; false if there is none. In place: it can't fail for
-    /// lack of room.
+    /// Changes the value of an item that was inserted with `old`. Returns false if there is none. The change is made
+    /// in place, so it can't fail for lack of room.
     ///
     /// # Panics
     /// If `new` has more bits than the filter's values.
@@ -168,5 +170,5 @@ impl<H: BuildHasher> ValueFilter<H> {
     }
 }
 
-/// Slots of two buckets of eight.
+/// The slots of two buckets of eight.
 const CANDIDATES_MAX: usize = 16;

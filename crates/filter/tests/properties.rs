@@ -1,4 +1,5 @@
-//! What every filter promises, through any sequence of calls: no false negative, and nothing lost by a failed insert.
+//! The promises of every filter, through any sequence of calls: no false negative, and nothing lost by a failed
+//! insert.
 
 use guira_filter::{
     CuckooFilter, Digits, Filter, Fixed, FixedSorted, GrowingCuckooFilter, Keyed, Lanes, Layout,
@@ -16,7 +17,7 @@ enum Step {
     InsertMany(Vec<u8>),
     Remove(u8),
     RemoveMany(Vec<u8>),
-    /// Stores the filter and goes on with what is loaded.
+    /// Stores the filter, and continues with the loaded one.
     StoreAndLoad,
     Clear,
 }
@@ -33,7 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..STEPS)
 }
 
-/// Plays steps to a filter and to a multiset of items; compares them after each.
+/// Applies steps to a filter and to a multiset of items, and compares them after each step.
 fn agrees_with_a_multiset<L: Layout, O: Orbit>(layout: L, orbit: O, steps: &[Step]) {
     let mut filter = Filter::new(layout, orbit, Keyed::from_seed(9));
     let mut model: BTreeMap<u8, usize> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Figures that a filter promises: false positives within their bound at 99 % confidence, planned loads reached.
+//! The figures that a filter promises: false positives within their bound at 99 % confidence, and planned loads
+//! reached.
 
 use guira_filter::{
     ConcurrentCuckooFilter, CuckooFilter, Digits, Filter, Fixed, FixedSorted, GrowingCuckooFilter,
@@ -8,7 +9,7 @@ use guira_filter::{
 const ITEMS: u32 = 20_000;
 const ABSENT: u32 = 1_000_000;
 
-/// Fails if so many false positives would be seen in less than one of a hundred runs of a filter that keeps `rate`.
+/// Fails if a filter that keeps `rate` would show this many false positives in less than one of a hundred runs.
 fn assert_within(rate: f64, found: usize, what: &str) {
     let expected = rate * f64::from(ABSENT);
     let bound = expected + 2.33 * expected.sqrt() + 3.0;
@@ -47,7 +48,7 @@ fn planned_filters_take_their_items_and_keep_their_rates() {
     }
 }
 
-/// The types whose shape is given, at 90 % of what they hold for certain, and one with values.
+/// Types whose shape is given, at 90 % of what they certainly hold, and one with values.
 #[test]
 #[cfg_attr(miri, ignore = "statistics take too long")]
 fn filters_of_a_given_shape_keep_the_rate_that_they_tell() {
@@ -95,7 +96,7 @@ fn planned_filters_of_every_small_size_take_their_items() {
     }
 }
 
-/// Buckets are words here, of two slots where a rate takes many bits, and of many where it takes few.
+/// Buckets are words here: of two slots at rates that need many bits, and of many slots at rates that need few.
 #[test]
 #[cfg_attr(miri, ignore = "thousands of filters")]
 fn planned_concurrent_filters_of_every_small_size_take_their_items() {
@@ -120,7 +121,7 @@ fn no_plan_promises_what_two_buckets_of_one_slot_cannot_hold() {
     let _ = Plan::for_shape(1_000, 12, 1);
 }
 
-/// Thesis §4.5 and table of loads: what each (k, b) reaches before an insert fails.
+/// Thesis §4.5 and table of loads: the load that each (k, b) reaches before an insert fails.
 #[test]
 #[cfg_attr(miri, ignore = "statistics take too long")]
 fn more_ways_fill_higher() {

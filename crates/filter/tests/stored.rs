@@ -1,4 +1,4 @@
-//! Stored filters: what a reader takes and refuses, and that the format stays what it is.
+//! Stored filters: what a reader accepts and refuses, and that the format does not change.
 
 use core::hash::BuildHasher;
 use guira_filter::{
@@ -33,7 +33,7 @@ fn every_changed_bit_is_noticed() {
     }
 }
 
-/// A checksum that only adds words up sees no two equal changes, and no two words that are exchanged.
+/// A checksum that only adds words would miss two changes that cancel out, and two words that are exchanged.
 #[test]
 fn changes_that_cancel_each_other_out_are_noticed() {
     let error = |bytes: &[u8]| CuckooFilter::from_bytes(bytes).err();
@@ -97,7 +97,7 @@ fn each_refusal_says_why() {
     }
 }
 
-/// A filter for `guira` written by version 1 of the format: later versions of the crate must read it.
+/// A filter with `guira`, written by version 1 of the format: later versions of the crate must read it.
 #[test]
 fn version_1_is_read() {
     let mut filter = Filter::new(Lanes::new(8, 4), Pair::at_least(2), Keyed::from_key([1, 2]));
@@ -146,7 +146,7 @@ fn chains_and_values_are_refused_when_they_are_cut() {
     assert_eq!(loaded.value_bits(), 5);
 }
 
-/// Who took it for a set of fingerprints would remove and enter them with a value of 0.
+/// A program that took it for a set of fingerprints would remove and enter fingerprints with a value of 0.
 #[test]
 fn a_filter_with_values_is_no_set() {
     let values = ValueFilter::with_rate_and_hasher(10, 0.01, 5, Keyed::from_seed(1));

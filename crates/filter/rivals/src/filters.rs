@@ -1,21 +1,22 @@
-//! One face for all filters that are compared: each in the way its documentation tells its users.
+//! A common interface for all filters that are compared. Each is used in the way that its documentation recommends.
 
 use guira_filter::{CuckooFilter, SortedCuckooFilter};
 use std::hint::black_box;
 use xorf::Filter as _;
 
-/// A filter of 64-bit keys. Each call takes many keys, so that the call itself costs nothing.
+/// A filter of 64-bit keys. Each call takes many keys, so that the cost of the call itself doesn't matter.
 pub(crate) trait Rival {
-    /// How many were entered.
+    /// Inserts the keys. Returns how many were entered.
     fn insert(&mut self, keys: &[u64]) -> usize;
-    /// How many are found.
+    /// Looks the keys up. Returns how many are found.
     fn contains(&self, keys: &[u64]) -> usize;
-    /// How many were removed; none if it can't.
+    /// Removes the keys. Returns how many were removed; `None` if the filter can't remove.
     fn remove(&mut self, keys: &[u64]) -> Option<usize>;
     fn bytes(&self) -> usize;
 }
 
-/// Name, and how to make one for so many keys at such a rate; none if it can't be had.
+/// A filter's name, and a function that makes one for a number of keys at a rate. The function returns `None` if
+/// there is no such filter.
 pub(crate) type Maker = (&'static str, fn(usize, f64) -> Option<Box<dyn Rival>>);
 
 pub(crate) const MAKERS: [Maker; 10] = [
@@ -37,7 +38,7 @@ pub(crate) const MAKERS: [Maker; 10] = [
         Some(Box::new(Scalable(scalable_cuckoo_filter::ScalableCuckooFilter::new(n, rate))))
     }),
     ("cuckoofilter", |n, rate| {
-        // Fingerprints of eight bits, whatever one wants.
+        // Its fingerprints have eight bits, whatever the rate.
         (rate >= 0.03).then(|| Box::new(Eight(cuckoofilter::CuckooFilter::with_capacity(n))) as _)
     }),
     ("qfilter", |n, rate| {
@@ -69,7 +70,7 @@ fn count(keys: &[u64], holds: impl FnMut(&&u64) -> bool) -> usize {
     keys.iter().filter(holds).count()
 }
 
-/// Batches of a thousand answers.
+/// Makes lookups in batches of a thousand.
 fn in_batches(keys: &[u64], mut look: impl FnMut(&[u64], &mut [bool])) -> usize {
     let mut found = [false; 1_000];
     let mut sum = 0;

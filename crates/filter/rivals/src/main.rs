@@ -1,11 +1,11 @@
-//! Size, false positives and speed beside the filters that people use from Rust.
+//! Size, false positives and speed, compared with the filters that people use from Rust.
 //!
 //! `cd crates/filter/rivals && cargo run --release` (options: `-- --keys 10000000 --rounds 3 --look-ups 2000000`).
 //! All filters are built for the same keys and rate in one process and measured in turn, round by round; the medians
-//! are printed. Times are nanoseconds of **CPU time**, so that a busy machine tells the same. A key is a 64-bit number,
-//! and hashing it is part of each operation (xorf takes hashes: the keys are random already).
+//! are printed. Times are nanoseconds of **CPU time**, so that a busy machine gives the same result. A key is a
+//! 64-bit number, and hashing it is part of each operation (xorf takes hashes: the keys are random already).
 //!
-//! Every filter gets the memory that it asks for, as in a user's program: guira's asks for huge pages, no other does.
+//! Every filter gets the memory that it asks for, as in a user's program: only guira's asks for huge pages.
 
 mod filters;
 
@@ -51,7 +51,7 @@ fn main() {
 
 #[derive(Clone, Default)]
 struct Row {
-    /// Insert, miss, hit, remove; a figure a round.
+    /// Insert, miss, hit, remove; one figure per round.
     times: [Vec<f64>; 4],
     bits_per_item: f64,
     false_positives: f64,
@@ -79,7 +79,7 @@ fn median(mut times: Vec<f64>) -> String {
     times.get(times.len() / 2).map_or_else(|| "–".into(), |time| format!("{time:.1}"))
 }
 
-/// What `work` answers, and how much CPU time it takes an operation.
+/// Returns the result of `work`, and its CPU time per operation.
 fn time<T>(operations: usize, work: impl FnOnce() -> T) -> (T, f64) {
     let before = cpu_ns();
     let answer = work();

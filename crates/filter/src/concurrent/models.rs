@@ -1,14 +1,14 @@
-//! Models: a small table run through every interleaving that loom finds, and the faults that it must catch.
+//! Models: a small table, run through every interleaving that loom finds, and the faults that the models must catch.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p guira-filter --release --lib models`. Buckets have two slots here, and
-//! there are two counts, so that what is entered doesn't count for what is moved.
+//! `RUSTFLAGS="--cfg loom" cargo test -p guira-filter --release --lib models`. Buckets have two slots here. There are
+//! two counts, so that the item that is entered and the one that is moved can have different counts.
 
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::println;
 use std::sync::atomic::AtomicUsize;
 
-/// The `number`-th hash whose item has these buckets, in this order, in a table of four.
+/// The `number`-th hash whose item has these buckets, in this order, in a table of four buckets.
 fn hash_with(pair: [u64; 2], number: usize) -> u64 {
     let orbit = Pair::at_least(4);
     let mixed = (1..).map(|n: u64| crate::hash::scramble(n) ^ n << 7);
@@ -19,7 +19,7 @@ fn hash_with(pair: [u64; 2], number: usize) -> u64 {
     fitting.nth(number).expect("endless")
 }
 
-/// Runs a model without a fault, then with each of `faults`: it must hold, and then fail.
+/// Runs a model without a fault, when it must hold, and with each of `faults`, when it must fail.
 fn holds_but_for(faults: &[Mutation], model: fn()) {
     let run = |fault| {
         Mutation::plant(fault);
@@ -46,7 +46,8 @@ fn holds_but_for(faults: &[Mutation], model: fn()) {
     }
 }
 
-/// Buckets 1 and 2 are full, 0 is empty. Entering a hash of 1 and 2 moves the item from bucket 1 to bucket 0.
+/// A filter in which buckets 1 and 2 are full and 0 is empty. Entering a hash of 1 and 2 moves `item` from bucket 1
+/// to bucket 0.
 fn full_but_for_bucket_0(item: u64) -> ConcurrentCuckooFilter<()> {
     let mut filter = ConcurrentCuckooFilter::new(32, Pair::at_least(4), ());
     let in_the_way = [hash_with([0, 1], 1), hash_with([0, 1], 2)];
@@ -87,7 +88,7 @@ fn an_item_is_found_while_it_moves_to_the_bucket_where_readers_look_last() {
     holds_but_for(&[Mutation::UnorderedStores], || is_found_while_it_moves(hash_with([1, 0], 0)));
 }
 
-/// The item is in bucket 1, where its twin looks first, which finds that full and goes to bucket 0. When the twin is
+/// The item is in bucket 1. Its twin looks in bucket 1 first, finds it full, and goes to bucket 0. When the twin is
 /// removed, it takes the item's copy out of bucket 1 and leaves its own.
 #[test]
 fn an_item_is_found_while_its_twin_comes_and_goes() {
@@ -95,7 +96,7 @@ fn an_item_is_found_while_its_twin_comes_and_goes() {
         let mut filter = ConcurrentCuckooFilter::new(32, Pair::at_least(4), ());
         let in_the_way = [hash_with([0, 1], 1), hash_with([0, 1], 2)];
         let item = hash_with([0, 1], 0);
-        // Fingerprints are of the low half, the bucket of the high one.
+        // Fingerprints come from the low half of a hash, the bucket from the high half.
         let twin = item & 0xffff_ffff | 1 << 62;
         assert_eq!(filter.shared.find(twin), (1, filter.shared.find(item).1));
         in_the_way.iter().for_each(|&hash| filter.insert_hash(hash).expect("room"));

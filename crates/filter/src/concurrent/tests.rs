@@ -1,4 +1,4 @@
-//! One thread writes, others read; and the whole against a multiset of hashes.
+//! One thread writes while another reads; and the filter is compared with a multiset of hashes.
 
 use super::*;
 use crate::hash::scramble;
@@ -35,11 +35,12 @@ fn present_items_are_found_while_others_come_and_go() {
     assert_eq!(filter.len(), residents);
 }
 
-/// Another item with the same fingerprint and buckets takes the item's own copy with it, and leaves one elsewhere.
+/// Another item with the same fingerprint and buckets takes the item's own copy with it, and leaves its copy
+/// elsewhere.
 #[test]
 fn an_item_is_found_while_its_twins_come_and_go() {
     let mut filter = ConcurrentCuckooFilter::new(32, Pair::at_least(2), ());
-    // In a table of two buckets, the highest bit is the bucket.
+    // In a table of two buckets, the highest bit of a hash is the bucket.
     let (item, twin) = (7, 7 | 1 << 63);
     filter.insert_hash(item).expect("empty");
     let (reader, done) = (filter.reader(), AtomicBool::new(false));
@@ -83,7 +84,7 @@ proptest! {
                 match filter.insert_hash(hash) {
                     Ok(()) => *copies += 1,
                     Err(full) => {
-                        // By chance all may share the item's two buckets, which are full at least.
+                        // By chance all items may share the item's two buckets, but those must be full.
                         prop_assert!(full.len >= full.copies_max as usize, "{full}");
                     }
                 }

@@ -1,10 +1,10 @@
-//! Many items a call: memory is asked for ahead of use, for a run of items at once.
+//! Many items per call: memory is prefetched for a run of items at once.
 //!
-//! One look-up waits for two lines at the same time; the processor can wait for ten or more. A batch hashes a run of
-//! items, prefetches their buckets, and then looks.
+//! One lookup waits for two cache lines at a time, while the processor can wait for ten or more. A batch hashes a run
+//! of items, prefetches their buckets, and then looks them up.
 //!
 //! # Invariants
-//! 1. When an insert fails, exactly the items before it are in: later ones of its run are taken out again.
+//! 1. If an insert fails, exactly the items before it are in the filter: later items of its run are removed again.
 
 use super::{Filter, FilterFull};
 use crate::layout::Layout;
@@ -13,12 +13,12 @@ use crate::path::Buckets;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// A batch ended early: the items before `entered` are in, the others are not.
+/// The error that a batch ended early: the items before `entered` are in the filter, the others are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FullAt {
-    /// How many items are in: those at the front.
+    /// How many items are in the filter, from the first on.
     pub entered: usize,
-    /// Why the next one is not.
+    /// Why the next item is not.
     pub full: FilterFull,
 }
 
@@ -31,9 +31,9 @@ impl fmt::Display for FullAt {
 impl core::error::Error for FullAt {}
 
 impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
-    /// [`Filter::contains`] for each item: `found[n]` tells of `items[n]`.
+    /// [`Filter::contains`] for each item: `found[n]` is the result for `items[n]`.
     ///
-    /// 1.6 times as fast as one by one if the table is beyond the caches, 1.9 times if it is semi-sorted.
+    /// 1.6 times as fast as single calls if the table is larger than the caches, and 1.9 times if it is semi-sorted.
     ///
     /// # Panics
     /// If `found` is shorter than `items`.
@@ -45,7 +45,7 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
     /// [`Filter::insert`] for each item in turn.
     ///
     /// # Errors
-    /// [`FullAt`] with the number of the first that is not in; none after it is.
+    /// [`FullAt`] with the number of the first item that was not entered. No later item was entered either.
     #[inline]
     pub fn insert_many<T: Hash>(&mut self, items: &[T]) -> Result<(), FullAt> {
         for (number, run) in items.chunks(RUN).enumerate() {
@@ -56,7 +56,7 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
         Ok(())
     }
 
-    /// [`Filter::remove`] for each item; how many there were.
+    /// [`Filter::remove`] for each item. Returns how many were removed.
     #[inline]
     pub fn remove_many<T: Hash>(&mut self, items: &[T]) -> usize {
         let mut removed = 0;
@@ -70,7 +70,7 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
 }
 
 impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
-    /// As [`Filter::contains_many`], for hashes of items.
+    /// Like [`Filter::contains_many`], for hashes of items.
     ///
     /// # Panics
     /// If `found` is shorter than `hashes`.
@@ -79,16 +79,16 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         self.contains_each(hashes, found, |&hash| hash);
     }
 
-    /// As [`Filter::insert_many`], for hashes of items.
+    /// Like [`Filter::insert_many`], for hashes of items.
     ///
     /// # Errors
-    /// [`FullAt`] with the number of the first that is not in; none after it is.
+    /// [`FullAt`] with the number of the first item that was not entered. No later item was entered either.
     pub fn insert_hashes(&mut self, hashes: &[u64]) -> Result<(), FullAt> {
         let mut runs = hashes.chunks(RUN).enumerate();
         runs.try_for_each(|(number, run)| self.insert_run(number * RUN, run))
     }
 
-    /// As [`Filter::remove_many`], for hashes of items.
+    /// Like [`Filter::remove_many`], for hashes of items.
     pub fn remove_hashes(&mut self, hashes: &[u64]) -> usize {
         hashes.chunks(RUN).map(|run| self.remove_run(run)).sum()
     }
@@ -107,7 +107,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         for (wanted, item) in wanted.iter_mut().zip(items) {
             *wanted = ask(item);
         }
-        // A line is asked for whenever one is used, so that there are always as many under way.
+        // A line is prefetched whenever one is used, so that the same number of lines is always being fetched.
         let mut ahead = items.iter().skip(AHEAD);
         for (number, found) in found.iter_mut().enumerate() {
             let wanted = &mut wanted[number % AHEAD];
@@ -119,8 +119,8 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         }
     }
 
-    /// Enters a run of items in four passes, each of which finds its lines fetched by the one before: the first
-    /// bucket, the others, those that their fingerprints could move to, the moves.
+    /// Enters a run of items in four passes. Each finds its cache lines prefetched by the pass before: the first
+    /// bucket, the other buckets, the buckets that their fingerprints could move to, and the moves.
     fn insert_run(&mut self, before: usize, hashes: &[u64]) -> Result<(), FullAt> {
         for &hash in hashes {
             self.prefetch_bucket(self.home(hash));
@@ -159,7 +159,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         Ok(())
     }
 
-    /// Takes out the items from `behind` on, but those that are not in.
+    /// Removes the items from `behind` on, except those that were not entered.
     #[cold]
     fn take_back(&mut self, hashes: &[u64], behind: usize, is_absent: impl Fn(usize) -> bool) {
         for (number, &hash) in hashes.iter().enumerate().skip(behind) {
@@ -193,7 +193,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     }
 }
 
-/// Items of a batch of look-ups whose lines are under way.
+/// Items of a batch of lookups whose cache lines are being fetched.
 const AHEAD: usize = 32;
-/// Items a run: as many lines are asked for at once, times k.
+/// Items per run. This many cache lines, times k, are prefetched at once.
 const RUN: usize = 32;

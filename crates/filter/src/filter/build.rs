@@ -1,4 +1,4 @@
-//! Making filters: from a plan, a rate, or the items themselves.
+//! Construction of filters: from a plan, from a rate, or from the items themselves.
 
 use super::Filter;
 #[cfg(feature = "std")]
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash};
 
 impl<H> Filter<Lanes, Pair, H> {
-    /// A filter of a plan's shape.
+    /// Makes a filter of a plan's shape.
     ///
     /// # Panics
     /// If the table does not fit the address space.
@@ -20,7 +20,8 @@ impl<H> Filter<Lanes, Pair, H> {
         Self::new(lanes, Pair::at_least(plan.buckets()), hasher)
     }
 
-    /// A filter for `items` of which at most the share `rate` of absent ones is found, with a hash of the caller's.
+    /// Makes a filter for `items`, which finds at most the share `rate` of absent items, with a hash provided by the
+    /// caller.
     ///
     /// # Panics
     /// If there is no such filter: see [`Plan::for_rate`].
@@ -32,10 +33,10 @@ impl<H> Filter<Lanes, Pair, H> {
 }
 
 impl<H: BuildHasher + Clone> Filter<Lanes, Pair, H> {
-    /// A filter of a set: items that are there twice are entered once.
+    /// Makes a filter of a set: duplicate items are entered once.
     ///
-    /// It is built in the order of buckets, which costs a sort and 8 bytes an item for the time being, and saves most
-    /// of the waiting for memory.
+    /// It is built in the order of buckets. This takes a sort, and 8 bytes per item while building, and saves most of
+    /// the waiting for memory.
     ///
     /// # Panics
     /// If there is no such filter: see [`Plan::for_rate`].
@@ -56,9 +57,9 @@ impl<H: BuildHasher + Clone> Filter<Lanes, Pair, H> {
 
 #[cfg(feature = "std")]
 impl Filter<Lanes, Pair, Keyed> {
-    /// A filter for `items` of which at most the share `rate` of absent ones is found; its hash key is random.
+    /// Makes a filter for `items`, which finds at most the share `rate` of absent items, with a random hash key.
     ///
-    /// Fingerprint and bucket size are those that take the fewest bits (§4.4.1): 12.6 an item at 0.19 %.
+    /// Fingerprint and bucket size are those that take the fewest bits (§4.4.1): 12.6 per item at 0.19 %.
     ///
     /// # Panics
     /// If there is no such filter: see [`Plan::for_rate`].
@@ -68,7 +69,7 @@ impl Filter<Lanes, Pair, Keyed> {
     }
 }
 
-/// At a rate of 0.1 %. For another see [`Filter::from_items`].
+/// Makes a filter with a rate of 0.1 %. For other rates see [`Filter::from_items`].
 #[cfg(feature = "std")]
 impl<T: Hash> FromIterator<T> for Filter<Lanes, Pair, Keyed> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
@@ -77,7 +78,7 @@ impl<T: Hash> FromIterator<T> for Filter<Lanes, Pair, Keyed> {
 }
 
 impl<H> Filter<Sorted, Pair, H> {
-    /// As [`Filter::with_rate_and_hasher`], semi-sorted: half the rate in the same bits.
+    /// Like [`Filter::with_rate_and_hasher`], semi-sorted: half the rate with the same bits.
     ///
     /// # Panics
     /// If there is no such filter: see [`Plan::sorted_for_rate`].
@@ -92,7 +93,8 @@ impl<H> Filter<Sorted, Pair, H> {
 
 #[cfg(feature = "std")]
 impl Filter<Sorted, Pair, Keyed> {
-    /// As [`Filter::with_rate`] of [`CuckooFilter`](crate::CuckooFilter), semi-sorted: half the rate in the same bits.
+    /// Like [`Filter::with_rate`] of [`CuckooFilter`](crate::CuckooFilter), semi-sorted: half the rate with the same
+    /// bits.
     ///
     /// # Panics
     /// If there is no such filter: see [`Plan::sorted_for_rate`].
@@ -103,7 +105,7 @@ impl Filter<Sorted, Pair, Keyed> {
 }
 
 impl<const BITS: u32, const SLOTS: u32, H> Filter<Fixed<BITS, SLOTS>, Pair, H> {
-    /// A filter for `items` at the load that its bucket size allows.
+    /// Makes a filter for `items`, at the load that its bucket size allows.
     ///
     /// # Panics
     /// If there would be more than 2^32 buckets, or if buckets have one slot: see [`Plan::for_shape`].
@@ -115,7 +117,7 @@ impl<const BITS: u32, const SLOTS: u32, H> Filter<Fixed<BITS, SLOTS>, Pair, H> {
 }
 
 impl<const BITS: u32, H> Filter<FixedSorted<BITS>, Pair, H> {
-    /// A filter for `items` at the load that buckets of four allow.
+    /// Makes a filter for `items`, at the load that buckets of four allow.
     ///
     /// # Panics
     /// If there would be more than 2^32 buckets.

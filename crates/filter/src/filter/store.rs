@@ -1,4 +1,4 @@
-//! Filters as bytes, and back: for a file, or for another process.
+//! Filters as bytes: for a file, or for another process.
 //!
 //! # Layout
 //! ```text
@@ -9,11 +9,11 @@
 //!     3 digits                  16  m: buckets, 8 bytes
 //!                               24  len, 8 bytes
 //! ```
-//! Integers are little-endian. The checksum finds accidents, not forgery.
+//! Integers are little-endian. The checksum detects accidents, not forgery.
 //!
 //! # Invariants
-//! 1. A reader takes exactly what a writer may have written: every field is checked, and every bucket.
-//! 2. No memory is taken before the input was found to be as long as its header says.
+//! 1. A reader accepts exactly what a writer may have written: it checks every field and every bucket.
+//! 2. No memory is allocated before the input was found to be as long as its header states.
 
 use super::{Filter, PADDING, table_bytes};
 use crate::hash::Keyed;
@@ -27,23 +27,23 @@ use core::fmt;
 use core::hash::{BuildHasher, Hasher};
 use core::ops::Range;
 
-/// Why bytes are not a filter, or not this one.
+/// Why bytes are not a filter, or not one of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The bytes don't begin as a filter does.
+    /// The bytes don't begin like a filter.
     NotAFilter,
-    /// A version that this reader doesn't know.
+    /// A format version that this reader doesn't know.
     Version(u16),
-    /// A filter of another layout, orbit or shape than the type asked for, or one that there can't be.
+    /// A filter of another layout, orbit or shape than the requested type, or of an impossible one.
     Shape,
-    /// So many bytes were expected.
+    /// The length is wrong: this many bytes were expected.
     Length(u64),
-    /// The bytes were changed since they were written.
+    /// The bytes are corrupt: they were changed since they were written.
     Checksum,
     /// The hash differs from the one that the filter was made with.
     Hasher,
-    /// The table has a bucket that no filter makes, or another number of fingerprints than the header says.
+    /// The table has a bucket that no filter makes, or the number of fingerprints differs from the header's.
     Contents,
 }
 
@@ -68,23 +68,23 @@ impl fmt::Display for LoadError {
 impl core::error::Error for LoadError {}
 
 impl<L: Layout, O: Orbit> Filter<L, O, Keyed> {
-    /// The filter as bytes, its hash key among them: whoever reads them can make items that share buckets.
+    /// Returns the filter as bytes, including its hash key. Anyone who reads them can make items that share buckets.
     ///
-    /// 64 bytes and the table; one copy of it.
+    /// Takes 64 bytes and the table, of which it makes one copy.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.store(self.hasher.key())
     }
 
-    /// The filter that [`Filter::to_bytes`] stored. Looks at every bucket.
+    /// Loads the filter that [`Filter::to_bytes`] stored. Checks every bucket.
     ///
     /// # Errors
-    /// [`LoadError`] for everything that `to_bytes` of this type and version can't have made.
+    /// [`LoadError`] for any bytes that `to_bytes` of this type and version can't have made.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
         Self::restore_with_key(bytes, false)
     }
 
-    /// As [`Filter::from_bytes`], with values beside the fingerprints or without.
+    /// Like [`Filter::from_bytes`], and accepts a filter with values if `may_have_values`.
     pub(crate) fn restore_with_key(bytes: &[u8], may_have_values: bool) -> Result<Self, LoadError> {
         let header = header(bytes)?;
         let key = [integer(header, KEY.start), integer(header, KEY.start + 8)];
@@ -93,16 +93,16 @@ impl<L: Layout, O: Orbit> Filter<L, O, Keyed> {
 }
 
 impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
-    /// The filter as bytes, without a hash key: it takes the same hasher to load it.
+    /// Returns the filter as bytes, without a hash key: loading it requires the same hasher.
     #[must_use]
     pub fn to_bytes_without_key(&self) -> Vec<u8> {
         self.store([0; 2])
     }
 
-    /// The filter that [`Filter::to_bytes_without_key`] (or `to_bytes`) stored, with its hasher.
+    /// Loads the filter that [`Filter::to_bytes_without_key`] (or `to_bytes`) stored, with its hasher.
     ///
     /// # Errors
-    /// [`LoadError`] for everything that this type and version can't have made with this hasher.
+    /// [`LoadError`] for any bytes that this type and version can't have made with this hasher.
     pub fn from_bytes_with_hasher(bytes: &[u8], hasher: H) -> Result<Self, LoadError> {
         Self::restore(bytes, hasher, false)
     }
@@ -142,7 +142,7 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
         if table.len() != wanted {
             return Err(LoadError::Length(wanted as u64 + HEADER_BYTES as u64));
         }
-        // A fuzzer can't guess a checksum, and shall see what follows it.
+        // A fuzzer can't guess a checksum, and must reach the code after this check.
         let is_intact = checksum(&header[..CHECKSUM], table) == integer(header, CHECKSUM);
         if !is_intact && !cfg!(fuzzing) {
             return Err(LoadError::Checksum);
@@ -166,7 +166,7 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
         self.hasher.hash_one(u64::from_le_bytes(MAGIC))
     }
 
-    /// The fingerprints in the table; none if it is not one that a filter makes.
+    /// The number of fingerprints in the table. `None` if the table is not one that a filter makes.
     fn count(&self) -> Option<usize> {
         let mut len = 0;
         for bucket in 0..self.orbit.buckets() {
@@ -195,9 +195,9 @@ fn integer(header: &[u8; HEADER_BYTES], at: usize) -> u64 {
     u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// 64 bits that change with any byte. Four chains, so that a table is read as fast as memory gives it.
+/// A 64-bit checksum that changes with any byte. It uses four chains, so that a table is read at the speed of memory.
 pub(crate) fn checksum(header: &[u8], table: &[u8]) -> u64 {
-    // Any key but 1 and 0, by which a product is what was multiplied, or nothing.
+    // The seeds only need to give keys other than 1 and 0, for which a product is the multiplicand or nothing.
     let mut chains = [0; 4].map(|seed| Keyed::from_seed(seed).build_hasher());
     let (blocks, tail) = table.as_chunks::<32>();
     for block in blocks {

@@ -1,20 +1,21 @@
-//! Semi-sorted buckets of four (thesis §4.4.2; `CoNEXT` 2014 §5.2): a bit less a slot.
+//! Semi-sorted buckets of four (thesis §4.4.2; `CoNEXT` 2014 §5.2), which save one bit per slot.
 //!
-//! The order of a bucket's slots means nothing, so it need not be stored. The four fingerprints are sorted, and their
-//! highest four bits stored together as the rank of that multiset: there are 3876 of them, 12 bits instead of 16.
+//! The order of a bucket's slots has no meaning, so it need not be stored. The four fingerprints are sorted, and
+//! their highest four bits are stored together as the rank of that multiset. There are 3876 such multisets, so a rank
+//! takes 12 bits instead of 16.
 //!
 //! # Layout
 //! ```text
 //! bucket  4(f-1) bits   | rank 12 | low f-4 bits of the least fingerprint | … | of the greatest |
 //! ```
-//! An empty slot is a fingerprint 0, so empty slots come first.
+//! An empty slot is a fingerprint of 0, so empty slots come first.
 //!
 //! # Invariants
-//! 1. The stored fingerprints ascend: one multiset has one form.
+//! 1. The stored fingerprints ascend: each multiset has exactly one form.
 //!
 //! # Costs
-//! A look-up decodes both buckets through a table of 32 KiB, without a branch. A change sorts and encodes again.
-//! Bad at: changes: inserts take twice as long as in lanes, removals four times.
+//! A lookup decodes both buckets through a table of 32 KiB, without a branch. A change sorts and encodes the bucket
+//! again. Bad at: changes. Inserts take twice as long as in lanes, removals four times.
 
 use super::{Contents, Layout, SLOTS_MAX, Slots, change, load, load_byte};
 use crate::hint;
@@ -27,6 +28,8 @@ pub struct Sorted {
 }
 
 impl Sorted {
+    /// Makes the layout.
+    ///
     /// # Panics
     /// If `fingerprint_bits` is not in 5 to 17.
     #[must_use]
@@ -35,13 +38,13 @@ impl Sorted {
         Self { fingerprint_bits }
     }
 
-    /// Bits of a fingerprint that are stored as they are.
+    /// Bits of a fingerprint that are stored directly.
     #[inline(always)]
     const fn direct(self) -> u32 {
         self.fingerprint_bits - 4
     }
 
-    /// The bucket, and whatever follows it.
+    /// The bucket's bits, followed by whatever comes after the bucket.
     #[inline(always)]
     fn load(self, table: &[u8], bucket: u64) -> u64 {
         if self.bucket_bits().is_multiple_of(8) {
@@ -56,7 +59,8 @@ impl Sorted {
         self.load(table, bucket) & mask(self.bucket_bits())
     }
 
-    /// The differences of the four fingerprints from `fingerprint`, each in 16 bits: 0 if there is none.
+    /// The differences of the four fingerprints from `fingerprint`, 16 bits each. A difference of 0 means that they
+    /// are equal.
     #[inline(always)]
     fn differences(self, word: u64, fingerprint: u64) -> u64 {
         let bits = self.direct();
@@ -84,7 +88,7 @@ fn nibbles(word: u64) -> u64 {
     NIBBLES[address(word & mask(RANK_BITS))]
 }
 
-/// The four lowest numbers of so many bits, 16 bits apart.
+/// The four lowest numbers of `bits` bits each, 16 bits apart.
 #[inline(always)]
 fn spread_direct(word: u64, bits: u32) -> u64 {
     hint::deposit(word, mask(bits) * LANES).unwrap_or_else(|| {
@@ -119,7 +123,8 @@ impl Slots for Sorted {
         4 * (self.fingerprint_bits - 1)
     }
 
-    /// A difference is less than 2^13: adding sets the highest bit of each lane but of one that has none.
+    /// A difference is less than 2^13. The addition sets the highest bit of each lane, except of a lane with
+    /// difference 0.
     #[inline(always)]
     fn holds<const N: usize>(&self, table: &[u8], buckets: [u64; N], fingerprint: u64) -> bool {
         let mut differ = HIGHS;
@@ -178,7 +183,7 @@ impl Sorted {
     }
 }
 
-/// As [`Sorted`], with `BITS` of fingerprint known to the compiler.
+/// Like [`Sorted`], with `BITS` bits of fingerprint known to the compiler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FixedSorted<const BITS: u32>;
 
@@ -241,17 +246,18 @@ impl<const BITS: u32> Slots for FixedSorted<BITS> {
     }
 }
 
-/// Four bits of each fingerprint, sorted: multisets of four out of sixteen.
+/// The number of multisets of four numbers of four bits.
 const MULTISETS: u64 = 3876;
 const RANK_BITS: u32 = 12;
 /// 1 in each lane of 16 bits.
 const LANES: u64 = 0x0001_0001_0001_0001;
-/// The highest bit of each.
+/// The highest bit of each lane.
 const HIGHS: u64 = LANES << 15;
 
-/// `CHOICES[n][a]` is a + n over n + 1: the ranks before those whose n-th least nibble is a (combinatorial number system).
+/// `CHOICES[n][a]` is a + n over n + 1: the number of ranks before those whose n-th least nibble is a (combinatorial
+/// number system).
 const CHOICES: [[u16; 16]; 4] = choices();
-/// The nibbles of each rank, in ascending order, 16 bits apart. Ranks that no multiset has are 0.
+/// The nibbles of each rank, in ascending order, 16 bits apart. Entries of numbers that are no multiset's rank are 0.
 static NIBBLES: [u64; 1 << RANK_BITS] = nibbles_of_ranks();
 
 const fn choices() -> [[u16; 16]; 4] {

@@ -1,4 +1,4 @@
-//! Every layout against an array of slots.
+//! Every layout, compared with an array of slots.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn table(layout: &impl Slots) -> Vec<u8> {
     vec![0; address((BUCKETS * u64::from(layout.bucket_bits())).div_ceil(8)) + 8]
 }
 
-/// Plays changes to a table and to sets of slots, and compares them after each.
+/// Applies changes to a table and to sets of slots, and compares them after each.
 fn agrees_with_an_array<L: Slots>(layout: L, changes: &[(u64, u64, bool)]) {
     let mut bits = table(&layout);
     let mut model: Vec<Vec<u64>> = (0..BUCKETS).map(|_| vec![0; layout.slots() as usize]).collect();
