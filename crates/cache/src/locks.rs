@@ -1,16 +1,16 @@
 //! The cache's locks and their order. A debug build checks the order wherever a lock is taken.
 //!
-//! | rank | lock | who holds it |
+//! | rank | what it guards | where it is taken |
 //! |---|---|---|
-//! | [`SLOTS`] | free handle slots | whoever makes or drops a handle; the end of a server keeps it |
-//! | [`MOVER`] | page moves that are asked for | `upkeep/mover.rs` |
+//! | [`SLOTS`] | free handle slots | where a handle is made or dropped; a clean stop keeps it for good |
+//! | [`MOVER`] | requested page moves | `upkeep/mover.rs` |
 //! | [`FLUSH`] | how far the sweep is behind the flushes | `features/flush.rs` |
 //! | [`LEASE`] | the lease records of a set of keys | `features/lease.rs` |
 //! | [`CLASS`] | a slab class | `memory/slab.rs`, and the eviction policies |
 //! | [`POOL`] | pages without a class | `memory/slab.rs` |
 //! | [`LEAF`] | orphans, samples, short-lived items, sums of counters | a few lines each |
-//! | [`KEY`] | a key, where items may lie below memory | `engine/lower.rs` |
-//! | [`PLACE`] | a key's place in the index: a bucket, or two | `engine/swap.rs`, `engine/local.rs`, `persist/rebuild.rs` |
+//! | [`KEY`] | a key, if items may be below memory | `engine/lower.rs` |
+//! | [`PLACE`] | a key's place in the index: one or two buckets | `engine/swap.rs`, `engine/local.rs`, `persist/rebuild.rs` |
 //!
 //! # Invariants
 //! 1. A thread waits for a lock only while every lock that it holds has a lower rank. So threads never wait for each

@@ -271,7 +271,7 @@ fn a_moved_item_keeps_its_place_in_the_lru_order() {
     cache.reassign(Some(class), None).unwrap();
     finish(&cache, &mut handle, &mut sweeper);
     assert_eq!(cache.totals().all(ClassCounter::Evicted), 0);
-    drop(sweeper); // A handle that ends no turns holds up everybody's memory.
+    drop(sweeper); // A handle that ends no turns delays all reclamation.
     for n in 10_000..20_000 {
         set(&mut handle, n, &value(n, VALUE_BYTES), &StoreTerms::default());
         if cache.totals().all(ClassCounter::Evicted) > 20 {

@@ -106,8 +106,8 @@ pub struct Xor {
 impl Xor {
     /// Makes a rule for at least this many buckets, and 2^2^`random_bits` ways.
     ///
+    /// # Panics
     /// If there are more than 2^32 buckets, or more than 2 random bits.
-    /// If there are more than 2^32 buckets or 2 random bits.
     #[must_use]
     pub fn at_least(buckets: u64, random_bits: u8) -> Self {
         assert!(buckets <= BUCKETS_MAX, "at most {BUCKETS_MAX} buckets");

@@ -12,7 +12,7 @@ use guira_index::Index;
 /// Why a lookup found nothing. A miss is an expected outcome; the reasons are distinguished for the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// The index has no live item of the key.
+    /// The key has no item, or only a withheld one.
     Absent,
     /// The item is past its time.
     Expired,

@@ -81,5 +81,5 @@ impl Limit {
     }
 }
 
-/// Stands for an error without a number; the system never returns this number.
+/// The number used for an error without one. The system never returns it.
 const UNKNOWN: i32 = -1;

@@ -1,7 +1,7 @@
 //! Addresses in a table that grows one bucket at a time (linear hashing, Litwin 1980).
 //!
-//! A key has two *positions* of 32 bits that never change. One comes from its hash; the other is that position XORed
-//! with a mask that the key's tag determines (MemC3 section 3.2). So either position follows from the other and the
+//! A key has two *positions* of 32 bits that never change. One comes from its hash; the other is that position,
+//! exclusive or a mask that the key's tag determines (MemC3 section 3.2). So either position follows from the other and the
 //! tag. A position's *address*, its bucket, depends on the number of buckets:
 //! ```text
 //! size = 2^k + p     buckets  0 ......... p ............... 2^k ......... 2^k + p

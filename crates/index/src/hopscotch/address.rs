@@ -119,7 +119,7 @@ impl Plan {
     }
 }
 
-/// Growth adds one line for every so many. A higher number would move each key more often; a lower one would leave
+/// Growth adds one line per this many lines. A higher number would move each key more often; a lower one would leave
 /// more slots empty.
 const GROWTH: u32 = 8;
 /// Bits of a position beyond those that number the homes of the largest table. They distinguish a home's keys, and

@@ -409,7 +409,7 @@ fn a_lower_limit_gives_memory_back_and_a_higher_one_takes_it() {
         sweeper.step(NOW);
         handle.quiesce();
     }
-    drop(sweeper); // a handle that ends no turns holds up everybody's memory
+    drop(sweeper); // a handle that ends no turns delays all reclamation
     assert!(cache.page_bytes_held() <= full / 2);
     fill(&mut handle);
     assert!(cache.page_bytes_held() <= full / 2, "the limit holds under stores");
