@@ -1,7 +1,7 @@
-//! Clients of a program over tokio: they are accepted, let in, read from and answered.
+//! Client connections of a program on tokio: accepting them, letting them in, reading requests and writing replies.
 //!
-//! A program has one [`Clients`], a [`Dealer`] and, on each of its threads, [`Sessions`] over a [`Service`] of its own.
-//! Everything that waits for a client counts in bytes, against one budget of the process: see [`Bank`].
+//! A program has one [`Clients`], one [`Dealer`] and, on each of its threads, a [`Sessions`] over that thread's own
+//! [`Service`]. Everything that is held for a client is counted in bytes, against one budget of the process: see [`Bank`].
 
 mod http_port;
 mod accepting;

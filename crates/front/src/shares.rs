@@ -1,14 +1,15 @@
-//! Who holds how much of a budget, by clients' addresses: whoever holds half of a fair share or more may have to give way.
+//! Shares of a byte budget, by clients' addresses: a connection that holds half of its fair share or more may have to give
+//! way.
 //!
 //! ```text
-//! share of an address      what all hold / addresses that hold some
-//! share of a connection    what its address holds / connections of it that hold some
+//! share of an address      bytes of all addresses / addresses that hold some
+//! share of a connection    bytes of its address / connections of that address that hold some
 //! ```
 //! # Invariants
-//! 1. While anybody holds something, some connection holds at least its share of an address that holds at least its own.
+//! 1. While any bytes are held, some connection holds at least its share, and its address at least the address's share.
 //!
 //! # Costs
-//! A look into a map each time that a connection holds more or less.
+//! One map access each time the bytes of a connection change.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,21 +17,23 @@ use std::net::IpAddr;
 /// Clients of unix sockets count as one address.
 pub type ClientAddress = Option<IpAddr>;
 
-/// What each address holds.
+/// The bytes that each address holds.
 #[derive(Debug, Default)]
 pub struct Shares {
     addresses: HashMap<ClientAddress, Holding>,
-    /// Bytes of all.
+    /// The sum over all addresses.
     bytes: usize,
 }
 
-/// Whether a request of which `now` bytes are held goes behind those that came on less lately: so much more of it came than was
-/// `marked` when it took its place. Fewer than `before`: it is another request.
+/// Whether a request has made progress, and so moves behind those that made progress earlier.
+///
+/// `now` bytes of the request are held, `before` at the last check, and `marked` when the request took its place. At least
+/// [`STEP_BYTES`] since then are progress. If `now` is below `before`, this is another request.
 pub fn comes_on(now: usize, before: usize, marked: usize) -> bool {
     now < before || now >= marked + STEP_BYTES
 }
 
-/// A client that sent so much more goes behind those that didn't.
+/// A client that has sent this many more bytes moves behind those that haven't.
 pub const STEP_BYTES: usize = 4 << 10;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +43,7 @@ struct Holding {
 }
 
 impl Shares {
-    /// A connection from this address holds `now` bytes instead of `before`.
+    /// Records that a connection from this address holds `now` bytes instead of `before`.
     pub fn recount(&mut self, address: ClientAddress, before: usize, now: usize) {
         self.bytes = self.bytes + now - before;
         let holding = self.addresses.entry(address).or_default();
@@ -51,8 +54,11 @@ impl Shares {
         }
     }
 
-    /// The first of these connections that holds half of its share or more, of an address that holds its own: by its
-    /// address, and what it holds. So many that hold the same give way to a larger one, and who holds little to nobody.
+    /// Finds the first of these connections that holds half of its share or more, and whose address holds its own share or
+    /// more.
+    ///
+    /// Each connection is given with its address and the bytes that it holds. Because half a share is enough, many
+    /// connections that hold equal amounts give way to a larger one. A connection that holds little gives way to none.
     pub fn first_above<P>(
         &self,
         mut connections: impl Iterator<Item = (P, ClientAddress, usize)>,

@@ -1,9 +1,9 @@
-//! The thread that accepts clients. Where processors are short it comes after those that serve: clients that are there come
-//! before those that come.
+//! The thread that accepts clients. Where processors are short, it yields to the threads that serve: connected clients come
+//! before new ones.
 //!
-//! To connect is cheap, and to accept what connects took a whole processor for as long as somebody did so again and again. A calm
-//! client of a router on two processors waited 3 to 1,500 ms for one reply in a hundred meanwhile, and now waits 5 to 9 ms (three
-//! rounds each, interleaved, four threads that connect and reset).
+//! To connect is cheap, but accepting took a whole processor while others connected again and again. For a calm client of a
+//! router on two processors, one reply in a hundred then took 3 to 1,500 ms. With the lower priority it takes 5 to 9 ms.
+//! (Three rounds each, interleaved; four threads connected and reset.)
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::sessions::listener::{Dealer, Listening, accept};
 use crate::sessions::stream::Arrival;
 
-/// Accepts until it is dropped; then the sockets are closed.
+/// A thread that accepts clients. Dropping this ends the thread and closes its sockets.
 #[derive(Debug)]
 #[must_use = "dropped, it accepts no more"]
 pub struct Accepting {
@@ -23,8 +23,8 @@ pub struct Accepting {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Accepts clients at all sockets, each in a task of this runtime, and deals them out; tells `failed` of a socket that can't
-/// be listened on.
+/// Accepts clients at all sockets, each in a task of the current runtime, and deals them out. Calls `failed` for a socket
+/// that can't be listened on.
 pub fn accept_all<T: From<Arrival> + Send + 'static>(
     sockets: Vec<Listening>,
     dealer: Dealer<T>,
@@ -44,7 +44,7 @@ pub fn accept_all<T: From<Arrival> + Send + 'static>(
 /// [`accept_all`] on a thread of its own.
 ///
 /// # Errors
-/// The system has no thread or no event queue.
+/// The system can't provide a thread or an event queue.
 pub fn accept_apart<T: From<Arrival> + Send + 'static>(
     sockets: Vec<Listening>,
     dealer: Dealer<T>,
@@ -53,11 +53,11 @@ pub fn accept_apart<T: From<Arrival> + Send + 'static>(
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let (end, ended) = oneshot::channel::<()>();
     let run = move || {
-        // A system that forbids it lets all wait alike.
+        // If the system forbids this, clients that connect and clients that are served wait alike.
         let _ = rustix::process::nice(AFTER_OTHERS);
         runtime.block_on(async move {
             accept_all(sockets, dealer, failed);
-            // The sender is only dropped.
+            // Nothing is ever sent: the sender is only dropped.
             let _ = ended.await;
         });
     };
@@ -75,5 +75,5 @@ impl Drop for Accepting {
     }
 }
 
-/// By how much its niceness is raised: to a tenth of a processor, where others want all of it.
+/// By how much the thread's niceness is raised. It then gets a tenth of a processor while others want all of it.
 const AFTER_OTHERS: i32 = 10;

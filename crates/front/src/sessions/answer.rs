@@ -1,7 +1,7 @@
-//! Replies as lines: what a client is told, byte by byte as mcrouter tells it.
+//! Replies as lines of text, byte by byte as mcrouter writes them.
 //!
 //! # Invariants
-//! 1. A get of several keys is answered with all its values, or with one line that says what failed.
+//! 1. A get of several keys is answered with all its values, or ends with one line that names the failure.
 //! 2. A reply that doesn't fit its command is an error line, never silence.
 
 use guira_client::{Op, Outcome, Output, Reply};
@@ -28,7 +28,8 @@ pub(crate) fn append(out: &mut Vec<u8>, op: Op, reply: &Reply) {
     out.extend_from_slice(line);
 }
 
-/// Appends one key's part of the answer to a get; a miss has none. The reply is no error.
+/// Appends one key's part of the answer to a get. A miss has none, unless the get asks for a lease. The reply must not be
+/// an error.
 pub(crate) fn append_value(output: &mut Output, op: Op, key: &[u8], reply: &Reply) {
     let Reply { flags, token, value, .. } = reply;
     let out = &mut output.bytes;
@@ -53,7 +54,7 @@ pub(crate) fn append_value(output: &mut Output, op: Op, key: &[u8], reply: &Repl
     output.bytes.extend_from_slice(b"\r\n");
 }
 
-/// Appends the line of a failure.
+/// Appends the error line of a failure.
 pub(crate) fn append_error(out: &mut Vec<u8>, reply: &Reply) {
     let (number, words) = wording(reply.outcome);
     let side = if is_clients_fault(reply.outcome) { &b"CLIENT_ERROR"[..] } else { b"SERVER_ERROR" };
@@ -70,7 +71,7 @@ const fn is_clients_fault(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::ClientError | Outcome::BadKey | Outcome::BadCommand)
 }
 
-/// The number that tells a router above what to do, and the words where the reply has none.
+/// The number that instructs a router in front of this one, and the words for a reply that has none.
 const fn wording(outcome: Outcome) -> (&'static str, &'static str) {
     match outcome {
         Outcome::Timeout => ("", "timeout"),

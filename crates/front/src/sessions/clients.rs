@@ -1,6 +1,6 @@
-//! The clients of the whole process: what they may do, and what is held for them.
+//! The clients of the whole process: their limits, and what they share.
 //!
-//! Threads share it. Nothing here is touched while a request is answered, except by relaxed atomics.
+//! All threads share this state. While a request is answered, only relaxed atomics of it are touched.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,41 +15,41 @@ use crate::sessions::memory::{Bank, MemoryLimits};
 use crate::sessions::owner::ShutdownFrom;
 use crate::sessions::refusals::Refusals;
 
-/// What clients may do.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// Clients at once; `usize::MAX`: no limit.
+    /// Most clients connected at once; `usize::MAX`: no limit.
     pub connections_max: usize,
-    /// Requests of one client under way at once.
+    /// Most requests of one client under way at once.
     pub outstanding_max: usize,
-    /// How long a client may take no replies; zero: forever.
+    /// How long a client may leave replies unread; zero: forever.
     pub timeout: Duration,
-    /// What may be held for them.
+    /// How much memory may be held for clients.
     pub memory: MemoryLimits,
-    /// From whom `shutdown` is taken.
+    /// Which clients may send `shutdown`.
     pub shutdown_from: ShutdownFrom,
 }
 
-/// The clients of the whole process: what they may do, and what is held for them.
+/// All clients of the process: their limits, and what they share.
 #[derive(Debug)]
 pub struct Clients {
-    /// What each may do, and all.
+    /// The limits for each client, and for all together.
     pub limits: ClientLimits,
     /// The memory that is held for clients.
     pub bank: Arc<Bank>,
-    /// The users that may log in; `None`: nobody has to.
+    /// The users that may log in; `None`: no login is needed.
     pub logins: Option<Logins>,
-    /// Clients that weren't let in.
+    /// Counts of the clients that weren't let in.
     pub refusals: Arc<Refusals>,
     certificates: Option<Mutex<Arc<ServerConfig>>>,
     connected: AtomicUsize,
     began: Instant,
-    /// Milliseconds from the beginning to the last time that no connection could be accepted.
+    /// Milliseconds from `began` to the last time that no connection could be accepted; 0: never.
     paused_ms: AtomicU64,
 }
 
 impl Clients {
-    /// No client yet. Those of TLS are shown `certificates`.
+    /// Creates the state without clients. TLS clients are shown `certificates`.
     pub fn new(
         limits: ClientLimits,
         logins: Option<Logins>,
@@ -74,33 +74,33 @@ impl Clients {
         }
     }
 
-    /// For a new connection; `None`: nobody listens for TLS.
+    /// The TLS configuration for a new connection; `None`: no listener uses TLS.
     pub(crate) fn certificates(&self) -> Option<Arc<ServerConfig>> {
         self.certificates.as_ref().map(|config| Arc::clone(&config.lock()))
     }
 
-    /// Clients' connections.
+    /// The number of connected clients.
     pub fn connected(&self) -> usize {
         self.connected.load(Relaxed)
     }
 
-    /// One more client; false: there are as many as may be.
+    /// Counts one more client; returns false if the limit is reached.
     pub fn admit(&self) -> bool {
         let more = |now| (now < self.limits.connections_max).then_some(now + 1);
         self.connected.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    /// One client fewer.
+    /// Counts one client fewer.
     pub(crate) fn leave(&self) {
         self.connected.fetch_sub(1, Relaxed);
     }
 
-    /// No connection could be accepted.
+    /// Notes that no connection can be accepted now.
     pub(crate) fn note_pause(&self) {
         self.paused_ms.store(self.age_ms().max(1), Relaxed);
     }
 
-    /// Whether no connection could be accepted just now.
+    /// Whether accepting paused within the last second.
     pub fn is_paused(&self) -> bool {
         let paused = self.paused_ms.load(Relaxed);
         paused > 0 && self.age_ms() < paused + PAUSE_COUNTS_MS
@@ -111,5 +111,5 @@ impl Clients {
     }
 }
 
-/// A pause of accepting counts for so long.
+/// How long a pause of accepting counts as recent.
 const PAUSE_COUNTS_MS: u64 = 1000;

@@ -1,20 +1,20 @@
-//! What a client goes through before its first request: the handshake of TLS, and a login where one is needed.
+//! The steps before a client's first request: the handshake of TLS, and a login where one is needed.
 //!
 //! Logins are memcached's for the text protocol (`-Y`): a `set` whose value is `user password`.
 //!
-//! A client that opens a connection and says nothing costs a socket and the memory of a handshake. A thread keeps
-//! `ENTERING_MAX` of them. One more makes the oldest give way, so that a flood of silent clients takes bounded memory and
-//! keeps no client out that shakes hands at once. Nor do those that shake hands at the same time keep the thread from others:
-//! a handshake takes it for longer than thousands of short gets, so each waits for its turn ([`Rounds`]) once the client's
-//! hello is there.
+//! A client that opens a connection and says nothing costs a socket and the memory of a handshake. A thread keeps at most
+//! `ENTERING_MAX` of them; one more makes the oldest give way. A flood of silent clients thus takes bounded memory, and
+//! keeps out no client that shakes hands at once. Clients that shake hands at the same time don't keep the thread from
+//! others either. A handshake takes longer than thousands of short gets, so each waits for its turn ([`Rounds`]) once the
+//! client's hello is there.
 //!
 //! # Invariants
-//! 1. Nothing of a client is begun before it is through.
-//! 2. A client that isn't through in `ENTRANCE_MAX` is closed, and before that if too many others wait.
+//! 1. No request of a client is begun before the client is let in.
+//! 2. A client that isn't let in within `ENTRANCE_MAX` is closed, and before that if too many others wait.
 //!
 //! # Costs
-//! Nothing for clients without TLS and login. For others a small allocation, and a search among those that came earlier
-//! and are not through.
+//! Nothing for clients without TLS and login. For others a small allocation, and a search among the clients that came
+//! earlier and aren't let in.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ use crate::sessions::lanes::{Lanes, Rounds};
 use crate::sessions::logins::Logins;
 use crate::sessions::stream::{Arrival, Stream};
 
-/// Lets a client in: its stream, and what it sent behind its login.
+/// Lets a client in. Returns its stream, and the bytes that it sent behind its login.
 pub(crate) async fn enter(
     arrival: Arrival,
     clients: &Clients,
@@ -104,7 +104,7 @@ async fn write_all(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
 pub(crate) struct Entering(RefCell<VecDeque<Rc<Notify>>>);
 
 impl Entering {
-    /// A place for a newcomer; the oldest gives way if there is none.
+    /// A place for a newcomer. If none is free, the oldest client gives way.
     fn begin(&self) -> EntrancePlace<'_> {
         let mine = Rc::new(Notify::new());
         let mut places = self.0.borrow_mut();
@@ -126,7 +126,7 @@ struct EntrancePlace<'e> {
 }
 
 impl EntrancePlace<'_> {
-    /// Ends when the client has to give way.
+    /// Completes when the client has to give way.
     async fn gives_way(&self) {
         self.mine.notified().await;
     }
@@ -138,13 +138,13 @@ impl Drop for EntrancePlace<'_> {
     }
 }
 
-/// For handshake and login together.
+/// The longest time for handshake and login together.
 const ENTRANCE_MAX: Duration = Duration::from_secs(10);
-/// What a handshake costs, as much as it takes to move so many bytes: a quarter of a millisecond.
+/// The cost of a handshake, as bytes that could be moved in that time: a quarter of a millisecond.
 const HANDSHAKE_COST: usize = 64 << 10;
 /// Room for a read.
 const READ_BYTES: usize = 4 << 10;
-/// Clients of a thread that may be on their way in at once.
+/// Most clients of a thread that may be on their way in at once.
 const ENTERING_MAX: usize = 256;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where the HTTP port is: `--http` is read, the port opened, and served by a thread of its own.
+//! The HTTP port of a program: `--http` is parsed, the port opened, and served on a thread of its own.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::sessions::listener::{Listening, Places, all_addresses, refused, twice};
 
-/// Reads `--http`, as `guira serve` has it: an address or a name with a port, `*` for all addresses, or a port of this
+/// Parses `--http` as `guira serve` does: an address or a name with a port, `*` for all addresses, or a port alone for this
 /// machine's own address.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let text = text.trim();
@@ -39,16 +39,16 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Opens the port that `--http` names, beside the sockets that are `there` already.
+/// Opens the port that `--http` names. `there` are the sockets that are open already.
 ///
 /// # Errors
-/// In a sentence: it can't be had.
+/// A sentence: the port can't be opened.
 pub fn open(text: &str, there: &[Listening]) -> Result<TcpListener, String> {
     let address = address(text)?;
     listen(text, address, there.iter().any(|own| own.is_at(address)))
 }
 
-/// The same, beside places where clients can't connect yet: probes are answered before they can.
+/// Like [`open`], for `places` where clients can't connect yet: probes are answered before clients can connect.
 ///
 /// # Errors
 /// As [`open`].
@@ -73,10 +73,10 @@ fn listen(text: &str, address: SocketAddr, is_own: bool) -> Result<TcpListener, 
     opened.map_err(|error| refused(&flag, address, &error))
 }
 
-/// Answers for a program until the process ends.
+/// Serves metrics and probes of a program on a thread of its own, until the process ends.
 ///
 /// # Errors
-/// The system has no thread.
+/// The listener has no address, or the system can't provide a thread.
 pub fn start(
     listener: TcpListener,
     probed: Arc<impl Probed + Send + Sync + 'static>,
@@ -90,9 +90,9 @@ pub fn start(
     thread::Builder::new().name("http".to_owned()).spawn(serve).map(drop)
 }
 
-/// Connections that wait to be accepted.
+/// Most connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
-/// Where a host alone is served, as by `guira serve`.
+/// The port if `--http` names a host alone, as in `guira serve`.
 const PORT: u16 = 9150;
 
 #[cfg(test)]

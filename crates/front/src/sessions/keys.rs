@@ -1,13 +1,12 @@
-//! The keys of a get of several, as they stand in its line: each becomes a slice of the line when it is asked for.
+//! The keys of a get of several keys, kept as the text of its line: a key becomes a slice of the line when it is needed.
 //!
 //! # Costs
-//! A walk over the words for each use, and no list of them: for a get of 65,536 keys that was 2 MB, for each client that
-//! sent one.
+//! Each use walks over the words. A list of them would take 2 MB for a get of 65,536 keys, for each client that sends one.
 
 use bytes::{Buf, Bytes};
 use guira_proto::Words;
 
-/// See the module's head. As an iterator it goes through the keys once.
+/// The keys of a get; see the module's head. The iterator yields each key once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     text: Bytes,
@@ -15,18 +14,18 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The words of `text`.
+    /// The keys are the words of `text`.
     pub(crate) fn new(text: Bytes) -> Self {
         let count = Words::new(&text).count();
         Self { text, count }
     }
 
-    /// Those that there are still.
+    /// The keys that are left.
     pub(crate) fn words(&self) -> Words<'_> {
         Words::new(&self.text)
     }
 
-    /// Passes over so many.
+    /// Skips the next `n` keys.
     pub(crate) fn pass(&mut self, n: usize) {
         let mut words = self.words();
         let passed = words.by_ref().take(n).count();

@@ -1,10 +1,12 @@
-//! Where the clients of a thread wait for each other: those that have long values under way, those that keep the thread busy,
-//! one by one or together, and those that have many keys or changes under way.
+//! The lines in which the clients of a thread wait for each other.
+//!
+//! A [`Lane`] bounds what several clients have under way together: long values, many keys, or many changes. [`Rounds`] give
+//! turns to clients that keep the thread busy, one by one or together.
 //!
 //! # Invariants
-//! 1. Clients that wait are served in the order in which they came: none overtakes, and a client that has just been served
-//!    goes to the end of the line.
-//! 2. The first of a lane's line tries again when it is woken, or leaves the line: it never holds up the others.
+//! 1. Clients that wait are served in the order in which they came. No client overtakes another, and one that has just been
+//!    served goes to the end of the line.
+//! 2. The first client of a lane's line tries again when it is woken, or leaves the line: it never holds up the others.
 //!
 //! # Costs
 //! A client that moves little never gets here.
@@ -16,26 +18,26 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// What a thread's clients share.
+/// The lanes and rounds of a thread's clients.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// Of values that are asked for and known to be long.
+    /// For values that are asked for and known to be long.
     pub(crate) long: Lane,
-    /// Of values that are asked for by clients that had none yet.
+    /// For values that are asked for by clients that had none yet.
     pub(crate) newcomers: Lane,
-    /// Of values that are asked for by newcomers that say nothing more: they may have gone.
+    /// For values that are asked for by newcomers that have closed their side: they may have gone.
     pub(crate) leaving: Lane,
-    /// One of those may ask though others wait that are still there.
+    /// Whether one client of `leaving` may ask although newcomers wait that are still there.
     may_leaving_ask: Cell<bool>,
-    /// Bytes of a newcomer's value, as far as the last ones tell.
+    /// Expected bytes of a newcomer's value, judged by the last ones.
     expected: Cell<usize>,
-    /// Of keys that are asked for by clients with many of them under way.
+    /// For keys that are asked for by clients with many of them under way.
     pub(crate) many: Lane,
-    /// Of values that are on their way to servers.
+    /// For long values on their way to servers.
     pub(crate) stores: Lane,
-    /// Of changes that are on their way to servers, of clients with many of them.
+    /// For changes on their way to servers, of clients that send many.
     pub(crate) changes: Lane,
-    /// For those that keep the thread busy.
+    /// For clients that keep the thread busy.
     pub(crate) rounds: Rounds,
 }
 
@@ -54,18 +56,20 @@ impl Lanes {
         })
     }
 
-    /// A newcomer's value had so many bytes.
+    /// Records that a newcomer's value had this many bytes.
     pub(crate) fn learn(&self, bytes: usize) {
         self.expected.set(bytes.max(self.expected.get() / 2));
     }
 
-    /// Bytes that a newcomer's value takes of its lane: nobody knows how long it is.
+    /// Bytes that a newcomer's value takes of its lane while its length isn't known.
     pub(crate) fn expected(&self) -> usize {
         self.expected.get().max(EXPECTED_BYTES_MIN)
     }
 
-    /// Takes of the lane of newcomers that say nothing more. While others wait that are still there, few of them may: of a
-    /// crowd that comes and goes, half of all values would be read for nobody.
+    /// Takes bytes of the lane of newcomers that have closed their side.
+    ///
+    /// While newcomers wait that are still there, few of these may ask. Otherwise, in a crowd that comes and goes, half of
+    /// all values would be read for clients that have gone.
     pub(crate) fn take_leaving(
         self: &Rc<Self>,
         bytes: usize,
@@ -82,7 +86,7 @@ impl Lanes {
         may_ask && leaving.take(bytes, place, waker)
     }
 
-    /// Lets one ask each few milliseconds, as long as some wait.
+    /// Lets one client of the lane `leaving` ask each few milliseconds, as long as some wait.
     fn let_some_leave(self: &Rc<Self>) {
         if self.leaving.is_watched.replace(true) {
             return;
@@ -98,8 +102,10 @@ impl Lanes {
         });
     }
 
-    /// This lane, of newcomers, many keys or changes, has no room for somebody. It makes some after a while in which nothing
-    /// comes back: then it is a server that is slow, not this thread, and those who ask other servers need not wait for it.
+    /// Watches a lane of newcomers, many keys or changes that has no room for a client.
+    ///
+    /// If nothing comes back to the lane for a while, it makes room. Then a server is slow, not this thread, and clients
+    /// that ask other servers need not wait for it.
     pub(crate) fn watch(self: &Rc<Self>, which: fn(&Self) -> &Lane) {
         if which(self).is_watched.replace(true) {
             return;
@@ -122,13 +128,13 @@ impl Lanes {
     }
 }
 
-/// Bytes that may be under way at once for several clients together, and who waits for that.
+/// The bytes that may be under way at once for several clients together, and the line of clients that wait for them.
 #[derive(Debug)]
 pub(crate) struct Lane {
     free: Cell<usize>,
     line: RefCell<VecDeque<(u64, Waker)>>,
     entered: Cell<u64>,
-    /// How often something came back.
+    /// How often bytes came back.
     given: Cell<u64>,
     is_watched: Cell<bool>,
 }
@@ -149,18 +155,19 @@ impl Lane {
         self.free.get()
     }
 
-    /// Whether who has this place is the first of those that wait.
+    /// Whether the client with this place is the first in the line.
     pub(crate) fn is_first(&self, place: Option<u64>) -> bool {
         place.is_some() && self.line.borrow().front().map(|(first, _)| *first) == place
     }
 
-    /// How many wait.
+    /// How many clients wait.
     pub(crate) fn waiting(&self) -> usize {
         self.line.borrow().len()
     }
 
-    /// Takes so many bytes; false: there are fewer, or others wait for them. Then the client has its `place` in the line,
-    /// and `waker` will be called when it is the first and there are more.
+    /// Takes this many bytes, or the whole lane if they are more. Returns false if fewer are free, or others wait for them.
+    ///
+    /// The client then has its `place` in the line, and `waker` is called when it is the first and bytes are free.
     pub(crate) fn take(&self, bytes: usize, place: &mut Option<u64>, waker: &Waker) -> bool {
         let mut line = self.line.borrow_mut();
         let is_next = line.front().is_none_or(|(first, _)| Some(*first) == *place);
@@ -192,7 +199,7 @@ impl Lane {
     pub(crate) fn give(&self, bytes: usize) {
         if bytes > 0 {
             self.given.set(self.given.get() + 1);
-            // What was made room for beside what is under way comes back as well.
+            // Bytes for which [`Lanes::watch`] made room come back as well, hence the limit.
             self.free.set((self.free.get() + bytes).min(LANE_BYTES));
             self.wake_first();
         }
@@ -221,13 +228,13 @@ impl Lane {
     }
 }
 
-/// Turns of clients that keep the thread busy: a few each time that the thread has looked at its sockets, so that what
-/// others ask is seen and answered between them.
+/// Turns of clients that keep the thread busy. A few come after each look of the thread at its sockets, so that requests of
+/// other clients are seen and answered between them.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
-    /// Who waits, and what its turn will cost, as far as its last one tells.
+    /// The clients that wait, and what the turn of each will cost, judged by its last one.
     line: RefCell<VecDeque<(usize, Waker)>>,
-    /// Of those in the line, some for which others wait elsewhere.
+    /// Clients in the line for which others wait in a lane.
     ahead: RefCell<Vec<Waker>>,
     entered: Cell<u64>,
     through: Cell<u64>,
@@ -236,7 +243,8 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// The number of a turn to come, of which `waker` will be told. It costs about as much as moving so many `bytes`.
+    /// Enters the line. Returns the number of the turn; `waker` is called when it comes. The turn costs about as much as
+    /// moving this many `bytes`.
     pub(crate) fn enter(lanes: &Rc<Lanes>, bytes: usize, waker: &Waker) -> u64 {
         let Self { line, entered, .. } = &lanes.rounds;
         let number = entered.get();
@@ -248,8 +256,8 @@ impl Rounds {
         number
     }
 
-    /// Waits for a turn that costs about as much as moving so many `bytes`, if the thread is busy: of somebody who isn't
-    /// served yet.
+    /// Waits for a turn, if the thread is busy, for a client that isn't served yet. The turn costs about as much as moving
+    /// this many `bytes`.
     pub(crate) async fn turn(lanes: &Rc<Lanes>, bytes: usize) {
         if lanes.rounds.is_busy() {
             let mut number = None;
@@ -262,33 +270,33 @@ impl Rounds {
         lanes.rounds.spend(bytes);
     }
 
-    /// Something was done for a client that costs as much as moving so many bytes.
+    /// Records work for a client that costs as much as moving this many bytes.
     #[inline]
     pub(crate) fn spend(&self, bytes: usize) {
         self.done.set(self.done.get().saturating_add(bytes));
     }
 
-    /// Whether enough was done since the thread looked at its sockets.
+    /// Whether enough was done since the thread last looked at its sockets.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.done.get() >= BUSY_BYTES
     }
 
-    /// Wakes somebody in the line after the next look at the sockets, before its turn.
+    /// Wakes a client in the line after the next look at the sockets, before its turn.
     pub(crate) fn wake_ahead(&self, waker: &Waker) {
         self.ahead.borrow_mut().push(waker.clone());
     }
 
-    /// Whether the turn of that number has come.
+    /// Whether the turn with this number has come.
     pub(crate) fn is_through(&self, number: u64) -> bool {
         number < self.through.get()
     }
 
-    /// Lets all through that are in the line, and those that come meanwhile.
+    /// Gives turns to all clients in the line, and to those that come meanwhile.
     async fn run(lanes: Rc<Lanes>) {
         let Self { line, ahead, through, done, .. } = &lanes.rounds;
         loop {
-            // The runtime looks at the sockets before it goes on.
+            // The runtime looks at the sockets before this task goes on.
             tokio::task::yield_now().await;
             done.set(0);
             ahead.take().into_iter().for_each(Waker::wake);
@@ -306,21 +314,22 @@ impl Rounds {
     }
 }
 
-/// Long values that clients of a lane have under way at once: so much may come before another client's reply.
+/// Bytes that the clients of a lane have under way at once: this much may come before another client's reply.
 pub(crate) const LANE_BYTES: usize = 1 << 20;
-/// What a newcomer's value is taken for while there was none.
+/// The assumed length of a newcomer's value before there was any.
 const EXPECTED_BYTES: usize = 64 << 10;
-/// The same at least: of newcomers, 64 ask at once, in case that the values of all of them are long.
+/// The least assumed length of a newcomer's value: at most 64 newcomers ask at once, in case that all their values are
+/// long.
 const EXPECTED_BYTES_MIN: usize = LANE_BYTES / 64;
-/// How long a lane of newcomers, many keys or changes waits for something to come back.
+/// How long a lane of newcomers, many keys or changes waits for something to come back before it makes room.
 const MANY_PATIENCE: Duration = Duration::from_millis(20);
-/// How long a newcomer that says nothing more waits for those that are still there, where none of its kind goes before it.
+/// How long a newcomer that has closed its side waits for those that are still there, if it is the first of its lane.
 const LEAVING_PAUSE: Duration = Duration::from_millis(20);
-/// After so much work clients with more than a few requests wait for a look at the sockets: about half a millisecond.
+/// After this much work, clients with more than a few requests wait for a look at the sockets: about half a millisecond.
 const BUSY_BYTES: usize = 128 << 10;
-/// What it costs to let a client in, and to let it out, about.
+/// About what it costs to let a client in, and to let it out.
 pub(crate) const VISIT_COST: usize = 8 << 10;
-/// What turns cost together that come between two looks at the sockets, as far as their clients' last ones tell.
+/// What the turns between two looks at the sockets cost together, judged by their clients' last ones.
 const ROUND_BYTES: usize = 8 << 10;
 
 #[cfg(test)]
@@ -336,7 +345,7 @@ mod tests {
         let mut order = Vec::new();
         for holder in [0, 1, 2, 0, 1] {
             lane.give(LANE_BYTES);
-            // The one that had it asks first.
+            // The client that had the lane asks first.
             let next = [holder, 0, 1, 2].into_iter().find(|&n| take(n));
             order.extend(next);
         }
@@ -362,7 +371,7 @@ mod tests {
     async fn a_few_take_their_turns_between_two_looks_at_the_sockets() {
         let run = async {
             let lanes = Lanes::new();
-            // Three short ones, a long one, one more of each.
+            // Three short turns, a long one, and one more of each.
             let costs = [1, 1, 1, 8, 1, 8].map(|eighths| eighths * ROUND_BYTES / 8);
             let enter = |bytes| Rounds::enter(&lanes, bytes, Waker::noop());
             let numbers = costs.map(enter);

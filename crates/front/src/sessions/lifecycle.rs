@@ -1,13 +1,14 @@
-//! Where a program that serves stands between its start and its end, and who ended it.
+//! The phase of a serving program between its start and its end, and why it ended.
 //!
-//! Any thread may look or end it; each look costs one load. The phases only go forward: starting, ready, stopping.
+//! Any thread may read the phase or end the program; a read costs one load. The phases only go forward: starting, ready,
+//! stopping.
 
 use super::Clients;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use tokio::sync::Notify;
 
-/// Where a process stands between its start and its end. It begins with the start.
+/// The phase of a process between its start and its end. At first it is starting.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
     phase: AtomicU8,
@@ -16,17 +17,17 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Clients are accepted from now on.
+    /// Records that clients are accepted from now on.
     pub fn note_ready(&self) {
         self.phase.store(READY, Relaxed);
     }
 
-    /// Clients are no longer accepted.
+    /// Records that clients are no longer accepted.
     pub fn note_stopping(&self) {
         self.phase.store(STOPPING, Relaxed);
     }
 
-    /// Why none of `clients` should be sent here just now; `failed` is what the program itself has against it.
+    /// Why clients shouldn't be sent here now, if there is a reason. `failed` is the program's own reason.
     pub fn unready(&self, clients: &Clients, failed: Option<&'static str>) -> Option<&'static str> {
         match self.phase.load(Relaxed) {
             STARTING => Some("starting"),
@@ -36,20 +37,20 @@ impl Lifecycle {
         }
     }
 
-    /// Ends the process. The first `why` is the log's.
+    /// Ends the process. Only the first `why` is kept.
     pub fn stop_for(&self, why: &'static str) {
         let _ = self.stopped_by.set(why);
         self.stop.notify_one();
     }
 
-    /// Waits until somebody ends the process: why. One task may wait.
+    /// Waits until the process is to end, and returns why. Only one task may wait.
     pub async fn stopped(&self) -> &'static str {
         self.stop.notified().await;
         self.stopped_by.get().copied().unwrap_or("a request")
     }
 }
 
-/// Clients aren't accepted yet: as [`Lifecycle::default`] has it.
+/// Clients aren't accepted yet: the phase of [`Lifecycle::default`].
 const STARTING: u8 = 0;
 const READY: u8 = 1;
 const STOPPING: u8 = 2;

@@ -1,6 +1,6 @@
 //! What a client's line asks.
 //!
-//! `guira-proto` reads the line; here it becomes owned requests, whose keys and values are stretches of the buffer
+//! `guira-proto` parses the line. This module makes owned requests of it, whose keys and values are slices of the buffer
 //! that was read.
 
 use bytes::Bytes;
@@ -15,18 +15,18 @@ use crate::sessions::manners::{AsRouter, Manners, NOREPLY};
 use crate::sessions::meta::{self, Wanted, op_of};
 use crate::sessions::service::Listing;
 
-/// What is asked.
+/// A request as a client sent it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// A get of one kind, for several keys.
     Get { op: Op, exptime: i64, keys: Keys },
-    /// The same for one key, which is most of them.
+    /// A get for one key, as most gets are.
     GetOne(Request),
     /// Anything else for one key, and `flush_all`.
     One { request: Request, is_quiet: bool },
     /// A meta command for one key.
     Meta { request: Request, wanted: Wanted },
-    /// `stats`, and what follows.
+    /// `stats`, with the words that follow it.
     Stats(String),
     /// `version`.
     Version,
@@ -38,12 +38,12 @@ pub(crate) enum Asked {
     Shutdown,
     /// `quit`.
     Quit,
-    /// A line to answer at once; afterwards the connection may have to be closed.
+    /// A request that is answered at once with `line`. If `closes`, the connection is closed afterwards.
     Refused { line: &'static [u8], closes: bool },
 }
 
 impl Asked {
-    /// What it asks, where that is one thing.
+    /// The operation, if the request has exactly one.
     pub(crate) fn op(&self) -> Option<Op> {
         match self {
             Asked::Get { op, .. } => Some(*op),
@@ -55,7 +55,7 @@ impl Asked {
         }
     }
 
-    /// Whether it must be carried through though nobody waits for its answer.
+    /// Whether the request must be carried through even after its client has gone.
     pub(crate) fn is_change<M: Manners>(&self) -> bool {
         match self {
             Asked::One { request, .. } => keeps_change::<M>(request.op),
@@ -64,7 +64,7 @@ impl Asked {
         }
     }
 
-    /// Bytes of the value that it sends.
+    /// Bytes of the value that the request sends.
     pub(crate) fn value_bytes(&self) -> usize {
         match self {
             Asked::One { request, .. } | Asked::Meta { request, .. } => request.value.len(),
@@ -72,7 +72,7 @@ impl Asked {
         }
     }
 
-    /// Keys of a get whose values may be long.
+    /// Keys of a get, whose values may be long; 0 for any other request.
     pub(crate) fn gets(&self) -> usize {
         match self {
             Asked::Get { keys, .. } => keys.len(),
@@ -83,24 +83,25 @@ impl Asked {
     }
 }
 
-/// Whether a change is carried through though its client has gone.
+/// Whether an operation is a change that is carried through even after its client has gone.
 pub(crate) fn keeps_change<M: Manners>(op: Op) -> bool {
     let is_dropped = M::IS_SERVER && op == Op::FlushAll;
     !op.is_get() && !is_dropped
 }
 
-/// What the front of a buffer holds.
+/// What the front of the input holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// A request of so many bytes.
+    /// A whole request, and its length in bytes.
     Whole(Asked, usize),
-    /// Not yet; at least so many bytes are needed in all.
+    /// No whole request yet; at least this many bytes are needed in all.
     Partial(usize),
-    /// Bytes to throw away: the body of a refused request.
+    /// A refused request. The next `swallow` bytes, its body, are to be discarded.
     Skip { line: &'static [u8], used: usize, swallow: u64 },
 }
 
-/// What the first request of `chunk`, past `at`, asks, and how many bytes it has; if it isn't a whole one, all of them.
+/// Returns the operation of the first request in `chunk` from `at` on, and its length. If it isn't a whole request, returns
+/// no operation and the number of bytes that are left.
 pub fn first(chunk: &Bytes, at: usize) -> (Option<Op>, usize) {
     match take::<AsRouter>(chunk, at, usize::MAX) {
         Taken::Whole(asked, used) => (asked.op(), used),
@@ -108,7 +109,7 @@ pub fn first(chunk: &Bytes, at: usize) -> (Option<Op>, usize) {
     }
 }
 
-/// Takes one request from the front of `chunk`, past `at`; a server stores no value above `value_max`.
+/// Takes one request from `chunk`, from `at` on. A server stores no value longer than `value_max`.
 pub(crate) fn take<M: Manners>(chunk: &Bytes, at: usize, value_max: usize) -> Taken {
     let input = &chunk[at..];
     if input.first() == Some(&BINARY_MAGIC) {
@@ -126,7 +127,7 @@ pub(crate) fn take<M: Manners>(chunk: &Bytes, at: usize, value_max: usize) -> Ta
             whole::<M>(chunk, at, request, used)
         }
         Ok(Parsed::Incomplete { at_least }) => Taken::Partial(at_least),
-        // memcached says nothing.
+        // memcached closes the connection without a reply.
         Err(BadLine { reply: b"", used, close: true, .. })
             if M::IS_SERVER && used > limits.line_bytes_max =>
         {
@@ -161,7 +162,8 @@ pub(crate) fn take<M: Manners>(chunk: &Bytes, at: usize, value_max: usize) -> Ta
     }
 }
 
-/// What a server refuses before it looks at the body: no list of commands has it, or its value is too long.
+/// Returns the refusal of a request that a server rejects before it looks at the body: a lease command, which memcached
+/// doesn't have, or a value that is too long.
 fn refused_by_server(request: &Command<'_>, used: usize, value_max: usize) -> Option<Taken> {
     let (bytes, line) = match request {
         Command::Get(get) if get.lease => {
@@ -251,7 +253,7 @@ fn whole<M: Manners>(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -
     Taken::Whole(asked, used)
 }
 
-/// More keys than a get may have are refused before any server is asked.
+/// Most keys of a get. More are refused before any server is asked.
 const KEYS_MAX: usize = 64 << 10;
 const TOO_MANY_KEYS: &[u8] = b"CLIENT_ERROR too many keys: a get may have 65536\r\n";
 
@@ -272,7 +274,7 @@ fn stored<M: Manners>(chunk: &Bytes, at: usize, store: StoreCommand<'_>, used: u
     Taken::Whole(Asked::One { request, is_quiet: store.quiet }, end)
 }
 
-/// A body that is longer than its line said.
+/// The answer to a body that doesn't end where its line said.
 fn bad_end<M: Manners>(is_quiet: bool) -> Asked {
     match (M::IS_SERVER, is_quiet) {
         (false, _) => Asked::Refused { line: MALFORMED, closes: true },
@@ -281,7 +283,7 @@ fn bad_end<M: Manners>(is_quiet: bool) -> Asked {
     }
 }
 
-/// The flags of a meta command: what follows its key, or its value's length, on its line.
+/// The flags of a meta command: the rest of its line behind the key, or behind the value's length.
 fn flags_of(chunk: &Bytes, at: usize, verb: MetaVerb) -> &[u8] {
     let line = chunk[at..].split(|&byte| byte == b'\n').next().unwrap_or_default();
     let mut words = Words::new(line.strip_suffix(b"\r").unwrap_or(line));
@@ -310,7 +312,7 @@ fn meta_stored<M: Manners>(chunk: &Bytes, at: usize, command: &Meta<'_>, used: u
     Taken::Whole(asked, end)
 }
 
-/// mcrouter's `metaget KEY …`, which no memcached knows.
+/// mcrouter's `metaget KEY …`, which memcached doesn't have.
 fn metaget(chunk: &Bytes, line: &[u8]) -> Option<Taken> {
     let keys = line.strip_prefix(b"metaget ")?.trim_ascii_end();
     let has_long_key = Words::new(keys).any(|key| key.len() > KEY_BYTES_MAX);
@@ -321,12 +323,12 @@ fn metaget(chunk: &Bytes, line: &[u8]) -> Option<Taken> {
     Some(Taken::Whole(Asked::Get { op: Op::MetaGet, exptime: 0, keys }, line.len()))
 }
 
-/// Whether it's a meta command, whose clients know memcached's errors.
+/// Whether the line is a meta command, whose clients know memcached's errors.
 fn is_meta(line: &[u8]) -> bool {
     matches!(Words::new(line).next(), Some(b"mg" | b"ms" | b"md" | b"ma" | b"me" | b"mn"))
 }
 
-/// Whether it's a key that a line was refused for.
+/// Whether the line has a key that is too long, which is why it was refused.
 fn has_long_key(line: &[u8]) -> bool {
     let mut words = Words::new(line.trim_ascii_end());
     match words.next() {
@@ -338,7 +340,8 @@ fn has_long_key(line: &[u8]) -> bool {
     }
 }
 
-/// What a get is refused for before its line's end has come: more of it can't help.
+/// Returns why a get is refused before its line's end has come: a key is too long, or there are too many. More of the line
+/// can't help.
 pub(crate) fn early_refusal<M: Manners>(line: &[u8]) -> Option<&'static [u8]> {
     let bad_key = if M::IS_SERVER { fixed::BAD_FORMAT } else { BAD_KEY };
     let mut words = Words::new(line);
@@ -357,12 +360,12 @@ pub(crate) fn early_refusal<M: Manners>(line: &[u8]) -> Option<&'static [u8]> {
     (count > KEYS_MAX + before_keys).then_some(TOO_MANY_KEYS)
 }
 
-/// A line may be long enough to be told that its key is too long.
+/// A router's limits on lines. A line may be long enough that a key that is too long is reported as such.
 const LIMITS: Limits = Limits { line_bytes_max: 64 << 10, multiget_line_bytes_max: LINE_BYTES_MAX };
 /// Longer lines are refused, and their connections closed.
 pub(crate) const LINE_BYTES_MAX: usize = 8 << 20;
 const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
-/// How a request of the binary protocol begins. It has no line's end, and its client waits for 24 bytes.
+/// The first byte of a request of the binary protocol. Such a request has no line's end, and its client waits for 24 bytes.
 const BINARY_MAGIC: u8 = 0x80;
 const NOT_BINARY: &[u8] =
     b"CLIENT_ERROR the binary protocol is not spoken here: use text or meta commands\r\n";

@@ -1,6 +1,6 @@
-//! The sockets that clients come in by, and the task that deals clients to threads in turn.
+//! Listening sockets, and the tasks that accept clients and deal them to threads in turn.
 //!
-//! One accepting task and a round robin spread connections exactly evenly; threads that all accept don't.
+//! One accepting task and a round robin spread connections exactly evenly; threads that each accept for themselves don't.
 
 use std::fmt;
 use std::fs;
@@ -25,36 +25,36 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::sessions::clients::Clients;
 use crate::sessions::stream::Arrival;
 
-/// Where clients come in.
+/// Where to listen for clients.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
-    /// Of TCP.
+    /// TCP ports.
     pub ports: Vec<u16>,
-    /// All addresses of this machine if there are none.
+    /// The addresses to listen on; all addresses of this machine if there are none.
     pub addresses: Vec<String>,
-    /// A descriptor that the process was started with.
+    /// A listening descriptor that the process was started with.
     pub inherited: Option<i32>,
     /// The path of a unix socket.
     pub unix: Option<PathBuf>,
-    /// Connections that wait to be accepted, at most.
+    /// Most connections that may wait to be accepted.
     pub backlog: i32,
-    /// Whether and how silent clients are probed by the system.
+    /// How the system probes silent clients; `None`: it doesn't.
     pub keepalive: Option<TcpKeepalive>,
 }
 
-/// A socket that clients come in by.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Listening {
     /// Plain TCP.
     Tcp(TcpListener),
     /// TLS over TCP.
     Tls(TcpListener),
-    /// A path.
+    /// A unix socket at a path.
     Unix(UnixListener),
 }
 
 impl Listening {
-    /// Where clients find it, and whether they are of this machine only.
+    /// The address as clients write it, and whether only clients of this machine can reach it.
     pub fn place(&self) -> (String, bool) {
         let (socket, over) = match self {
             Self::Tcp(socket) => (socket, ""),
@@ -72,20 +72,20 @@ impl Listening {
         }
     }
 
-    /// Whether it keeps others from `place`.
+    /// Whether this socket keeps others from binding `place`.
     pub(crate) fn is_at(&self, place: SocketAddr) -> bool {
         let (Self::Tcp(socket) | Self::Tls(socket)) = self else { return false };
         socket.local_addr().is_ok_and(|own| meet(own, place))
     }
 }
 
-/// Whether one of two sockets keeps the other from its place.
+/// Whether two sockets conflict: one keeps the other from being bound.
 fn meet(one: SocketAddr, other: SocketAddr) -> bool {
     let is_all = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && (is_all || one.ip() == other.ip())
 }
 
-/// Says once clients are served: where, and who may come.
+/// Logs where clients are served, and warns of each place that strangers can reach, unless the program `is_guarded`.
 pub fn tell(places: &[(String, bool)], is_guarded: bool) {
     let named: Vec<&str> = places.iter().map(|(place, _)| place.as_str()).collect();
     tracing::info!("listening on {}", named.join(", "));
@@ -97,7 +97,7 @@ pub fn tell(places: &[(String, bool)], is_guarded: bool) {
     }
 }
 
-/// Says what a user may type next.
+/// Logs that the program is ready, with a command that a user may try.
 pub fn tell_ready(places: &[(String, bool)], threads: usize) {
     let near = |(place, _): &(String, bool)| match place.strip_prefix('/') {
         Some(_) => format!("unix:{place}"),
@@ -111,8 +111,9 @@ pub fn tell_ready(places: &[(String, bool)], threads: usize) {
     );
 }
 
-/// Where clients will come in: the ports are this process's, and nobody can connect yet. So a port that another program has is
-/// told before anything is done that takes long.
+/// Reserved places to listen: this process has bound the ports, but clients can't connect yet.
+///
+/// A port that another program has is thus reported before anything begins that takes long.
 #[derive(Debug)]
 pub struct Places {
     places: Vec<Place>,
@@ -121,12 +122,12 @@ pub struct Places {
 
 #[derive(Debug)]
 enum Place {
-    /// It was opened by others.
+    /// A socket that was already open when the process started.
     Open(Listening),
     Port {
         socket: Socket,
         address: SocketAddr,
-        /// What names it.
+        /// The flag that names the port.
         flag: String,
         kind: fn(TcpListener) -> Listening,
     },
@@ -134,7 +135,7 @@ enum Place {
 }
 
 impl Places {
-    /// Whether one of them keeps others from `place`.
+    /// Whether one of these places keeps another socket from binding `place`.
     pub(crate) fn are_at(&self, place: SocketAddr) -> bool {
         self.places.iter().any(|own| match own {
             Place::Open(socket) => socket.is_at(place),
@@ -143,10 +144,10 @@ impl Places {
         })
     }
 
-    /// Opens them.
+    /// Starts to listen at all places.
     ///
     /// # Errors
-    /// In a sentence: which can't be opened, and what to do.
+    /// A sentence: which place can't be opened, and what to do.
     pub fn listen(self) -> Result<Vec<Listening>, String> {
         let mut sockets = Vec::new();
         for place in self.places {
@@ -169,15 +170,15 @@ impl Places {
 /// Opens all sockets that the flags name.
 ///
 /// # Errors
-/// In a sentence: which can't be opened, and what to do.
+/// A sentence: which socket can't be opened, and what to do.
 pub fn open(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Vec<Listening>, String> {
     reserve(listen, tls_ports)?.listen()
 }
 
-/// Takes the places of all sockets that the flags name.
+/// Reserves the places of all sockets that the flags name, without listening on the ports yet.
 ///
 /// # Errors
-/// In a sentence: which can't be had, and what to do.
+/// A sentence: which place can't be reserved, and what to do.
 pub fn reserve(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Places, String> {
     let mut places = Vec::new();
     if let Some(fd) = listen.inherited {
@@ -209,7 +210,7 @@ pub fn reserve(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Places, Stri
     Ok(Places { places, backlog: listen.backlog })
 }
 
-/// Why a flag's port can't be opened beside the sockets that are `there` already, and what to do.
+/// Explains why a flag's port can't be opened when the sockets `there` are open already, and what to do.
 fn refusal(flag: &str, place: SocketAddr, error: &io::Error, there: &[Listening]) -> String {
     if error.kind() == io::ErrorKind::AddrInUse && there.iter().any(|own| own.is_at(place)) {
         return twice(flag, place);
@@ -217,14 +218,14 @@ fn refusal(flag: &str, place: SocketAddr, error: &io::Error, there: &[Listening]
     refused(flag, place, error)
 }
 
-/// Why a flag's port can't be opened if another flag has it.
+/// Explains that a flag's port can't be opened because another flag has it.
 pub(crate) fn twice(flag: &str, place: SocketAddr) -> String {
     format!(
         "{flag}: can't listen on {place}: the flags name it twice; choose another for one of them"
     )
 }
 
-/// Why a flag's port can't be opened, and what to do.
+/// Explains why a flag's port can't be opened, and what to do.
 pub(crate) fn refused(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => "; another program has it: stop that one, or choose another",
@@ -234,7 +235,8 @@ pub(crate) fn refused(flag: &str, place: impl fmt::Display, error: &io::Error) -
     format!("{flag}: can't listen on {place}: {error}{hint}")
 }
 
-/// Refuses a path where there is something else than a socket that nobody listens on any more. True: there is one.
+/// Refuses a path, unless it is free or holds a socket on which nobody listens any more. Returns true if such a socket
+/// exists.
 fn check_unix(path: &Path) -> Result<bool, String> {
     let flag = "--unix-domain-sock";
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(false) };
@@ -251,11 +253,11 @@ fn check_unix(path: &Path) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Listens at a path, in the place of a socket that nobody listens on any more. Whatever else is there stays.
+/// Listens at a path, and replaces a socket on which nobody listens any more. Any other file stays where it is.
 fn bind_unix(path: &Path) -> Result<UnixListener, String> {
     let flag = "--unix-domain-sock";
     if check_unix(path)? {
-        // If it can't be removed, it can't be bound either.
+        // If the file can't be removed, binding fails and says so.
         let _ = fs::remove_file(path);
     }
     let opened = UnixListener::bind(path).and_then(|socket| {
@@ -277,7 +279,7 @@ fn addresses(listen: &ListenOptions, port: u16) -> Result<Vec<SocketAddr>, Strin
     parsed.collect()
 }
 
-/// What stands for all addresses of this machine.
+/// The address that stands for all addresses of this machine.
 pub(crate) fn all_addresses() -> IpAddr {
     if has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
@@ -297,7 +299,7 @@ fn bind(address: SocketAddr, keepalive: Option<&TcpKeepalive>) -> io::Result<Soc
     Ok(socket)
 }
 
-/// A copy of a descriptor that the process was started with. The kernel copies it, which needs no trust in the number.
+/// Copies a descriptor that the process was started with. The kernel makes the copy, so the number needn't be trusted.
 fn take_over(fd: i32, keepalive: Option<&TcpKeepalive>) -> io::Result<TcpListener> {
     let this = pidfd_open(getpid(), PidfdFlags::empty())?;
     let socket = Socket::from(pidfd_getfd(this, fd, PidfdGetfdFlags::empty())?);
@@ -312,9 +314,9 @@ fn take_over(fd: i32, keepalive: Option<&TcpKeepalive>) -> io::Result<TcpListene
     Ok(socket.into())
 }
 
-/// Sets what the sockets inherit that are accepted: five calls fewer for each of them.
+/// Sets options that accepted sockets inherit, which saves five system calls for each of them.
 ///
-/// What can't be set is left: clients are served all the same.
+/// An option that can't be set is skipped: clients are served all the same.
 fn bequeath(socket: &Socket, keepalive: Option<&TcpKeepalive>) {
     keep_little_unsent(socket);
     let _ = socket.set_tcp_nodelay(true);
@@ -323,13 +325,13 @@ fn bequeath(socket: &Socket, keepalive: Option<&TcpKeepalive>) {
     }
 }
 
-/// Has the system take little more for a client than the client reads. The sockets that are accepted inherit it.
+/// Limits the unsent bytes that the system buffers for a client. Accepted sockets inherit the limit.
 ///
-/// What a client leaves unread would fill 4 MB of the system's memory, and nobody's account. A thousand such clients used up
-/// what TCP may have on a machine with 24 GB: then it dropped what servers sent, and each such packet came again 0.2 s later,
-/// or after a second, so that all clients waited and servers looked dead.
+/// Without it, replies that a client leaves unread would fill 4 MB of the system's memory, which no account counts. A
+/// thousand such clients used up all that TCP may have on a machine with 24 GB. The system then dropped what servers sent,
+/// and each such packet came again after 0.2 s or a second: all clients waited, and servers looked dead.
 fn keep_little_unsent(socket: &Socket) {
-    // A system that doesn't know it serves clients all the same.
+    // On a system that lacks this option, clients are served all the same.
     let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
 }
 
@@ -372,7 +374,7 @@ async fn accept_tcp<T: From<Arrival>>(
         match socket.accept().await {
             Ok((stream, _)) => {
                 room.note(&stream);
-                // Whoever connects and resets in a storm takes no place and no thread's time.
+                // A client that connects and resets, perhaps in a storm, takes no place and no time of a serving thread.
                 let is_there = stream.peer_addr().is_ok();
                 if let (true, Ok(stream)) = (is_there, stream.into_std()) {
                     dealer.deal(kind(stream));
@@ -392,7 +394,7 @@ pub struct Dealer<T> {
 }
 
 impl<T: From<Arrival>> Dealer<T> {
-    /// Each thread is sent its clients by one of `threads`.
+    /// Each of `threads` sends clients to one thread.
     pub fn new(clients: Arc<Clients>, threads: Vec<UnboundedSender<T>>) -> Self {
         Self { clients, threads, next: AtomicUsize::new(0) }
     }
@@ -413,7 +415,8 @@ impl<T: From<Arrival>> Dealer<T> {
         }
     }
 
-    /// Out of descriptors or memory: the connections wait in the backlog meanwhile.
+    /// Pauses after an error that isn't a client's: the process is out of descriptors or memory. Connections wait in the
+    /// backlog meanwhile.
     async fn pause(&self, error: &io::Error) {
         let is_clients = matches!(
             error.kind(),
@@ -426,7 +429,7 @@ impl<T: From<Arrival>> Dealer<T> {
         }
     }
 
-    /// Waits until clients leave enough descriptors to servers, files and the HTTP port.
+    /// Waits until enough descriptors are left for servers, files and the HTTP port.
     async fn wait_for_room(&self, room: &Room, socket: &impl AsFd) {
         while !room.is_there(socket) {
             self.rest("too many open files").await;
@@ -445,14 +448,15 @@ impl<T: From<Arrival>> Dealer<T> {
     }
 }
 
-/// Descriptors that clients may have, so that enough are left to servers, files and the HTTP port.
+/// The check that clients leave enough descriptors for servers, files and the HTTP port.
 ///
-/// The system gives out the lowest number, so that a connection's own tells whether there is room for one more. Only where it
-/// doesn't, a copy's number tells, which costs three calls. The limit is looked at for each connection: it can be lowered
-/// while the program runs, and what was accepted by the old one would leave nothing.
+/// The system hands out the lowest free number, so the number of the last connection shows whether there is room for one
+/// more. Only if it doesn't, the number of a copy decides, which costs three system calls. The process's limit is read for
+/// each connection: it can be lowered while the program runs, and connections accepted under the old limit would leave
+/// nothing.
 #[derive(Debug, Default)]
 struct Room {
-    /// The last connection's.
+    /// The descriptor number of the last connection.
     last: u64,
 }
 
@@ -477,7 +481,7 @@ fn number(descriptor: &impl AsRawFd) -> u64 {
 const RESERVE_MIN: u64 = 16;
 const RESERVE_MAX: u64 = 4096;
 
-/// What is written for a client and not yet on its way, before its socket counts as full.
+/// Most bytes that wait unsent in a client's socket before it counts as full.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
 
 /// How long accepting pauses when the system is out of descriptors.

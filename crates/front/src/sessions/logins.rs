@@ -1,7 +1,8 @@
 //! The users that may log in.
 //!
 //! # Invariants
-//! 1. How long a check of a password takes depends on how many users there are, not on what is right or wrong.
+//! 1. The time that a check of a password takes depends on the number of users and on the lengths of names and passwords.
+//!    It doesn't depend on which bytes are right or wrong.
 
 use std::fmt;
 use std::fs;
@@ -19,11 +20,11 @@ pub struct Logins {
     failures: AtomicU64,
 }
 
-/// A line `user:password`; what is printed of it has the name only.
+/// A line `user:password`; its `Debug` output shows the name only.
 pub struct User {
-    /// Before the colon.
+    /// The part before the colon.
     pub name: Vec<u8>,
-    /// After it.
+    /// The part after the colon.
     pub password: Vec<u8>,
 }
 
@@ -34,10 +35,10 @@ impl fmt::Debug for User {
 }
 
 impl User {
-    /// The first of a file.
+    /// Reads the first user of a file.
     ///
     /// # Errors
-    /// In a sentence: the file can't be read, or names nobody.
+    /// A sentence: the file can't be read, names nobody, or has a line that is no `user:password`.
     pub fn first(path: &Path) -> Result<Self, String> {
         let first = users(path)?.into_iter().next();
         first.ok_or_else(|| format!("{}: no user:password in it", path.display()))
@@ -48,7 +49,7 @@ impl Logins {
     /// Reads the file.
     ///
     /// # Errors
-    /// In a sentence: it can't be read, or which line is no `user:password`.
+    /// A sentence: the file can't be read, or which line is no `user:password`.
     pub fn open(path: PathBuf) -> Result<Self, String> {
         let users = Mutex::new(users(&path)?);
         Ok(Self { path, users, failures: AtomicU64::new(0) })
@@ -69,7 +70,7 @@ impl Logins {
         self.failures.load(Relaxed)
     }
 
-    /// Whether this is a user and its password; counts it if not.
+    /// Whether this is the name and password of a user; counts a failure if not.
     pub(crate) fn admit(&self, name: &[u8], password: &[u8]) -> bool {
         let is_it = |user: &User| user.name.ct_eq(name) & user.password.ct_eq(password);
         let users = self.users.lock();

@@ -1,26 +1,26 @@
-//! How a program speaks: as mcrouter does, or as memcached does.
+//! The dialect that a program speaks: mcrouter's or memcached's.
 //!
-//! The commands are the same. What differs is the answer to a line that is no request, the way of a value that is too long,
-//! and what a meta command is told. It is chosen by a type, so that neither pays for the other.
+//! The commands are the same. The dialects differ in the answer to an invalid line, in the handling of a value that is too
+//! long, and in the answer to a meta command. The dialect is chosen by a type, so that neither pays for the other.
 
-/// How a program speaks.
+/// The dialect that a program speaks.
 pub trait Manners: 'static {
-    /// As memcached; else as mcrouter.
+    /// True: memcached's dialect; false: mcrouter's.
     const IS_SERVER: bool;
 }
 
-/// As mcrouter: requests become those of a server further on, and a line that can't be read ends the connection.
+/// mcrouter's dialect: requests are passed on to a server, and an invalid line ends the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct AsRouter;
 
-/// As memcached: requests are answered here.
+/// memcached's dialect: requests are answered here.
 ///
-/// - A line that is no request is answered in memcached's words, and the body that it announces is thrown away.
-/// - A meta command always brings its flags, and is told what its reply says in
-///   [`meta`](guira_client::Reply::meta) and nothing else. There `b` says that the key goes back in base64, and an outcome
-///   of `Ok` that a get has a hit and no value to show.
+/// - An invalid line is answered in memcached's words, and the body that it announces is discarded.
+/// - A meta command always brings its flags. Its answer has the flags of its reply's [`meta`](guira_client::Reply::meta)
+///   and no others. A `b` there means that the key goes back in base64. The outcome `Ok` of a get means a hit without a
+///   value to show.
 /// - A `flush_all` of a client that has gone is dropped: a service must bring to its end what it has begun of it.
-/// - A text `delete` that wants no reply brings [`NOREPLY`] as its flags: nobody has to look what was there.
+/// - A text `delete` that wants no reply brings [`NOREPLY`] as its flags: the service need not look whether the key exists.
 #[derive(Clone, Copy, Debug)]
 pub struct AsServer;
 

@@ -1,24 +1,26 @@
-//! The memory that is held for clients: what they sent and isn't answered, and replies that they haven't taken.
+//! Accounting of the memory that is held for clients: requests that aren't answered, and replies that clients haven't
+//! taken.
 //!
-//! One budget for the process ([`Bank`]), and an [`Account`] for each client. A client may hold as much as one client may,
-//! and no more than is still free. So n clients that take all they can get leave one part in n + 1 to everybody else
-//! (Choudhury and Hahne, "Dynamic queue length thresholds", 1998): the budget needs no reserve, and a client that holds
-//! little is served while others are refused. Who finds no room for a request or a value has an unfinished request of somebody
-//! else [give way](Yielding), before it is refused itself.
+//! There is one budget for the process ([`Bank`]), and an [`Account`] for each client. A client may hold at most its own
+//! limit, and no more than is still free. So n clients that take all they can get leave one part in n + 1 to the others
+//! (Choudhury and Hahne, "Dynamic queue length thresholds", 1998). The budget needs no reserve, and a client that holds
+//! little is served while others are refused. If there is no room for a request or a value, another client's unfinished
+//! request [gives way](Yielding) before this one is refused.
 //!
-//! What somebody holds and leaves lying is others' as soon as they need it: a client that holds more than [`LITTLE_BYTES`], and
-//! moves next to nothing, gives way while the budget is nearly used up or others are refused (`session/patience.rs`).
+//! A client that holds more than [`LITTLE_BYTES`], and moves next to nothing, gives way while the budget is nearly used up
+//! or others are refused (`session/patience.rs`).
 //!
 //! # Invariants
-//! 1. What is charged exceeds the budget by no more than is promised, an eighth of it within [`PROMISED_BYTES`], and by a
-//!    value for each thread that finds the same room as another. What is [held](Account::hold) may, by what a client holds
-//!    before it is looked at again: a read, a line, a part of a get, a long value that is copied on its way out.
-//! 2. An account that goes gives back what it held; a value gives back its charge when its last copy goes. That may be
+//! 1. Charged bytes exceed the budget by no more than the promised bytes (an eighth of it, within [`PROMISED_BYTES`]), and
+//!    by a value for each thread that finds the same room as another. Bytes that are [held](Account::hold) may exceed it by
+//!    what each client holds before it is checked again: a read, a line, a part of a get, a long value that is copied on
+//!    its way out.
+//! 2. A dropped account gives back what it held. A value gives back its charge when its last copy is dropped. That may be
 //!    long after its request was answered: a server may refuse a value that is still being sent to it.
 //!
 //! # Costs
-//! A client below [`FREE_BYTES`] costs nothing but a comparison a turn; above, two shared additions for each [`STEP_BYTES`].
-//! What is free comes on top of the budget: with 8,000 clients 16 MB.
+//! A client below [`FREE_BYTES`] costs one comparison per turn; above, two shared additions for each [`STEP_BYTES`]. The
+//! bytes of clients below [`FREE_BYTES`] come on top of the budget: with 8,000 clients 16 MB.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -28,24 +30,24 @@ use guira_client::Purse;
 
 use crate::sessions::yielding::{Place, Yielding};
 
-/// What the process may hold for its clients.
+/// The budget of what the process may hold for its clients.
 #[derive(Debug)]
 pub struct Bank {
     limits: MemoryLimits,
     held: AtomicUsize,
     refused: AtomicU64,
-    /// How often somebody was refused because others held too much.
+    /// How often a client was refused because others held too much.
     wanted: AtomicU64,
-    /// Whose unfinished requests give way.
+    /// The clients whose unfinished requests give way.
     pub(crate) yielding: Arc<Yielding>,
 }
 
-/// In bytes; `usize::MAX`: no limit.
+/// Limits in bytes; `usize::MAX`: no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
-    /// All clients.
+    /// For all clients together.
     pub all: usize,
-    /// One of them.
+    /// For one client.
     pub each: usize,
     /// The longest value that a server stores; a router leaves that to its servers.
     pub value: usize,
@@ -69,7 +71,7 @@ impl Bank {
         self.held.load(Relaxed)
     }
 
-    /// Bytes that may be held before somebody has to go.
+    /// Bytes that may still be held, including those that other clients have promised to free.
     fn free(&self) -> usize {
         let promised = self.yielding.promised().min(self.promised_max());
         self.limits.all.saturating_add(promised).saturating_sub(self.held())
@@ -81,7 +83,7 @@ impl Bank {
             .min(self.limits.all)
     }
 
-    /// Whether so much is held that rooms aren't to be kept for what may come.
+    /// Whether so much is held that clients shouldn't keep rooms that they don't use.
     fn is_scarce(&self) -> bool {
         self.held() > self.limits.all / KEPT_PART
     }
@@ -96,22 +98,22 @@ impl Bank {
     }
 }
 
-/// Whether there is room, once others have given way.
+/// Whether there is room, after others were told to give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Free,
-    /// There will be: enough were told that have yet to give way.
+    /// There will be room: enough clients were told to give way, and have yet to.
     Later,
     /// Others hold less than their share, or not enough.
     Closed,
 }
 
-/// What is held for one client.
+/// The bytes that are held for one client.
 #[derive(Debug)]
 pub(crate) struct Account {
     bank: Arc<Bank>,
     held: AtomicUsize,
-    /// Of it, what its session told of last.
+    /// The part of `held` that the session reported last.
     told: AtomicUsize,
 }
 
@@ -126,7 +128,7 @@ impl Account {
         self.bank.limits.each.min(self.bank.free()).saturating_sub(self.held.load(Relaxed))
     }
 
-    /// Has others' unfinished requests give way until there is room for so many bytes more.
+    /// Tells others' unfinished requests to give way until there is room for this many bytes more.
     #[cold]
     pub(crate) fn make_way(&self, bytes: usize, place: Option<&Place>) -> Way {
         let Bank { limits, yielding, .. } = &*self.bank;
@@ -142,23 +144,24 @@ impl Account {
         Way::Free
     }
 
-    /// Bytes that are held for the client, with its long values.
+    /// Bytes that are held for the client, including its long values.
     pub(crate) fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// How often somebody was refused because others held too much.
+    /// How often a client was refused because others held too much.
     pub(crate) fn wanted(&self) -> u64 {
         self.bank.wanted.load(Relaxed)
     }
 
-    /// Whether others need what is held: nearly all is, or one was refused since [`wanted`](Self::wanted) was so much.
+    /// Whether others need the memory: more than three quarters of the budget are held, or a client was refused since
+    /// [`wanted`](Self::wanted) returned `wanted_before`.
     pub(crate) fn is_needed(&self, wanted_before: u64) -> bool {
         let is_short = self.bank.held() > self.bank.limits.all / 4 * 3;
         is_short || self.wanted() != wanted_before
     }
 
-    /// Whether the client is to keep no room that it doesn't use.
+    /// Whether the client shouldn't keep rooms that it doesn't use.
     pub(crate) fn is_scarce(&self) -> bool {
         self.bank.is_scarce()
     }
@@ -168,7 +171,7 @@ impl Account {
         self.bank.limits.longest_value()
     }
 
-    /// The client holds so many bytes now, beside its long values. Called by its session only.
+    /// Reports how many bytes the client holds now, without its long values. Only its session calls this.
     pub(crate) fn hold(&self, bytes: usize) {
         let told = self.told.load(Relaxed);
         let is_free = bytes <= FREE_BYTES;
@@ -185,8 +188,9 @@ impl Account {
         }
     }
 
-    /// What was read, and [told](Self::hold) of as far as it was long: from now on it is charged for as long as a part of
-    /// it is used, and the session tells of it no more.
+    /// Turns bytes that were read into a buffer that carries its own charge, for as long as a part of it is in use.
+    ///
+    /// If they were long, the session has [reported](Self::hold) them before; from now on it doesn't.
     pub(crate) fn carry(self: &Arc<Self>, bytes: BytesMut) -> Bytes {
         let (told, taken) = (self.told.load(Relaxed), bytes.capacity());
         let known = told.min(taken);
@@ -206,7 +210,7 @@ impl Account {
         self.bank.refused.fetch_add(1, Relaxed);
     }
 
-    /// The same for want of so many bytes more.
+    /// Notes a refusal because there was no room for this many bytes more.
     pub(crate) fn refuse_bytes(&self, bytes: usize) {
         self.refuse();
         if bytes.saturating_add(self.held()) <= self.bank.limits.each {
@@ -239,7 +243,7 @@ impl Purse for Account {
     }
 }
 
-/// Bytes of a client, with which their charge goes.
+/// Bytes of a client. Dropping them gives back their charge.
 struct Carried {
     bytes: BytesMut,
     account: Arc<Account>,
@@ -263,17 +267,17 @@ impl Drop for Account {
     }
 }
 
-/// So much of each client isn't counted.
+/// A client that holds at most this many bytes counts as holding none.
 pub(crate) const FREE_BYTES: usize = 2 << 10;
-/// What is beyond is counted in steps.
+/// If a client holds more, its bytes are counted in steps of this size.
 const STEP_BYTES: usize = 4 << 10;
 /// A client that holds no more than this never gives way to others.
 pub(crate) const LITTLE_BYTES: usize = 64 << 10;
-/// This part of the budget may be held beyond it by those that were told to give way and have yet to,
+/// One part in this many of the budget may be held beyond it by clients that were told to give way and have yet to.
 const PROMISED_PART: usize = 8;
-/// within these bounds. Bytes.
+/// The bounds of that part, in bytes.
 const PROMISED_BYTES: (usize, usize) = (4 << 20, 32 << 20);
-/// Clients keep rooms that they don't use until this part of the budget is held.
+/// Clients keep rooms that they don't use until one part in this many of the budget is held.
 const KEPT_PART: usize = 4;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The meta commands: requests like any other towards the tree, answers as memcached words them.
+//! The meta commands: they are routed like any other request, and answered in memcached's words.
 //!
-//! A change that a text command stands for travels as one, so that it meets every server and every route: storing under
-//! conditions, deleting, counting. With any other flag (staleness by `I`, times of an item), and each `mg`, the command
-//! travels as a meta command, its own flags with it.
+//! A change that a text command can express travels as that text command, so that every server and every route understands
+//! it: storing under conditions, deleting, counting. A change with any other flag (staleness by `I`, times of an item), and
+//! each `mg`, travels as a meta command with its own flags.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use guira_proto::{KEY_BYTES_MAX, Meta, MetaFlags, MetaVerb, Verb, decode_base64}
 use crate::sessions::answer::append_error;
 use crate::sessions::manners::Manners;
 
-/// What of a meta command its answer needs.
+/// The part of a meta command that its answer needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     verb: MetaVerb,
-    /// As sent.
+    /// The flags as sent.
     flags: Bytes,
     is_base64: bool,
     is_quiet: bool,
@@ -26,13 +26,13 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether it reads only.
+    /// Whether the command only reads.
     pub(crate) fn is_get(&self) -> bool {
         self.verb == MetaVerb::Get
     }
 }
 
-/// A meta command that is routed, or the line that refuses it.
+/// Turns a meta command into a request, or returns the line that refuses it.
 pub(crate) fn routed<M: Manners>(
     chunk: &Bytes,
     verb: MetaVerb,
@@ -62,10 +62,10 @@ pub(crate) fn routed<M: Manners>(
     Ok((request, wanted))
 }
 
-/// The flags that have to travel as they are; `None`: a text command says it all.
+/// Returns the flags that have to travel as they are; `None`: a text command expresses the change.
 fn verbatim(verb: MetaVerb, meta: &Meta<'_>, key: &[u8]) -> Option<Arc<[u8]>> {
     let (of_text, of_request): (&[u8], &[u8]) = match verb {
-        // A server may say of any hit that it is stale, and who is to fetch it again.
+        // No text command replaces a get: a server may mark any hit as stale, and choose who fetches it again.
         MetaVerb::Get => (b"", b"bkqOPL"),
         MetaVerb::Set => (b"bkqCFMTOPL", b"bkqFMTOPL"),
         MetaVerb::Delete => (b"bkqOPL", b"bkqOPL"),
@@ -79,14 +79,14 @@ fn verbatim(verb: MetaVerb, meta: &Meta<'_>, key: &[u8]) -> Option<Arc<[u8]>> {
         return None;
     }
     let words = meta.flags().filter(|flag| !of_request.contains(&flag.letter()));
-    // Of the time of an `mg` only the place is kept: flags before it tell of the time before.
+    // The `T` of an `mg` keeps its place, but not its time: flags before it return the time before the touch.
     let is_place = |letter| verb == MetaVerb::Get && letter == b'T';
     let words: Vec<&[u8]> =
         words.map(|flag| if is_place(flag.letter()) { b"T" } else { flag.text() }).collect();
     Some(words.join(&b" "[..]).into())
 }
 
-/// The command that stores so.
+/// The operation of a storage verb.
 pub(crate) fn op_of(verb: Verb) -> Op {
     match verb {
         Verb::Set => Op::Set,
@@ -114,7 +114,7 @@ fn op(verb: MetaVerb, meta: &Meta<'_>) -> Op {
     }
 }
 
-/// Appends the answer.
+/// Appends the answer to a meta command.
 pub(crate) fn append<M: Manners>(output: &mut Output, wanted: &Wanted, key: &[u8], reply: &Reply) {
     let out = &mut output.bytes;
     if reply.outcome.is_error() {
@@ -158,7 +158,7 @@ pub(crate) fn append<M: Manners>(output: &mut Output, wanted: &Wanted, key: &[u8
     }
 }
 
-/// Whether a get has more to say than `EN`: an item, or a stub that says who fills the key.
+/// Whether the answer to a get is more than `EN`: an item, or a stub whose flags tell the client who fills the key.
 fn is_answer(reply: &Reply) -> bool {
     let has_lease = |words: &Arc<[u8]>| {
         MetaFlags::new(words).any(|flag| matches!(flag.letter(), b'W' | b'X' | b'Z'))
@@ -166,7 +166,7 @@ fn is_answer(reply: &Reply) -> bool {
     reply.outcome == Outcome::Found || reply.meta.as_ref().is_some_and(has_lease)
 }
 
-/// What is told of a miss: only what the client sent.
+/// Appends the flags of a miss: only what the client sent.
 fn append_echoes(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8]) {
     for flag in MetaFlags::new(&wanted.flags) {
         match flag.letter() {
@@ -188,7 +188,7 @@ fn append_flags<M: Manners>(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u
             (b'c' | b'f' | b'h' | b'l' | b's' | b't', Some(told)) => answer.echo(told.text()),
             (b'c' | b'f' | b's', None) if M::IS_SERVER => {}
             (b'c', None) if reply.meta.is_none() => answer.number(b'c', reply.token),
-            // Servers tell these of what they found, not of what they did.
+            // Servers return these flags for an item that they found, not for a change that they made.
             (b'f' | b's', None) if wanted.verb != MetaVerb::Get => {}
             (b'f', None) => answer.number(b'f', reply.flags.into()),
             (b'k', _) => answer.key(key, is_base64),

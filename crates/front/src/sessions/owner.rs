@@ -1,20 +1,20 @@
-//! Which clients could end the process anyway: from them `shutdown` is taken, though no flag allows it to everybody.
+//! Taking `shutdown` from clients that could end the process anyway, even if no flag allows it to everyone.
 //!
-//! A process of this process's own user, or of root's, may send it a signal; `shutdown` over a connection of this machine
-//! gives such a process nothing new. For a unix socket the kernel knows the peer's user. For loopback TCP it lists each end
+//! A process of the same user, or of root, may send this process a signal; `shutdown` over a connection of this machine
+//! gives it no new power. For a unix socket the kernel knows the peer's user. For loopback TCP the kernel lists each end
 //! with its user, in `/proc/self/net/tcp` and `tcp6`.
 //!
 //! # Invariants
-//! 1. What can't be found out is refused: a client of another machine, a connection that isn't listed.
-//! 2. A row without an inode is nobody's: the client closed its end, and the kernel then lists it as root's.
+//! 1. A client whose user can't be found out is refused: a client of another machine, or a connection that isn't listed.
+//! 2. A row without an inode belongs to nobody: the client closed its end, and the kernel then lists it as root's.
 //!
 //! # Costs
 //! Nothing, except for `shutdown`. The list has a row for each connection of the machine, so it is read on a thread that
-//! serves nobody: by one look at a time, of at most [`LIST_BYTES`] of each file.
+//! serves no client: one look at a time, at most [`LIST_BYTES`] of each file.
 //!
 //! # Weaknesses
-//! A relay on this machine speaks for all its clients, and containers that share loopback and user ids, as those of a
-//! pod do, pass for one another. Both are what `--disable-shutdown` is for.
+//! A relay on this machine speaks for all its clients. Containers that share loopback and user ids, as those of a pod do,
+//! pass for one another. `--disable-shutdown` is for both.
 
 use std::fs::File;
 use std::future::Future;
@@ -28,21 +28,21 @@ use tokio::sync::Semaphore;
 
 use crate::sessions::stream::Stream;
 
-/// From whom `shutdown` is taken.
+/// Which clients may send `shutdown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownFrom {
-    /// From no client.
+    /// No client.
     Nobody,
-    /// Clients of this machine and of this process's own user or root.
+    /// Clients of this machine that belong to this process's own user or to root.
     Owner,
-    /// From every client.
+    /// Every client.
     Anybody,
 }
 
 /// Whether a client may end the process.
 pub(crate) enum Verdict {
     Known(bool),
-    /// To be found out.
+    /// Being found out.
     Sought(Pin<Box<dyn Future<Output = bool>>>),
 }
 
@@ -85,7 +85,7 @@ impl Verdict {
 async fn is_owner(theirs: SocketAddr, ours: SocketAddr) -> bool {
     let Ok(turn) = LOOKS.acquire().await else { return false };
     let look = tokio::task::spawn_blocking(move || {
-        // Here, so that a client that goes doesn't let the next look begin beside this one.
+        // Held here, so that no other look begins while this one runs, even if its client goes.
         let _turn = turn;
         user_of(theirs, ours)
     });
@@ -96,13 +96,13 @@ fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
-/// The user whose socket `theirs` is, of a connection that ends at `ours`.
+/// The user of the socket `theirs`, for a connection that ends at `ours`.
 fn user_of(theirs: SocketAddr, ours: SocketAddr) -> Option<u32> {
     let look = |list: &str, write: fn(SocketAddr) -> String| {
         let file = File::open(list).ok()?;
         user_in(BufReader::new(file.take(LIST_BYTES)), &write(theirs), &write(ours))
     };
-    // A client of IPv4 may be in either list, as its own socket is.
+    // A client of IPv4 may be in either list: the family of its own socket decides.
     let v4 = theirs.ip().to_canonical().is_ipv4();
     let user = v4.then(|| look("/proc/self/net/tcp", as_v4)).flatten();
     user.or_else(|| look("/proc/self/net/tcp6", as_v6))
@@ -120,7 +120,7 @@ fn user_in(list: impl BufRead, own: &str, other: &str) -> Option<u32> {
     })
 }
 
-/// As the kernel writes an address: words of the machine's own order in hexadecimal digits.
+/// An address as the kernel writes it: words in the machine's own byte order, as hexadecimal digits.
 fn as_v4(address: SocketAddr) -> String {
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => written(&ip.octets(), address.port()),
@@ -144,9 +144,9 @@ fn written(octets: &[u8], port: u16) -> String {
     format!("{words}:{port:04X}")
 }
 
-/// Looks under way at once.
+/// Limits the looks under way at once.
 static LOOKS: Semaphore = Semaphore::const_new(1);
-/// Of a list, some 100,000 connections.
+/// Most bytes that are read of a list: some 100,000 connections.
 const LIST_BYTES: u64 = 16 << 20;
 
 #[cfg(test)]

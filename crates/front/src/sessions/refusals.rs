@@ -1,5 +1,5 @@
-//! Clients that aren't let in: the first of each kind is logged, the others are counted for a while, so that a flood of them
-//! floods no log.
+//! Clients that aren't let in. The first of each kind is logged; more of that kind are only counted for a while, so that a
+//! flood of them doesn't flood the log.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// How many weren't let in, for what.
+/// How many clients weren't let in, by cause.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    /// For a handshake or a login.
+    /// Clients that failed at a handshake or a login.
     entrances: AtomicU64,
-    /// Because there were as many as may be.
+    /// Clients that came while the limit of connections was reached.
     crowded: AtomicU64,
-    /// For each kind that was logged a while ago, how many came since.
+    /// For each kind that was logged lately, how many more came since.
     untold: Mutex<HashMap<io::ErrorKind, u64>>,
 }
 
@@ -26,12 +26,12 @@ impl Refusals {
         self.entrances.load(Relaxed)
     }
 
-    /// Clients beyond as many as may be, since the start.
+    /// Clients beyond the limit of connections, since the start.
     pub fn crowded(&self) -> u64 {
         self.crowded.load(Relaxed)
     }
 
-    /// True: it is to be logged, and [`end`](Self::end) called later.
+    /// Counts a client. Returns true if it must be logged; the caller then calls [`end`](Self::end) later.
     fn begin(&self, kind: io::ErrorKind) -> bool {
         let is_crowded = kind == io::ErrorKind::QuotaExceeded;
         let counter = if is_crowded { &self.crowded } else { &self.entrances };
@@ -40,13 +40,15 @@ impl Refusals {
         untold.get_mut(&kind).map(|n| *n += 1).is_none() && untold.insert(kind, 0).is_none()
     }
 
-    /// How many more there were.
+    /// Ends the time in which a kind is only counted. Returns how many more came.
     fn end(&self, kind: io::ErrorKind) -> u64 {
         self.untold.lock().remove(&kind).unwrap_or(0)
     }
 
-    /// Logs, or counts, that a client wasn't let in; [`io::ErrorKind::QuotaExceeded`]: because there were as many as may be.
-    /// Must be called in a runtime.
+    /// Logs or counts a client that wasn't let in. [`io::ErrorKind::QuotaExceeded`] means that the limit of connections was
+    /// reached.
+    ///
+    /// Must be called in a tokio runtime.
     pub(crate) fn note(self: &Arc<Self>, from: &str, error: &io::Error) {
         let kind = error.kind();
         if !self.begin(kind) {
@@ -69,5 +71,5 @@ impl Refusals {
     }
 }
 
-/// For so long those of a kind that was logged are only counted.
+/// How long more clients of a logged kind are only counted.
 const COUNTED_FOR: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! A client from its arrival to its end, and the end of all clients of a thread.
+//! Serving a client from its arrival to its end, and ending all clients of a thread.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -16,8 +16,9 @@ use crate::sessions::session::Session;
 use crate::sessions::stream::Arrival;
 use crate::sessions::thread::{Phase, Sessions};
 
-/// Lets in a client that was [admitted](Clients::admit), and serves it until it goes. To be spawned on the thread's
-/// [`LocalSet`].
+/// Lets in a client that was [admitted](Clients::admit), and serves it until it goes.
+///
+/// The caller spawns this on the thread's [`LocalSet`].
 pub async fn serve<S: Service>(sessions: Rc<Sessions<S>>, arrival: Arrival) {
     let place = Place(Arc::clone(&sessions.clients));
     place.during(enter_and_serve(sessions, arrival)).await;
@@ -27,7 +28,7 @@ async fn enter_and_serve<S: Service>(sessions: Rc<Sessions<S>>, arrival: Arrival
     let from = arrival.to_string();
     tracing::trace!("a client comes from {from}");
     let entering = async {
-        // A crowd that comes at once would be let in before others' requests are seen.
+        // Without this turn, a crowd that comes at once would be let in before other clients' requests are seen.
         Rounds::turn(&sessions.lanes, VISIT_COST).await;
         enter(arrival, &sessions.clients, (&sessions.entering, &sessions.lanes)).await
     };
@@ -42,11 +43,11 @@ async fn enter_and_serve<S: Service>(sessions: Rc<Sessions<S>>, arrival: Arrival
     }
 }
 
-/// A client's place among those that may be, free when it is dropped, by a panic too.
+/// One of the connections that the limit allows. Dropping it frees the place, also when a session panics.
 struct Place(Arc<Clients>);
 
 impl Place {
-    /// Keeps the place until a client is served.
+    /// Keeps the place until `serving` ends.
     async fn during(self, serving: impl Future<Output = ()>) {
         serving.await;
     }
@@ -58,8 +59,10 @@ impl Drop for Place {
     }
 }
 
-/// Ends a thread's tasks: its clients are answered, and changes that nobody waits for are carried through. What still waits
-/// after 4.5 seconds must fail: `abandon` is called until it did, because what fails may be tried elsewhere.
+/// Ends a thread's tasks: clients get their replies, and changes are carried through even if their client has gone.
+///
+/// Requests that still wait after 4.5 seconds must fail. `abandon` is called repeatedly until they have, for two seconds at
+/// most: a request that fails may be retried elsewhere.
 pub async fn drain<S: Service>(sessions: &Sessions<S>, mut tasks: LocalSet, abandon: impl Fn()) {
     sessions.phase.set(Phase::Draining);
     sessions.is_ending.notify_waiters();
@@ -76,9 +79,9 @@ pub async fn drain<S: Service>(sessions: &Sessions<S>, mut tasks: LocalSet, aban
     }
 }
 
-/// How long clients' requests may take when the process is to end.
+/// How long clients' requests may still take once the process is to end.
 const GRACE: Duration = Duration::from_millis(4500);
-/// How long what fails then may take to be written down and answered.
+/// How long the requests that then fail may take to be written down and answered.
 const CLOSING_MAX: Duration = Duration::from_secs(2);
 const CLOSING_STEP: Duration = Duration::from_millis(20);
 

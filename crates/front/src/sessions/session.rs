@@ -1,18 +1,18 @@
 //! One client's connection: requests in, replies out, in order.
 //!
-//! A turn is one poll of the session's task: what the client sent is read and each request begun; what is answered,
-//! from the front, goes out in one write. Requests of one turn reach their service together, so that they can share a write
-//! there too. A client that keeps the thread busy goes on in a later turn ([`pace`]).
+//! A turn is one poll of the session's task. It reads what the client sent and begins each request. Answers that are ready
+//! at the front of the queue go out in one write. Requests of one turn reach their service together, so that they can share
+//! a write there too. A client that keeps the thread busy goes on in a later turn ([`pace`]).
 //!
 //! # Invariants
 //! 1. Replies leave in the order of their requests, however many are under way.
-//! 2. A client that has as many requests under way as it may, or doesn't take its replies, isn't read from.
-//! 3. All that waits for a client is on its [`Account`], in bytes: what it sent, what is under way, what it hasn't taken.
-//!    A client above its room isn't read from; an unfinished request or a value that finds no room is refused. What a
-//!    client leaves lying while others need the memory is taken from it: its unfinished request, or the connection.
-//! 4. A change that was read is carried through, also when the client goes before it is answered; not a server's `flush_all`.
-//!    Until then the session keeps its place among the clients, and while values come that it waited for in a lane: other
-//!    clients' would come behind them.
+//! 2. A client isn't read from while it has as many requests under way as it may, or doesn't take its replies.
+//! 3. All that is held for a client is on its [`Account`], in bytes: what it sent, what is under way, what it hasn't taken.
+//!    A client above its room isn't read from; an unfinished request or a value that finds no room is refused. A client
+//!    that leaves memory unused while others need it loses its unfinished request, or the connection.
+//! 4. A change that was read is carried through, also when the client goes before it is answered; a server's `flush_all`
+//!    isn't. Until then the session keeps its place among the clients. It also keeps it while values come for which the
+//!    client waited in a lane: other clients' values would come behind them.
 //!
 //! # Costs
 //! A turn polls each request that is under way: bad at thousands of them on one connection whose replies come one by one.
@@ -63,23 +63,24 @@ pub(crate) struct Session<S: Service> {
     next: Option<Box<Asked>>,
     pace: Pace,
     account: Arc<Account>,
-    /// Where its request is in line to give way, while that isn't whole.
+    /// The client's place in the line to give way, while its request is unfinished.
     place: Place,
-    /// It isn't read from before others have given way.
+    /// Whether the client isn't read from before others have given way.
     is_short: bool,
     lines: Lines<S>,
     outlet: Outlet,
-    /// No more is read: the client has gone, or is to.
+    /// Whether nothing more is read: the client has gone, or must go.
     is_ending: bool,
-    /// It was told why. What it still sends is read away: else the system would take the words back.
+    /// Whether the client was told why it must go. What it still sends is read and discarded: otherwise the system would
+    /// take the message back.
     is_refused: bool,
-    /// Shows what goes through.
+    /// The observer of what goes through, if there is one.
     tap: Option<Box<dyn ClientTap>>,
     patience: Patience,
 }
 
 impl<S: Service> Session<S> {
-    /// A client that sent `input` already.
+    /// Creates the session of a client that sent `input` already.
     pub(crate) fn new(sessions: Rc<Sessions<S>>, stream: Stream, input: BytesMut) -> Self {
         let account = Account::new(&sessions.clients.bank);
         let purse = Arc::clone(&account) as Arc<dyn Purse>;
@@ -104,19 +105,19 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Serves the client until it goes; the log has where it came `from`.
+    /// Serves the client until it goes. The log names `from` as its origin.
     pub(crate) async fn serve(mut self, from: &str) {
         let sessions = Rc::clone(&self.sessions);
         let mut ending = pin!(sessions.is_ending.notified());
         let mut is_listening = false;
         let turns = std::future::poll_fn(|cx| {
-            // Once: the task's waker stays the same. The phase says why it was woken.
+            // Polled once: the task's waker stays the same. The phase shows why the task was woken.
             if !std::mem::replace(&mut is_listening, true) {
                 let _ = ending.as_mut().poll(cx);
             }
             self.poll_turn(cx)
         });
-        // Whatever went wrong with the connection, it is over, and no client is left to tell.
+        // After any error the connection is over, and no client is left to tell.
         if let Err(error) = turns.await {
             tracing::debug!("the connection from {from} ends: {error}");
         }
@@ -144,11 +145,12 @@ impl<S: Service> Session<S> {
         let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
     }
 
-    /// Begins the changes that a client sent which has gone, and gives up all but these and what others have to wait for.
+    /// Begins the changes that were sent by a client that has gone. Drops everything else, except for values that others
+    /// have to wait for.
     fn keep_changes(&mut self, cx: &mut std::task::Context<'_>) {
         self.pace.leave();
         self.lines.keep_changes(self.pace.is_in_lane());
-        // Nobody takes it any more.
+        // The client takes no replies any more.
         self.outlet = Outlet::default();
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
         if let Some(asked) = self.next.take().filter(|asked| asked.is_change::<S::Manners>()) {
@@ -159,13 +161,14 @@ impl<S: Service> Session<S> {
                 self.begin(asked, start);
             }
         }
-        // Of what never becomes whole nothing is kept.
+        // An unfinished request never becomes whole: nothing of it is kept.
         self.input.discard();
         self.account.hold(self.held());
         self.place.leave();
     }
 
-    /// Ready once the changes of a client that has gone are carried through, and what it asked of a lane has come.
+    /// Ready once the changes of a client that has gone are carried through, and the values that it asked for in a lane
+    /// have come.
     fn poll_changes(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
         self.lines.poll(cx, &self.client);
         if self.lines.are_over() { Poll::Ready(()) } else { Poll::Pending }
@@ -178,7 +181,7 @@ impl<S: Service> Session<S> {
         self.lines.poll(cx, &self.client);
         self.pay();
         if self.waits() && !self.pace.is_waiting() {
-            // It isn't read from, so that its end is seen in no other way.
+            // The client isn't read from, so only this check notices its end.
             self.stream.check()?;
         }
         if self.pace.is_in_lane() {
@@ -218,7 +221,7 @@ impl<S: Service> Session<S> {
             }
         }
         if self.pace.is_in_lane() {
-            // What was answered as it was begun leaves the lane, though its client may not read.
+            // Requests that were answered as they were begun leave the lane, even if the client doesn't read.
             self.settle_lanes();
         }
         self.pace.end_turn();
@@ -229,7 +232,7 @@ impl<S: Service> Session<S> {
         self.patience.poll(cx, limit, (self.outlet.waits(), self.stream.taken()))
     }
 
-    /// Takes off its turn what requests cost for which little was moved, as an append to a long value.
+    /// Charges the turn for requests that cost much although little was moved, such as an append to a long value.
     #[inline]
     fn pay(&mut self) {
         let bytes = self.sessions.service.spent(&self.client);
@@ -238,7 +241,8 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Takes from a client what it leaves lying, if others need it: its connection, if it leaves replies unread.
+    /// Takes back memory that the client leaves unused, if others need it. Fails, so that the connection ends, if the
+    /// client leaves replies unread. Otherwise its unfinished request is refused.
     fn give_way(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<()> {
         let has_more = self.input.held() > FREE_BYTES;
         if has_more || self.place.is_taken() {
@@ -261,12 +265,12 @@ impl<S: Service> Session<S> {
             self.account.refuse();
             self.refuse_unfinished();
         }
-        // It is told, or looked at again.
+        // In the next turn the client is told, or checked again.
         cx.waker().wake_by_ref();
         Ok(())
     }
 
-    /// Takes the client's place in the line of those that may have to give way, and gives way if it has to.
+    /// Updates the client's place in the line of those that may have to give way, and gives way if it has to.
     #[cold]
     fn stand_in_line(&mut self, cx: &mut std::task::Context<'_>) {
         let is_unfinished = self.input.held() > FREE_BYTES && self.input.is_unfinished();
@@ -276,12 +280,12 @@ impl<S: Service> Session<S> {
             self.refuse_unfinished();
             self.account.hold(self.held());
             self.place.leave();
-            // It is told.
+            // The client is told in the next turn.
             cx.waker().wake_by_ref();
         }
     }
 
-    /// Gives back what was taken of lanes for what is answered.
+    /// Gives back what was taken of lanes for requests that are answered.
     #[cold]
     fn settle_lanes(&mut self) {
         self.pace.set_under_way(self.lines.under_way());
@@ -296,13 +300,13 @@ impl<S: Service> Session<S> {
             && self.may_begin()
     }
 
-    /// Whether the client is to go, and has all that it asked for.
+    /// Whether the client must go, and has all that it asked for.
     fn is_over(&self) -> bool {
         let is_said = self.lines.is_empty() && self.outlet.is_empty() && self.next.is_none();
         self.is_ending && is_said && !self.input.has_more()
     }
 
-    /// Whether a request waits, or part of a get.
+    /// Whether a request waits to begin, or part of a get does.
     fn waits(&self) -> bool {
         self.next.is_some() || self.lines.is_cut()
     }
@@ -322,12 +326,12 @@ impl<S: Service> Session<S> {
         self.outlet.has_room() && self.account.room() > 0
     }
 
-    /// Bytes that are held for the client, beside its long values.
+    /// Bytes that are held for the client, without its long values.
     fn held(&self) -> usize {
         self.lines.held() + self.input.held() + self.outlet.capacity()
     }
 
-    /// Gives back rooms that were needed once; all that isn't used if many clients have some.
+    /// Gives back rooms that were needed once. Gives back all unused rooms if many clients have some.
     #[inline]
     fn tidy(&mut self) {
         self.input.tidy();
@@ -347,7 +351,7 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Refuses an unfinished request for which there is no room, and none is made. True: it did.
+    /// Refuses an unfinished request if there is no room for it and none can be made. Returns whether it did.
     fn audit(&mut self, cx: &mut std::task::Context<'_>) -> bool {
         self.is_short = false;
         if self.input.held() <= FREE_BYTES {
@@ -358,21 +362,22 @@ impl<S: Service> Session<S> {
         let finds_none = (self.account.room() == 0 || is_too_long) && self.input.is_unfinished();
         let is_refused = finds_none && (is_too_long || self.make_way(cx) == Way::Closed);
         if is_refused {
-            // Too long a one would find no room if nobody else held anything.
+            // A request that is too long would find no room even if no other client held anything.
             self.account.refuse_bytes(if is_too_long { usize::MAX } else { 1 });
             self.refuse_unfinished();
         }
         is_refused
     }
 
-    /// Has others make room for the next part of the unfinished request.
+    /// Tells others to make room for the next part of the unfinished request.
     #[cold]
     fn make_way(&mut self, cx: &mut std::task::Context<'_>) -> Way {
         let is_told = self.place.note(self.input.held(), cx.waker());
         let way = if is_told { Way::Closed } else { self.account.make_way(1, Some(&self.place)) };
         self.is_short = way == Way::Later;
         if self.is_short {
-            // After those of this thread that were told. Those of others give way in their next turn.
+            // Clients of this thread that were told give way before the task runs again, those of other threads in their
+            // next turn.
             cx.waker().wake_by_ref();
         }
         way
@@ -386,13 +391,14 @@ impl<S: Service> Session<S> {
     #[inline]
     fn push(&mut self, line: Line<S>) {
         match line {
-            // Whoever looks at each reply has each alone.
+            // A tap sees each reply alone.
             Line::Said(text) => self.lines.push_said(text, self.tap.is_none()),
             line => self.lines.push(line, self.pace.short()),
         }
     }
 
-    /// Says what is answered, from the front, as long as there is room. False: the room is used up.
+    /// Says the answers that are ready at the front of the queue, as long as there is room. Returns false if the room is
+    /// used up.
     fn say_answered(&mut self, cx: &mut std::task::Context<'_>) -> bool {
         while let Some(line) = self.lines.first() {
             if !line.is_sayable() {
@@ -403,7 +409,7 @@ impl<S: Service> Session<S> {
             if before >= OUTPUT_BYTES_MAX {
                 return false;
             }
-            // Nobody else wants to know.
+            // Only a tap needs the operation.
             let op = if self.tap.is_some() { line.op() } else { None };
             let service = &*self.sessions.service;
             let (is_done, keys) = line.say(service, output, OUTPUT_BYTES_MAX);
@@ -428,7 +434,8 @@ impl<S: Service> Session<S> {
         true
     }
 
-    /// Begins what was read, as far as there is room, and polls it once. True: something was begun.
+    /// Begins the requests that were read, as far as there is room, and polls each once. Returns whether anything was
+    /// begun.
     fn begin_all(&mut self, cx: &mut std::task::Context<'_>) -> bool {
         if !self.waits() && !self.input.has_more() {
             return false;
@@ -439,7 +446,7 @@ impl<S: Service> Session<S> {
         if has_begun {
             self.lines.poll_last(cx, &self.client);
         }
-        // Whether a request finds room for its bytes doesn't change while requests begin: they are told of afterwards.
+        // The account doesn't change while requests begin: it is told of their bytes afterwards.
         let has_room = self.has_room();
         while has_room && self.lines.said_bytes() < SAID_BYTES_MAX || self.is_idle() {
             if self.pace.is_spent(cx.waker()) {
@@ -462,7 +469,7 @@ impl<S: Service> Session<S> {
             self.pay();
         }
         if self.next.is_none() && !self.lines.is_empty() {
-            // Its requests are slices of it: it goes with the last of them.
+            // The requests are slices of the chunk: it goes with the last of them.
             self.lines.grow_last(self.input.finished());
         }
         has_begun
@@ -480,7 +487,7 @@ impl<S: Service> Session<S> {
         asked
     }
 
-    /// Asks for the next part of the get at the end of what is under way.
+    /// Begins the next part of the get at the end of the queue. Returns whether it did.
     fn go_on(&mut self, start: Start<'_>) -> bool {
         let has_own = !self.outlet.is_empty();
         let Some(Line::Get(get)) = self.lines.last() else { return false };
@@ -507,7 +514,7 @@ impl<S: Service> Session<S> {
         n > 0
     }
 
-    /// Of a get, how many keys may be asked for now; 0 of what is none. `None`: it waits.
+    /// Returns how many keys of a get may be asked for now; 0 for any other request. `None`: the request waits.
     #[inline]
     fn admit(&mut self, asked: &Asked, start: Start<'_>) -> Option<usize> {
         let keys = asked.gets();
@@ -523,7 +530,7 @@ impl<S: Service> Session<S> {
         may_ask.then_some(0)
     }
 
-    /// Whether the client has perhaps gone, and too many wait of which that is known.
+    /// Whether the client has gone, or may have gone while too many such clients wait already.
     #[cold]
     fn is_in_vain(&mut self) -> bool {
         match self.stream.end() {
@@ -533,7 +540,7 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Begins a request. False: it waits.
+    /// Begins a request. Returns false if it waits.
     #[inline]
     fn begin(&mut self, asked: Asked, start: Start<'_>) -> bool {
         if self.pace.is_newcomer() && asked.gets() > 0 && self.is_in_vain() {
@@ -560,21 +567,21 @@ impl<S: Service> Session<S> {
         true
     }
 
-    /// Nothing more of the client is read.
+    /// Stops reading from the client, and discards its input.
     fn end(&mut self) {
         self.is_ending = true;
         self.input.discard();
     }
 }
 
-/// With so much to say that needs no server, behind what does, no more is read.
+/// With this many bytes of text in the queue that needs no server, behind requests that do, nothing more is read.
 const SAID_BYTES_MAX: usize = 256 << 10;
-/// Why a client is closed that doesn't read.
+/// Why a client that doesn't read is closed.
 const LEFT_UNREAD: &str = "it left replies unread while others needed the memory";
 const TOO_MUCH_HELD: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 /// mcrouter's number and word for "later".
 const BUSY: &[u8] = b"SERVER_ERROR 307 busy\r\n";
-/// What a request costs beside its bytes, as much as it takes to read or write so many.
+/// The cost of a request in addition to its bytes, as bytes that could be read or written instead.
 const REQUEST_COST: usize = 256;
-/// How long a client that is to go may take to hear the end of TLS.
+/// How long the end of a connection may take: the end of TLS, and what a refused client still sends.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);

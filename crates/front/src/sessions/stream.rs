@@ -41,9 +41,9 @@ pub(crate) enum PeerEnd {
 pub enum Arrival {
     /// Plain TCP.
     Tcp(std::net::TcpStream),
-    /// By a path.
+    /// A unix socket.
     Unix(std::os::unix::net::UnixStream),
-    /// TCP, on which a handshake comes first.
+    /// TLS over TCP: a handshake comes first.
     Tls(std::net::TcpStream),
 }
 
@@ -60,8 +60,8 @@ impl fmt::Display for Arrival {
 }
 
 impl Arrival {
-    /// Enters the socket into the thread's runtime, and shakes hands: with these certificates, once a client's hello is
-    /// there and its `turn` has come.
+    /// Registers the socket with the thread's runtime. A TLS handshake uses these certificates, and begins once the
+    /// client's hello is there and its `turn` has come.
     pub(crate) async fn into_stream(
         self,
         certificates: impl FnOnce() -> Option<Arc<ServerConfig>>,
@@ -83,12 +83,12 @@ impl Arrival {
 }
 
 impl Stream {
-    /// The client's address.
+    /// The client's address; `None` for a unix socket.
     pub(crate) fn peer(&self) -> Option<IpAddr> {
         self.tcp()?.peer_addr().ok().map(|peer| peer.ip().to_canonical())
     }
 
-    /// The client's end and ours, over TCP.
+    /// The addresses of the client's end and ours, for TCP.
     pub(crate) fn ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
         let tcp = self.tcp();
         let peer = tcp.and_then(|stream| stream.peer_addr().ok());
@@ -103,8 +103,8 @@ impl Stream {
         }
     }
 
-    /// Reads into the room that there is, [`READ_BYTES_MAX`] at most; 0: the client has gone. A read that leaves room isn't
-    /// tried again before the socket is readable anew, which spares a system call per turn.
+    /// Reads into the room of `input`, [`READ_BYTES_MAX`] at most; 0: the client has gone. After a read that leaves room,
+    /// the socket isn't read again before it is readable anew, which saves a system call per turn.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -116,7 +116,7 @@ impl Stream {
             Stream::Unix(stream) => pin!(stream.read_buf(&mut input)).poll(cx),
             Stream::Tls(stream) => {
                 pin!(stream.read_buf(&mut input)).poll(cx).map(|read| match read {
-                    // Many clients go without saying goodbye.
+                    // Many clients go without the goodbye of TLS.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                     read => read,
                 })
@@ -124,7 +124,7 @@ impl Stream {
         }
     }
 
-    /// Writes what the socket takes; what TLS keeps back goes with [`poll_flush`](Self::poll_flush).
+    /// Writes what the socket takes. What TLS keeps back is written by [`poll_flush`](Self::poll_flush).
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -137,7 +137,7 @@ impl Stream {
         }
     }
 
-    /// The same for several stretches.
+    /// Like [`poll_write`](Self::poll_write), for several slices.
     pub(crate) fn poll_write_vectored(
         &mut self,
         cx: &mut Context<'_>,
@@ -150,7 +150,7 @@ impl Stream {
         }
     }
 
-    /// Ready once nothing written waits in the process.
+    /// Ready once no written bytes wait in the process.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => Poll::Ready(Ok(())),
@@ -158,7 +158,8 @@ impl Stream {
         }
     }
 
-    /// Fails if the client has gone without a word, or refused what was sent to it: known though nothing is read.
+    /// Fails if the client has gone without a goodbye, or refused what was sent to it. This is known even if nothing is
+    /// read.
     pub(crate) fn check(&self) -> io::Result<()> {
         let error = match self {
             Stream::Tcp(stream) => stream.take_error(),
@@ -168,7 +169,7 @@ impl Stream {
         error?.map_or(Ok(()), Err)
     }
 
-    /// What the client has done with its end, known though nothing is read.
+    /// What the client has done with its end. This is known even if nothing is read.
     pub(crate) fn end(&self) -> PeerEnd {
         let socket = match self {
             Stream::Tcp(stream) => stream.as_fd(),
@@ -186,7 +187,7 @@ impl Stream {
         }
     }
 
-    /// Bytes that the socket took so far, where some may wait in the process though they were written; else 0.
+    /// Bytes that the socket has taken so far, for TLS: written bytes may wait in the process. 0 for other sockets.
     pub(crate) fn taken(&self) -> u64 {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => 0,
@@ -194,7 +195,7 @@ impl Stream {
         }
     }
 
-    /// Says that nothing more comes.
+    /// Tells the client that nothing more comes.
     pub(crate) fn poll_goodbye(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
@@ -204,10 +205,10 @@ impl Stream {
     }
 }
 
-/// Most that is read at once.
+/// Most bytes that are read at once.
 pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
 
-/// A socket under TLS that knows how much it took.
+/// A socket under TLS that counts the bytes that it took.
 #[derive(Debug)]
 pub(crate) struct Counted {
     stream: TcpStream,
@@ -272,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// A server's side and a client's, between which little has room.
+    /// A server's and a client's side of a TLS connection whose sockets have little room.
     async fn narrow() -> (Stream, impl AsyncRead + Unpin) {
         let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
         let (own, key) = (signed.cert.der().clone(), signed.signing_key.serialize_der());

@@ -1,4 +1,4 @@
-//! What the sessions of one thread share.
+//! State that the sessions of one thread share.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,18 +13,18 @@ use crate::sessions::entrance::Entering;
 use crate::sessions::lanes::Lanes;
 use crate::sessions::service::{Service, Start};
 
-/// What the sessions of one thread share.
+/// State that the sessions of one thread share.
 #[derive(Debug)]
 pub struct Sessions<S> {
-    /// The program, on this thread.
+    /// The program's service on this thread.
     pub service: Rc<S>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) phase: Cell<Phase>,
-    /// Told when the phase is no longer the first.
+    /// Notified when the phase is no longer [`Phase::Serving`].
     pub(crate) is_ending: Notify,
     /// Clients that are not let in yet.
     pub(crate) entering: Entering,
-    /// Where clients wait that have long values under way.
+    /// The lanes and rounds in which clients wait for each other.
     pub(crate) lanes: Rc<Lanes>,
     /// When `stats` may be answered again.
     stats_free_at: Cell<Instant>,
@@ -34,14 +34,14 @@ pub struct Sessions<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Serving,
-    /// A client with nothing to be answered is closed.
+    /// A client that waits for no reply is closed.
     Draining,
-    /// Nothing more is read from any.
+    /// Nothing more is read from any client.
     Closing,
 }
 
 impl<S: Service> Sessions<S> {
-    /// No client yet.
+    /// Creates the state of a thread without clients.
     pub fn new(service: Rc<S>, clients: Arc<Clients>) -> Rc<Self> {
         Rc::new(Self {
             service,
@@ -54,8 +54,10 @@ impl<S: Service> Sessions<S> {
         })
     }
 
-    /// The answer to `stats`, unless the last one was so recent that there would be no time for anything else: then the
-    /// waker is called later.
+    /// The answer to `stats`.
+    ///
+    /// `None` if the last one was so recent that another would leave no time for anything else. Then the waker is called
+    /// later.
     pub(crate) fn stats(&self, group: &str, start: Start<'_>) -> Option<Vec<u8>> {
         let free_at = self.stats_free_at.get();
         if Instant::now() < free_at {
@@ -73,5 +75,5 @@ impl<S: Service> Sessions<S> {
     }
 }
 
-/// After `stats` a thread does other things for so many times as long.
+/// After answering `stats`, a thread does other work for this many times as long as the answer took.
 const STATS_PAUSE: u32 = 4;

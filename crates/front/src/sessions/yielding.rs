@@ -1,21 +1,24 @@
-//! Who gives way once the memory for clients is used up: a request that isn't whole, and came on least lately.
+//! The choice of the client that gives way once the memory for clients is used up: the one whose unfinished request made
+//! progress least recently.
 //!
-//! A client that hangs in the middle of a request holds what others need, and one that sends its request without a pause
-//! holds it for a moment. So whoever finds no room has another give way: of the addresses that hold their share or more, and
-//! of their connections that hold half of theirs ([`Shares`]), the one whose last [`STEP_BYTES`](crate::shares::STEP_BYTES) came first. Who fills the budget with bytes
-//! that trickle must send each client's share again and again, faster than others send theirs.
+//! A client that hangs in the middle of a request holds memory that others need; one that sends its request without a pause
+//! holds it only for a moment. A client that finds no room therefore has another client give way. Candidates are
+//! connections that hold half of their share or more, from addresses that hold their own share or more ([`Shares`]). Of
+//! these, the one whose last [`STEP_BYTES`](crate::shares::STEP_BYTES) came first gives way. An attacker who fills the
+//! budget with trickling bytes must send each client's share again and again, faster than others send theirs.
 //!
 //! ```text
-//! holders   least lately ──▶ most lately: number │ address, bytes, waker
-//!              ╰ told: it is no holder any more; its bytes are promised until its own thread has freed them
+//! holders   earliest progress ──▶ latest progress: number │ address, bytes, waker
+//!              ╰ told to give way: no longer a holder; its bytes are promised until its own thread has freed them
 //! ```
 //! # Invariants
-//! 1. A client's place and its holder have the same number, or it was told and gives way in its next turn.
-//! 2. What is promised is freed, or no longer promised, when the place goes.
+//! 1. A client's place and its holder have the same number. A place whose holder is missing was told to give way, and does
+//!    so in its next turn.
+//! 2. Promised bytes are freed, or no longer promised, when the place goes.
 //!
 //! # Costs
-//! A lock for each turn that leaves more than a little unfinished. Whoever finds no room looks at those that hold less than
-//! their share, too, until it comes to one that doesn't.
+//! A lock for each turn that leaves more than a little unfinished. The search for a client that gives way also passes
+//! holders below their share, until it finds one that isn't.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,11 +29,11 @@ use parking_lot::Mutex;
 
 use crate::shares::{ClientAddress, Shares, comes_on};
 
-/// All clients with requests that aren't whole.
+/// All clients with unfinished requests.
 #[derive(Debug, Default)]
 pub(crate) struct Yielding {
     queue: Mutex<Queue>,
-    /// Bytes of those that were told, and hold them still.
+    /// Bytes of clients that were told to give way and still hold them.
     promised: AtomicUsize,
 }
 
@@ -49,16 +52,16 @@ struct Holder {
 }
 
 impl Yielding {
-    /// Bytes that will be free soon.
+    /// Bytes that clients told to give way will free soon.
     pub(crate) fn promised(&self) -> usize {
         self.promised.load(Relaxed)
     }
 
-    /// Has a client give way, other than the one with this place; false: there is none.
+    /// Tells a client to give way, but never the one with the place `asks`. Returns false if none qualifies.
     pub(crate) fn tell_one(&self, asks: Option<&Place>) -> bool {
         let mut queue = self.queue.lock();
         let Queue { holders, shares, .. } = &mut *queue;
-        // Whoever asks comes on just now.
+        // The asking client makes progress right now.
         let others = holders.iter().filter(|(n, _)| asks.is_none_or(|asks| asks.number != **n));
         let held = others.map(|(number, holder)| (*number, holder.address, holder.bytes));
         let found = shares.first_above(held);
@@ -71,32 +74,33 @@ impl Yielding {
     }
 }
 
-/// A client's place.
+/// A client's place among those with unfinished requests.
 #[derive(Debug)]
 pub(crate) struct Place {
     yielding: Arc<Yielding>,
     address: ClientAddress,
-    /// Of its holder; 0: it has none.
+    /// The number of its holder; 0: there is none.
     number: u64,
-    /// What its holder holds, or held when it was told.
+    /// Bytes that the holder holds, or held when it was told to give way.
     bytes: usize,
-    /// The same when it got its number.
+    /// The bytes that were held when the place got its number.
     marked: usize,
 }
 
 impl Place {
-    /// Of a client that comes from `address`.
+    /// Creates the place of a client that comes from `address`; it has no holder yet.
     pub(crate) fn new(yielding: &Arc<Yielding>, address: ClientAddress) -> Self {
         Self { yielding: Arc::clone(yielding), address, number: 0, bytes: 0, marked: 0 }
     }
 
-    /// Whether the client is known to hold some.
+    /// Whether the client has a holder, or had one and was told to give way.
     pub(crate) fn is_taken(&self) -> bool {
         self.number > 0
     }
 
-    /// The client holds so many bytes of a request that isn't whole; `waker` has it look again. True: it is to give way, and
-    /// to [`leave`](Self::leave) then.
+    /// Records that the client holds this many bytes of an unfinished request. `waker` wakes it when it has to give way.
+    ///
+    /// Returns true if the client must give way now. It then discards the request and calls [`leave`](Self::leave).
     pub(crate) fn note(&mut self, bytes: usize, waker: &Waker) -> bool {
         if bytes == 0 {
             self.leave();
@@ -121,7 +125,7 @@ impl Place {
         false
     }
 
-    /// The client holds nothing that others could have.
+    /// Removes the client: it holds nothing that others could get.
     pub(crate) fn leave(&mut self) {
         if self.number == 0 {
             return;
@@ -182,7 +186,7 @@ mod tests {
         assert!(note(&mut places[0], 100_001));
         places[0].leave();
         assert_eq!(yielding.promised(), 0);
-        // The next one holds less than half of its share, and the one after asks itself.
+        // The next holder has less than half of its share, and the one after it is the asking client.
         assert!(!yielding.tell_one(Some(&places[1])));
         assert!(yielding.tell_one(None) && note(&mut places[1], 200_000));
         assert!(!note(&mut places[0], 50_000), "its next request is as any");

@@ -1,4 +1,4 @@
-//! Sessions over a small service: what clients are told, and what they can't do however they behave.
+//! Tests of sessions over a small service: what clients are told, and what they can't do, however they behave.
 //!
 //! The invariants are those of `session`, `memory`, `entrance` and `service`.
 
@@ -25,7 +25,7 @@ async fn exchange(client: &mut TcpStream, send: &str, expect: &str) {
     assert_eq!(String::from_utf8_lossy(&said), expect, "to {send:?}");
 }
 
-/// All that is still said, to the end of the connection.
+/// Reads all that is still said, up to the end of the connection.
 async fn rest(client: &mut TcpStream) -> String {
     let mut said = Vec::new();
     // A reset ends it, too.
@@ -79,7 +79,7 @@ fn answers_that_come_in_any_order_leave_in_the_order_of_requests() {
     });
 }
 
-/// All were let in before it was seen what others asked.
+/// Regression: all were let in before the thread saw what others asked.
 #[test]
 fn a_crowd_that_comes_at_once_is_let_in_a_few_at_a_time_and_others_are_answered_meanwhile() {
     run(async {
@@ -106,7 +106,8 @@ fn a_crowd_that_comes_at_once_is_let_in_a_few_at_a_time_and_others_are_answered_
     });
 }
 
-/// Its second part was begun and not polled: a get that goes through routes stood still until the client sent more.
+/// Regression: the second part of the get was begun and not polled. A get that goes through routes stood still until the
+/// client sent more.
 #[test]
 fn a_get_of_several_keys_may_be_the_first_request() {
     run(async {
@@ -163,7 +164,7 @@ fn a_client_has_no_more_requests_under_way_than_it_may() {
         let program = Program::new(ClientLimits { outstanding_max: 3, ..LIMITS });
         let mut client = program.connect().await;
         for n in 0..8 {
-            // Each by itself: what was read together is begun together.
+            // Each request by itself: requests that are read together are begun together.
             let send = format!("delete slow{n}\r\n");
             client.write_all(send.as_bytes()).await.expect("there is room in the socket");
             let begun = || program.map.begun.borrow().len();
@@ -176,10 +177,10 @@ fn a_client_has_no_more_requests_under_way_than_it_may() {
     });
 }
 
-/// Of one client a megabyte may be held, of all two.
+/// A megabyte may be held for one client, two for all.
 const TIGHT: ClientLimits =
     ClientLimits { memory: MemoryLimits { all: 2 << 20, each: 1 << 20, value: 1 << 20 }, ..LIMITS };
-/// What a client holds before it is looked at: a read, a line, a value that goes out.
+/// Bytes that a client holds before it is checked: a read, a line, a value that goes out.
 const SLACK: usize = 256 << 10;
 
 #[test]
@@ -211,7 +212,7 @@ fn replies_that_nobody_reads_are_bounded_in_bytes() {
     });
 }
 
-/// What was answered as it was begun kept its part of the lane until its client read.
+/// Regression: requests that were answered as they were begun kept their part of the lane until their client read.
 #[test]
 fn a_client_that_does_not_read_its_long_values_holds_up_no_other() {
     run(async {
@@ -221,7 +222,7 @@ fn a_client_that_does_not_read_its_long_values_holds_up_no_other() {
         let value = format!("VALUE k 0 {bytes}\r\n{}\r\nEND\r\n", "v".repeat(bytes));
         let (mut lazy, mut other) = (program.connect().await, program.connect().await);
         exchange(&mut other, "get k\r\n", &value).await;
-        // Until its socket is full, and what it asks last is answered into a buffer.
+        // Until the socket is full, and the last requests are answered into a buffer.
         let requests = "get k k k k k k k k k k\r\n".repeat(50);
         lazy.write_all(requests.as_bytes()).await.expect("it is read");
         let mut begun = 0;
@@ -292,7 +293,7 @@ fn requests_that_are_never_finished_count_and_are_forgotten_with_their_clients()
     });
 }
 
-/// Whoever came last was refused, though all others hang.
+/// Regression: the client that came last was refused, although all others hung.
 #[test]
 fn a_long_value_finds_its_way_past_those_that_hang_whether_they_hold_more_or_less() {
     for (hanging, bytes) in [(80, 700_000), (400, 120_000)] {
@@ -328,7 +329,7 @@ fn a_long_value_finds_its_way_past_those_that_hang_whether_they_hold_more_or_les
     }
 }
 
-/// A listener's side of TLS, and a client's.
+/// The configurations of a listener's side of TLS and of a client's.
 fn certified() -> (ServerConfig, ClientConfig) {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
     let (own, key) = (signed.cert.der().clone(), signed.signing_key.serialize_der());
@@ -366,7 +367,7 @@ fn silent_handshakes_keep_nobody_out_and_the_oldest_of_many_goes() {
     });
 }
 
-/// All hands were shaken before it was seen what others asked.
+/// Regression: all handshakes were done before the thread saw what others asked.
 #[test]
 fn a_crowd_that_shakes_hands_at_once_does_so_in_turn_and_others_are_answered_meanwhile() {
     run(async {
@@ -386,7 +387,7 @@ fn a_crowd_that_shakes_hands_at_once_does_so_in_turn_and_others_are_answered_mea
             side.write_tls(&mut hello).expect("a hello");
             crowd.push((hello, program.connect_as(Arrival::Tls).await));
         }
-        // All are in, and say nothing.
+        // All have arrived, and say nothing yet.
         while_passes().await;
         for (hello, stream) in &mut crowd {
             stream.write_all(hello).await.expect("it is sent");

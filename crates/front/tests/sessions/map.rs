@@ -37,7 +37,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Lets go what waits.
+    /// Opens the gate: requests that wait go on.
     pub(crate) fn open(&self) {
         self.is_open.set(true);
         self.waiting.take().into_iter().for_each(Waker::wake);
@@ -55,7 +55,7 @@ impl Map {
                 },
             },
             Op::Set => {
-                // A copy: what was read doesn't stay with the item.
+                // A copy, so that the item doesn't keep the buffer that was read.
                 items.insert(Bytes::copy_from_slice(&key), Bytes::copy_from_slice(&request.value));
                 Reply::new(Outcome::Stored)
             }
@@ -209,7 +209,7 @@ impl Program {
     }
 }
 
-/// As a program that says nothing about limits.
+/// The limits of a program that sets none.
 pub(crate) const LIMITS: ClientLimits = ClientLimits {
     connections_max: usize::MAX,
     outstanding_max: usize::MAX,
@@ -226,7 +226,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
     runtime.expect("an event queue").block_on(test).expect("no hang");
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` returns true.
 pub(crate) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -235,7 +235,7 @@ pub(crate) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Long enough that what is not to happen would have happened.
+/// Waits long enough that what must not happen would have happened.
 pub(crate) async fn while_passes() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }

@@ -1,4 +1,4 @@
-//! What is accepted, and what isn't dealt to any thread.
+//! Which connections are accepted, with which options, and which are never dealt to a thread.
 
 use std::net::TcpStream;
 
@@ -21,7 +21,7 @@ fn clients() -> Arc<Clients> {
     Arc::new(Clients::new(limits, None, None))
 }
 
-/// A socket as the flags open it, and where it is.
+/// A socket as the flags open it, and its address.
 fn opened() -> (Listening, SocketAddr) {
     let options = ListenOptions {
         ports: vec![0],
@@ -37,7 +37,7 @@ fn opened() -> (Listening, SocketAddr) {
     (socket, place)
 }
 
-/// A storm of them kept the threads busy, and filled all places.
+/// Regression: a storm of such clients kept the threads busy, and filled all places.
 #[tokio::test]
 async fn clients_that_were_reset_before_they_are_accepted_take_no_place_and_no_threads_time() {
     let (socket, place) = opened();

@@ -1,11 +1,12 @@
-//! Changes of a client that sends many of them, on their way to servers.
+//! The pacing of changes for clients that send many of them.
 //!
-//! All such clients of a thread have a thousand changes on their way at once. A server executes them one by one, and another
-//! client's request waits behind them in the connection to it: a crowd of 900 with 20 sets each put 18,000 before it.
+//! All such clients of a thread together have at most a thousand changes under way. A server executes changes one by one,
+//! and another client's request waits behind them on the connection to that server. Without this limit, a crowd of 900
+//! clients with 20 sets each put 18,000 of them before it.
 //!
 //! # Invariants
-//! 1. While changes may begin there is a share of the lane for them. A share is given back once the last change that began
-//!    by it is answered.
+//! 1. While more changes may begin, the client holds a share of the lane for them. A share is given back once the last
+//!    change that began under it is answered.
 //!
 //! # Costs
 //! The lane is asked once for [`CHANGES_A_SHARE`] changes. A client that sends few never gets here.
@@ -19,16 +20,16 @@ use crate::sessions::lanes::{LANE_BYTES, Lanes};
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Those that may begin before the lane is asked again.
+    /// Changes that may begin before the lane is asked again.
     left: usize,
-    /// For each share of the lane the number of the last line that began by it.
+    /// For each share that is held, the number of the last line that began under it.
     shares: VecDeque<u64>,
-    /// Where it waits for the next share.
+    /// The client's place in the lane while it waits for the next share.
     place: Option<u64>,
 }
 
 impl Changes {
-    /// Whether the change on the line of this number may begin; false: it waits until `waker` is called.
+    /// Returns whether the change on the line with this number may begin. If not, it waits until `waker` is called.
     pub(super) fn begin(&mut self, line: u64, lanes: &Rc<Lanes>, waker: &Waker) -> bool {
         if self.left == 0 {
             if !lanes.changes.take(SHARE_BYTES, &mut self.place, waker) {
@@ -55,23 +56,23 @@ impl Changes {
         }
     }
 
-    /// Whether none is on its way.
+    /// Whether no change is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.shares.is_empty()
     }
 
-    /// Whether it waits for a share.
+    /// Whether the client waits for a share.
     pub(super) fn is_waiting(&self) -> bool {
         self.place.is_some()
     }
 
-    /// Waits no more.
+    /// Gives up the place in the lane.
     pub(super) fn leave(&mut self, lanes: &Lanes) {
         lanes.changes.leave(&mut self.place);
     }
 }
 
-/// Changes of one share, as many as a crowd's clients send at once, about.
+/// Changes per share: about as many as a client of a crowd sends at once.
 const CHANGES_A_SHARE: usize = 32;
 const SHARE_BYTES: usize = LANE_BYTES / 1024 * CHANGES_A_SHARE;
 
@@ -90,7 +91,7 @@ mod tests {
             let first: Vec<_> = crowd.iter_mut().map(|client| begun(client, 0)).collect();
             let all: usize = first.iter().sum();
             assert!((500..=1024).contains(&all), "{all}: 2,000 were sent");
-            // Those that have their replies go behind those that wait.
+            // Clients that have their replies go behind those that wait.
             let (had, waits) = crowd.split_at_mut(first.iter().filter(|&&n| n > 0).count());
             for client in had.iter_mut() {
                 client.settle(&lanes, |line| line < 19);
@@ -101,7 +102,7 @@ mod tests {
             }
             let next: usize = waits.iter_mut().map(|client| begun(client, 0)).sum();
             assert_eq!(next, all);
-            // Who goes waits no more, and gives back what it has.
+            // A client that goes waits no more, and gives back what it has.
             for client in &mut crowd {
                 client.leave(&lanes);
                 client.settle(&lanes, |_| true);

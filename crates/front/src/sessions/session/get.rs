@@ -1,13 +1,13 @@
-//! A get of several keys on its way: asked for in parts, and answered whole or as its parts come.
+//! A get of several keys under way: asked for in parts, and answered whole or as its parts come.
 //!
 //! # Invariants
-//! 1. A get whose replies are short is answered with all its values or with one line that says what failed.
-//! 2. One whose replies are long is answered as they come: values, and then `END` or the line that says what failed.
-//! 3. Of a get's keys, one part is under way; the next is begun when most of the replies before it were said, and none of
-//!    them failed: what comes behind a failure is told to nobody.
+//! 1. A get whose replies are short is answered with all its values, or with one line that names the failure.
+//! 2. A get whose replies are long is answered as they come: values, and then `END` or the line that names the failure.
+//! 3. One part of a get's keys is under way at a time. The next part is begun when most of the replies before it were said
+//!    and none of them failed: replies behind a failure are never said.
 //!
 //! # Costs
-//! Of the keys that aren't under way only their line is kept, and of their replies what fits into [`LONG_BYTES`].
+//! Keys that aren't under way are kept as their line only. Their replies are kept up to [`LONG_BYTES`].
 
 use std::iter::Take;
 use std::ops::Range;
@@ -26,30 +26,30 @@ pub(super) struct Get<S: Service> {
     keys: usize,
     /// Keys that were not begun.
     unasked: Keys,
-    /// Keys that aren't answered to the client.
+    /// Keys whose replies aren't said yet.
     unsaid: Keys,
     has_said: bool,
-    /// Replies of the parts before the one under way: of the keys before that one's.
+    /// Replies of the parts before the one under way that aren't said yet.
     replies: Vec<Reply>,
     replies_bytes: usize,
-    /// One of them is a failure.
+    /// Whether a reply of these parts was a failure.
     has_failed: bool,
     /// The part under way, if there is one.
     part: Option<Part<S>>,
-    /// What the largest part takes.
+    /// Bytes of the largest part.
     part_bytes: usize,
-    /// Keys that were answered since somebody asked for this, and the bytes of their values.
+    /// Keys answered since [`news`](Get::news) was called last, and the bytes of their values.
     news: (usize, usize),
 }
 
-/// The answer to some of a get's keys: of those in the range, the replies aren't said.
+/// The answer to some of a get's keys. `unsaid` is the range of keys whose replies aren't said.
 struct Part<S: Service> {
     answer: S::Answer,
     unsaid: Range<usize>,
 }
 
 impl<S: Service> Part<S> {
-    /// The replies that aren't said, once all are there.
+    /// The replies that aren't said, once all of the part are there.
     fn replies(&self) -> impl Iterator<Item = &Reply> {
         self.unsaid.clone().filter_map(|n| self.answer.reply(n))
     }
@@ -82,7 +82,8 @@ impl<S: Service> Get<S> {
         self.unasked.len()
     }
 
-    /// Bytes that it takes beside its line, if a value has so many: its largest part, and the replies of those before.
+    /// Bytes that the get takes in addition to its line, if a value has `value_bytes`: its largest part, and the replies of
+    /// the parts before.
     pub(super) fn held(&self, value_bytes: usize) -> usize {
         let replies_bytes = self.keys * (REPLY_BYTES + value_bytes);
         self.part_bytes + if self.rest() > 0 { replies_bytes.min(LONG_BYTES) } else { 0 }
@@ -96,7 +97,7 @@ impl<S: Service> Get<S> {
             && !self.has_failed
     }
 
-    /// Begins the next part, of n keys. It takes the place of those before, whose replies are kept.
+    /// Begins the next part, of `n` keys. It replaces the part before, whose replies are kept.
     pub(super) fn begin(
         &mut self,
         n: usize,
@@ -125,7 +126,7 @@ impl<S: Service> Get<S> {
         for reply in part.replies() {
             self.replies_bytes += bytes_of(reply);
             self.has_failed |= reply.outcome.is_error();
-            // A failure tells nothing of values.
+            // A failure shows nothing about the length of values.
             if !reply.outcome.is_error() {
                 self.news = (self.news.0 + 1, self.news.1 + reply.value.len());
             }
@@ -133,7 +134,8 @@ impl<S: Service> Get<S> {
         }
     }
 
-    /// How many keys were answered since this was asked last, and with how many bytes; not those of the last part.
+    /// Returns how many keys were answered since the last call, and the bytes of their values. It is called before each
+    /// further part, so the last part isn't counted.
     pub(super) fn news(&mut self) -> (usize, usize) {
         if self.under_way() == 0 {
             self.collect();
@@ -141,7 +143,7 @@ impl<S: Service> Get<S> {
         std::mem::take(&mut self.news)
     }
 
-    /// Bytes of the longest value that has come and wasn't said.
+    /// Bytes of the longest value that has come and isn't said.
     pub(super) fn longest_value(&self) -> Option<usize> {
         let part = self.part.iter().flat_map(Part::replies);
         let values = self.replies.iter().chain(part).filter(|reply| !reply.outcome.is_error());
@@ -165,7 +167,7 @@ impl<S: Service> Get<S> {
         is_long || self.has_failed || self.has_said && !self.replies.is_empty()
     }
 
-    /// The replies that aren't said and may be.
+    /// The replies that aren't said and may be said now.
     fn unsaid(&self) -> impl Iterator<Item = &Reply> {
         let part = self.part.as_ref().filter(|_| self.is_answered());
         self.replies.iter().chain(part.into_iter().flat_map(Part::replies))
@@ -198,7 +200,7 @@ impl<S: Service> Get<S> {
         (is_done, n)
     }
 
-    /// So many of the unsaid are said now.
+    /// Records that the first `n` unsaid replies are said.
     fn forget(&mut self, n: usize) {
         self.unsaid.pass(n);
         self.has_said |= n > 0;
@@ -211,7 +213,8 @@ impl<S: Service> Get<S> {
     }
 }
 
-/// Whether the next values of a client are perhaps as long as what it was told: not if a long one was dropped.
+/// Whether the length of this reply predicts the client's next values. It doesn't if a long value was dropped for lack of
+/// memory.
 pub(super) fn tells_of_length(reply: &Reply) -> bool {
     reply.message != NO_ROOM
 }
@@ -220,7 +223,7 @@ fn bytes_of(reply: &Reply) -> usize {
     reply.value.len() + REPLY_BYTES
 }
 
-/// A reply without its value.
+/// Bytes of a reply without its value.
 const REPLY_BYTES: usize = 128;
-/// An answer of so many bytes is given as it comes.
+/// An answer of at least this many bytes is said as it comes.
 const LONG_BYTES: usize = 64 << 10;

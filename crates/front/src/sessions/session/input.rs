@@ -1,18 +1,19 @@
-//! What a client has sent: read, taken request by request, and kept until the rest of a request comes.
+//! A client's input: bytes are read, taken request by request, and kept while a request is unfinished.
 //!
 //! ```text
 //! socket ─▶ bytes: read ─▶ chunk: requests that share it ─▶ one request after the other
 //!             ▲──────────── the beginning of a request ──────┘
 //! ```
 //! # Invariants
-//! 1. Each byte of an unfinished line is looked at for the line's end once. The line is parsed when its end comes, and
-//!    when it has doubled, so that one that is too long is found out.
+//! 1. Each byte of an unfinished line is searched for the line's end once. The line is parsed when its end comes, and each
+//!    time its length has doubled, so that a line that is too long is noticed.
 //! 2. Nothing is read while requests of the chunk wait.
-//! 3. The buffer of a long chunk is kept by its requests only: it goes with the last of them, and isn't read into again.
-//!    So does its charge.
-//! 4. What is refused is read away through a buffer that nobody keeps.
+//! 3. The buffer of a long chunk is kept by its requests only: it goes with the last of them, and isn't read into again. So
+//!    does its charge.
+//! 4. Refused bytes are read into a buffer that isn't kept, and discarded.
 //! 5. Between two turns a client keeps [`KEPT_BYTES`] of room, or at most three times what it sent of an unfinished
-//!    request: nobody knows whether room that wasn't read into is memory that somebody else used before.
+//!    request. Room that wasn't read into may still take memory, because another client may have used it before. More room
+//!    is kept only for a long body: it is new, and takes no memory before it is read into.
 
 use std::io;
 use std::mem;
@@ -28,29 +29,29 @@ use crate::sessions::stream::{READ_BYTES_MAX, Stream};
 
 /// See the module's head.
 pub(super) struct Input {
-    /// Read, and not yet a whole request.
+    /// Bytes that were read and aren't a whole request yet.
     bytes: BytesMut,
-    /// Read as a whole; from `at` on not yet taken.
+    /// Bytes from which requests are taken; those from `at` on aren't taken yet.
     chunk: Bytes,
     at: usize,
-    /// Bytes of it, unless they are charged by themselves.
+    /// The length of the chunk; 0 if its buffer carries its own charge.
     chunk_bytes: usize,
-    /// Perhaps there is more room in `bytes` than is kept.
+    /// Whether `bytes` may have more room than a client keeps.
     is_roomy: bool,
-    /// Where the request began that was taken last.
+    /// Where in the chunk the request begins that was taken last.
     from: usize,
-    /// Room that a read finds: more after one that took it all, so that few reads bring much and a client that sends
-    /// little goes through little memory.
+    /// The room for the next read. It grows after a read that filled it, so that few reads bring much. It shrinks after
+    /// others, so that a client that sends little touches little memory.
     room: usize,
-    /// With fewer `bytes` there is no whole request.
+    /// With fewer `bytes` than this there is no whole request.
     wanted: usize,
-    /// Of `bytes`, those in which no line ends; 0: not looked at.
+    /// How many of `bytes` were searched and contain no line's end; 0: none was searched.
     searched: usize,
-    /// An unfinished line of so many `bytes` is parsed again.
+    /// The length of `bytes` at which an unfinished line is parsed again.
     parse_at: usize,
-    /// `bytes` was looked at by its client's account when it was so long.
+    /// The length of `bytes` when the client's account last checked it.
     audited: usize,
-    /// Bytes to throw away before the next request, or [`TO_LINE_END`].
+    /// Bytes to discard before the next request, or [`TO_LINE_END`].
     swallow: u64,
     account: Arc<Account>,
 }
@@ -74,8 +75,8 @@ impl Input {
         }
     }
 
-    /// Reads until a whole request may be there, or an unfinished one has become much longer, as it does with each read of
-    /// a long one; 0: the client has gone.
+    /// Reads until a whole request may be there, or an unfinished one has grown by [`AUDIT_BYTES`], as each large read of a
+    /// long one makes it. Returns the length of the last read; 0: the client has gone.
     pub(super) fn poll_read(
         &mut self,
         stream: &mut Stream,
@@ -100,9 +101,9 @@ impl Input {
     /// Makes room for a read.
     fn make_room(&mut self) {
         let (read, missing) = (self.bytes.len(), self.wanted.saturating_sub(self.bytes.len()));
-        // What a client announces is believed once it has sent enough: then it is copied no more.
+        // An announced length is believed once the client has sent enough of it. From then on nothing is copied again.
         let believed = if read < BELIEVED_BYTES { read.max(TRUSTED_BYTES) } else { missing };
-        // Behind a long body nothing is read along: its buffer would grow once more for that.
+        // Nothing behind a long body is read together with it: the buffer would grow once more for that.
         let is_long_body = self.searched == 0 && self.wanted > AUDIT_BYTES;
         let beyond = if is_long_body { 0 } else { self.room };
         let room = missing.min(believed).max(beyond);
@@ -110,7 +111,7 @@ impl Input {
         self.bytes.reserve(room);
     }
 
-    /// Reads all away that still comes, of a client that says no more to us: ready once it has gone.
+    /// Reads and discards what a client still sends although no more is taken from it. Ready once the client has gone.
     pub(super) fn read_to_end(
         &mut self,
         stream: &mut Stream,
@@ -126,7 +127,7 @@ impl Input {
         Poll::Pending
     }
 
-    /// Reads what is to be thrown away.
+    /// Reads bytes that are to be discarded.
     #[cold]
     fn read_away(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let most = usize::try_from(self.swallow).unwrap_or(usize::MAX).min(READ_BYTES_MAX);
@@ -136,7 +137,7 @@ impl Input {
         Poll::Ready(Ok(n))
     }
 
-    /// Keeps of `read` what isn't to be thrown away: what follows a line may have come with it.
+    /// Discards the front of `read` and keeps the rest: the next request may have come with the end of a discarded line.
     fn throw_away(&mut self, read: &[u8]) {
         let away = self.swallow_of(read);
         self.bytes.extend_from_slice(&read[away..]);
@@ -154,7 +155,7 @@ impl Input {
     #[cold]
     fn give_back(&mut self) {
         let (read, room) = (self.bytes.len(), self.bytes.capacity());
-        // Room for a long body is new: nobody used it before.
+        // Room for a long body is new: no client used it before, so it takes no memory yet.
         if read == 0 || room <= 2 * READ_BYTES_MAX && room > KEPT_BYTES.max(2 * read) {
             self.bytes = BytesMut::from(&self.bytes[..]);
             self.is_roomy = false;
@@ -166,12 +167,12 @@ impl Input {
         self.is_taking() || !self.bytes.is_empty() && self.bytes.len() >= self.wanted
     }
 
-    /// Whether requests of the chunk wait.
+    /// Whether the chunk still has bytes to take.
     pub(super) fn is_taking(&self) -> bool {
         self.at < self.chunk.len()
     }
 
-    /// The next whole request.
+    /// Takes the next whole request.
     #[inline]
     pub(super) fn next<M: Manners>(&mut self) -> Option<Asked> {
         if !self.is_taking() && !self.refill() {
@@ -194,17 +195,17 @@ impl Input {
         }
     }
 
-    /// The bytes of the request that was taken last, where they are those of one.
+    /// The bytes of the request that was taken last; empty after a refusal that discards bytes.
     pub(super) fn taken(&self) -> &[u8] {
         &self.chunk[self.from..self.at]
     }
 
-    /// Makes a chunk of what was read, if there may be a whole request in it.
+    /// Makes a chunk of the bytes that were read, if they may contain a whole request.
     fn refill(&mut self) -> bool {
         if self.bytes.len() < self.wanted || self.is_line_unfinished() {
             return false;
         }
-        // An unfinished line that is only looked at goes on being read into.
+        // An unfinished line that is only parsed again keeps its buffer, into which the rest is read.
         let is_whole = mem::take(&mut self.searched) == 0;
         self.chunk_bytes = self.bytes.len();
         self.chunk = if !self.is_roomy {
@@ -219,7 +220,7 @@ impl Input {
         self.is_taking()
     }
 
-    /// What was read, with its charge.
+    /// Takes the bytes that were read, together with their charge.
     fn carried(&mut self) -> Bytes {
         self.is_roomy = false;
         let mut bytes = mem::take(&mut self.bytes);
@@ -229,7 +230,7 @@ impl Input {
         self.account.carry(bytes)
     }
 
-    /// Whether the end of what was read isn't there, as far as is known without parsing it again.
+    /// Whether the bytes that were read end in the middle of a request, as far as is known without parsing them again.
     pub(super) fn is_unfinished(&mut self) -> bool {
         !self.is_taking() && (self.bytes.len() < self.wanted || self.is_line_unfinished())
     }
@@ -260,14 +261,14 @@ impl Input {
         }
         let rest = self.chunk.split_off(self.at);
         self.chunk = Bytes::new();
-        // The same buffer, if nobody else has a part of it.
+        // This keeps the buffer, unless a request still has a part of it.
         self.bytes = if is_long { BytesMut::from(rest) } else { BytesMut::from(&rest[..]) };
         self.is_roomy = self.bytes.capacity() > KEPT_BYTES;
         (self.at, self.wanted, self.audited) = (0, wanted, bytes);
         None
     }
 
-    /// How many bytes at the front of `bytes` are to be thrown away.
+    /// Returns how many bytes at the front of `bytes` are to be discarded, and counts them off.
     fn swallow_of(&mut self, bytes: &[u8]) -> usize {
         if self.swallow == TO_LINE_END {
             let end = memchr::memchr(b'\n', bytes);
@@ -279,8 +280,8 @@ impl Input {
         n
     }
 
-    /// Bytes that are kept for requests that aren't taken yet. New room that wasn't read into takes no memory, but the
-    /// smaller rooms that a long request had before stay with the allocator for a while.
+    /// Bytes that are kept for requests that aren't taken yet. New room that wasn't read into takes no memory. The smaller
+    /// buffers that a long request had before are included: they stay with the allocator for a while.
     pub(super) fn held(&self) -> usize {
         let bytes = self.bytes.len();
         let before = if bytes < KEPT_BYTES { 0 } else { bytes.min(BELIEVED_BYTES) };
@@ -292,7 +293,8 @@ impl Input {
         self.wanted
     }
 
-    /// Bytes of the chunk, if all its requests are taken: once, and if they aren't charged by themselves.
+    /// Returns the length of the chunk once all its requests are taken, and forgets the chunk. Returns 0 before, again
+    /// afterwards, and for a buffer that carries its own charge.
     pub(super) fn finished(&mut self) -> usize {
         if self.is_taking() {
             return 0;
@@ -301,7 +303,7 @@ impl Input {
         mem::take(&mut self.chunk_bytes)
     }
 
-    /// Throws an unfinished request away, and what comes of it.
+    /// Discards an unfinished request, and the rest of it when it comes.
     pub(super) fn give_up(&mut self) {
         let is_body = memchr::memchr(b'\n', &self.bytes).is_some();
         let missing = self.wanted.saturating_sub(self.bytes.len()) as u64;
@@ -310,25 +312,25 @@ impl Input {
         (self.is_roomy, self.wanted, self.searched, self.audited) = (false, 1, 0, 0);
     }
 
-    /// Throws all away.
+    /// Discards everything.
     pub(super) fn discard(&mut self) {
         *self = Self::new(BytesMut::new(), Arc::clone(&self.account));
     }
 }
 
-/// To throw away: whatever comes, to the end of its line.
+/// The value of `swallow` that discards everything up to the end of the line.
 const TO_LINE_END: u64 = u64::MAX;
-/// Of what is only thrown away, before others have their turn.
+/// Reads of discarded bytes in one poll, before other clients have their turn.
 const READS_A_POLL: usize = 4;
 /// Least room for a read.
 const READ_BYTES_MIN: usize = 1 << 10;
-/// A body's announced length is made room for at once up to this.
+/// Up to this length, room for an announced body is made at once. Bytes.
 const TRUSTED_BYTES: usize = 1 << 20;
-/// Of a body of which so much came the rest is made room for. Bytes.
+/// Once this much of a body has come, room for the rest is made. Bytes.
 const BELIEVED_BYTES: usize = 4 << 20;
-/// Each time that an unfinished request has grown by so much its client's account is looked at.
+/// An unfinished request is checked by its client's account each time it has grown by this much.
 const AUDIT_BYTES: usize = 64 << 10;
-/// Room that stays with a client.
+/// Room that a client keeps between two turns.
 const KEPT_BYTES: usize = 2 << 10;
 
 #[cfg(test)]
@@ -344,7 +346,7 @@ mod tests {
         Input::new(BytesMut::from(bytes), Account::new(&Arc::new(bank)))
     }
 
-    /// What `bytes` are taken for, if they come one at a time.
+    /// The requests that are taken from `bytes` if these come one at a time.
     fn bytewise(bytes: &[u8]) -> Vec<Asked> {
         let mut input = given(b"");
         let mut asked = Vec::new();
@@ -388,7 +390,7 @@ mod tests {
         assert!(input.bytes.capacity() <= KEPT_BYTES);
     }
 
-    /// Each byte parsed the line again from its start: half a minute's work for a line of 300 kB.
+    /// Regression: each byte had the line parsed again from its start, half a minute of work for a line of 300 kB.
     #[test]
     fn a_long_line_that_comes_byte_by_byte_is_not_parsed_again_for_each() {
         let line = format!("get {}\r\n", vec!["key:1"; 50_000].join(" "));

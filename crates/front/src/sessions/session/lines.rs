@@ -1,7 +1,7 @@
-//! What a client asked and isn't answered yet, request by request, and how it is answered.
+//! A client's requests that aren't answered yet, and how each is answered.
 //!
 //! # Invariants
-//! 1. A reply is looked for where it will be, and stays there until its line is said: none is moved about.
+//! 1. A reply is read where its answer has it, and stays there until its line is said: no reply is moved.
 
 use std::rc::Rc;
 use std::task::{self, Poll};
@@ -21,9 +21,9 @@ use crate::sessions::thread::Sessions;
 
 /// A request line that is not answered yet.
 pub(super) enum Line<S: Service> {
-    /// Known what to say.
+    /// Text that is ready to be said.
     Said(Vec<u8>),
-    /// For one key, or for none.
+    /// A request for one key or for none, which isn't a get.
     One { op: Op, is_quiet: bool, answer: S::Answer },
     /// A get of several keys.
     Get(Get<S>),
@@ -31,24 +31,25 @@ pub(super) enum Line<S: Service> {
     GetOne { op: Op, key: Bytes, answer: S::Answer },
     /// A meta command.
     Meta { wanted: Wanted, key: Bytes, answer: S::Answer },
-    /// An answer that comes in parts: the next one, `None` once the last was said.
+    /// An answer that comes in parts. `part` is the next one; `None` once the last was said.
     Feed { feed: Box<dyn Feed>, part: Poll<Option<Vec<u8>>> },
-    /// To end the process, once all before it is answered, if the client may.
+    /// A request to end the process. It is carried out once all lines before it are answered, if the client may do so.
     Shutdown(Verdict),
 }
 
-/// What became of a request that was begun.
+/// The outcome of beginning a request.
 pub(super) enum Begun<S: Service> {
-    /// Its answer is on its way, or there.
+    /// Its answer is under way, or already there.
     Line(Line<S>),
-    /// It is the last one of its client, which goes with the answer.
+    /// It is the client's last request: the client is closed after the answer.
     Last { line: Line<S>, is_refused: bool },
-    /// It is to be begun later.
+    /// It must be begun later.
     Waits(Asked),
 }
 
 impl<S: Service> Line<S> {
-    /// Begins a request of a client: of a get so many keys, where a short value has so many bytes.
+    /// Begins a request of a client. Of a get, `keys_admitted` keys are begun; a short value is assumed to have `short`
+    /// bytes.
     #[inline]
     pub(super) fn begin(
         (sessions, client, stream): (&Sessions<S>, &S::Client, &Stream),
@@ -95,7 +96,7 @@ impl<S: Service> Line<S> {
         })
     }
 
-    /// A list of all items, where the service has one.
+    /// Begins a list of all items if the service has one; otherwise answers with an error.
     fn list(service: &Rc<S>, listing: Listing) -> Self {
         match service.list(listing) {
             Some(feed) => Line::Feed { feed, part: Poll::Pending },
@@ -103,13 +104,13 @@ impl<S: Service> Line<S> {
         }
     }
 
-    /// The log says more or less from now on.
+    /// Sets how much is logged from now on.
     fn verbosity(service: &Rc<S>, level: u32, is_quiet: bool) -> Self {
         service.set_verbosity(level);
         Line::Said(if is_quiet { Vec::new() } else { fixed::OK.to_vec() })
     }
 
-    /// What it asks, where that is one thing.
+    /// The operation; `None` for meta commands and for lines without one.
     pub(super) fn op(&self) -> Option<Op> {
         match self {
             Line::Said(_) | Line::Meta { .. } | Line::Feed { .. } | Line::Shutdown(_) => None,
@@ -118,7 +119,7 @@ impl<S: Service> Line<S> {
         }
     }
 
-    /// Whether it must be carried through though nobody waits for its answer.
+    /// Whether the request must be carried through even after its client has gone.
     pub(super) fn is_change(&self) -> bool {
         match self {
             Line::Said(_) | Line::Shutdown(_) | Line::Feed { .. } => false,
@@ -128,7 +129,7 @@ impl<S: Service> Line<S> {
         }
     }
 
-    /// Polls what is under way.
+    /// Polls the answer, if it is under way.
     pub(super) fn poll(&mut self, cx: &mut task::Context<'_>, client: &S::Client) {
         match self {
             Line::Said(_) => {}
@@ -145,12 +146,12 @@ impl<S: Service> Line<S> {
         }
     }
 
-    /// Whether something of it may be said now.
+    /// Whether the answer, or part of it, may be said now.
     pub(super) fn is_sayable(&mut self) -> bool {
         if let Line::Get(get) = self { get.is_sayable() } else { self.is_answered() }
     }
 
-    /// Whether all of its replies are there.
+    /// Whether all its replies are there.
     pub(super) fn is_answered(&self) -> bool {
         match self {
             Line::Said(_) => true,
@@ -163,13 +164,13 @@ impl<S: Service> Line<S> {
         }
     }
 
-    /// Whether it is a get of one key whose value was too long for the memory that was left.
+    /// Whether this is a get of one key whose value was too long for the memory that was left.
     pub(super) fn is_dropped(&self) -> bool {
         let (Line::GetOne { answer, .. } | Line::Meta { answer, .. }) = self else { return false };
         answer.reply(0).is_some_and(|reply| reply.outcome.is_error() && !tells_of_length(reply))
     }
 
-    /// Bytes of the longest value in it that has come, of a get; a failure tells nothing of values.
+    /// For a get, bytes of the longest value that has come. Failures don't count: they show nothing about values.
     pub(super) fn longest_value(&self) -> Option<usize> {
         let of = |answer: &S::Answer| {
             let reply = answer.reply(0).filter(|reply| !reply.outcome.is_error());
@@ -183,7 +184,7 @@ impl<S: Service> Line<S> {
         }
     }
 
-    /// How many requests it stands for.
+    /// How many requests the line stands for.
     pub(super) fn requests(&self) -> usize {
         match self {
             Line::Said(_) => 0,
@@ -205,7 +206,7 @@ impl<S: Service> Line<S> {
         }
     }
 
-    /// Bytes that count for the client's account, if a value has so many.
+    /// Bytes that count for the client's account, if a value has `value_bytes`.
     pub(super) fn held(&self, value_bytes: usize) -> usize {
         let more = match self {
             Line::Said(said) => said.capacity(),
@@ -219,8 +220,8 @@ impl<S: Service> Line<S> {
         LINE_BYTES + more
     }
 
-    /// Appends the answer to a line that is sayable, a long one until `output` has `most` bytes. Returns whether that is all
-    /// of it, and the keys of a get in it.
+    /// Appends the answer to a sayable line. A long answer stops once `output` has `most` bytes. Returns whether the whole
+    /// answer is said, and for how many keys of a get.
     pub(super) fn say(&mut self, service: &S, output: &mut Output, most: usize) -> (bool, usize) {
         let out = &mut output.bytes;
         match self {
@@ -268,7 +269,7 @@ impl<S: Service> Line<S> {
     }
 }
 
-/// What a part of a feed takes, and the next one that is made meanwhile. Bytes.
+/// Bytes for one part of a feed, and for the next one, which is made meanwhile.
 const FEED_BYTES: usize = 128 << 10;
-/// A line without its keys: what is kept of it here. Bytes.
+/// Bytes that are kept here for a line, without its keys.
 const LINE_BYTES: usize = 256;

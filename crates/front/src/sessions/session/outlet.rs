@@ -1,4 +1,4 @@
-//! What goes out to a client: replies that it hasn't taken yet.
+//! A client's output: replies that it hasn't taken yet.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
@@ -9,11 +9,11 @@ use super::pace::{Pace, TURN_BYTES};
 use super::patience::Patience;
 use crate::sessions::stream::Stream;
 
-/// Replies on their way.
+/// Replies on their way to the client.
 #[derive(Default)]
 pub(super) struct Outlet {
     pub(super) output: Output,
-    /// What was written waits in the stream.
+    /// Whether written bytes still wait in the stream.
     is_held: bool,
 }
 
@@ -28,17 +28,17 @@ impl Outlet {
         !self.output.is_empty() || self.is_held
     }
 
-    /// Whether there is room for more.
+    /// Whether there is room for more replies.
     pub(super) fn has_room(&self) -> bool {
         self.output.left() < OUTPUT_BYTES_MAX
     }
 
-    /// Bytes of its room.
+    /// The capacity of the output buffer in bytes.
     pub(super) fn capacity(&self) -> usize {
         self.output.bytes.capacity()
     }
 
-    /// Writes what there is to write, as far as the socket takes it and the client's turn goes.
+    /// Writes replies, as far as the socket takes them and the client's turn lasts.
     pub(super) fn flush(
         &mut self,
         stream: &mut Stream,
@@ -67,14 +67,14 @@ impl Outlet {
                 Poll::Pending => return Ok(()),
             }
         }
-        // What TLS keeps back goes when the socket has room: it wakes this task.
+        // Bytes that TLS keeps back are written when the socket has room, which wakes this task.
         let flushed = stream.poll_flush(cx)?;
         self.is_held = flushed.is_pending();
         Ok(())
     }
 }
 
-/// With so much unsent, no more is said, and none is read.
+/// With this many bytes unsent, no more replies are said, and nothing is read.
 pub(super) const OUTPUT_BYTES_MAX: usize = 256 << 10;
-/// Stretches of one vectored write.
+/// Slices of one vectored write.
 const STRETCHES: usize = 8;

@@ -1,26 +1,32 @@
 //! How much a client may have under way at once, and how much of its thread's time it takes before others have theirs.
 //!
-//! Nobody knows how long a value is before it comes, and while it comes, replies to others wait behind it on the server's
-//! connection. So a client begins with one key, goes on with 16, and then with 256, while its values are short. One whose
-//! values are long asks for a megabyte at once, as far as its last values tell, and shares a lane with the others of its
-//! thread that have long values. Newcomers have a lane of their own, in which the last newcomers' values tell how long
-//! the next one's are, also of those that have gone: where they are short, it is wide. Of newcomers that have closed their
-//! side nobody knows whether they still wait, so they have another, which serves few while others wait: a few clients that
-//! connect, ask and leave thousands of times in a second would have others wait for what nobody takes. Long values that are
-//! stored have a lane, too: requests of others wait behind them on their way to the server. So has whoever has more than
-//! [`FEW_KEYS`] under way: all of a thread have a thousand keys at once, which servers answer in a millisecond or two. So
-//! have those that send many changes ([`Changes`]).
+//! The length of a value isn't known before it comes. While a long one comes, replies to others wait behind it on the
+//! server's connection. So a client begins with one key, goes on with 16, and then with 256, while its values are short. A
+//! client whose values are long asks for a megabyte at once, judged by its last values. Lanes bound what the clients of a
+//! thread have under way together:
 //!
-//! A turn, a poll of the session's task, ends when the client has had [`TURN_BYTES`] moved for it, or as much work done. The
-//! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]). Many clients with short turns
-//! keep it as busy as a few with long ones. So once enough was done since the thread last looked at its sockets, a turn
-//! ends with [`FEW_BYTES`], and whose last turn was longer than that waits before its next one begins: a client that asks
-//! for little is served before the crowd's next requests, and before the crowd's replies. Clients that come and go keep it as
-//! busy as those that ask: to let one in or out costs as much as several requests. So until a client was told something, its
-//! turns count as long ones.
+//! - Clients with long values share a lane.
+//! - Newcomers have a lane of their own. The last newcomers' values, also of those that have gone, predict how long the
+//!   next one's are: while they are short, the lane is wide.
+//! - Newcomers that have closed their side of the connection have another lane, which serves few while others wait. It
+//!   isn't known whether such clients still wait. Without this lane, a few clients that connect, ask and leave thousands of
+//!   times per second would have others wait for values that nobody takes.
+//! - Long values that are stored have a lane, because requests of others wait behind them on their way to the server.
+//! - Clients with more than [`FEW_KEYS`] under way have a lane. All of a thread have a thousand keys at once, which servers
+//!   answer in a millisecond or two.
+//! - Clients that send many changes have a lane ([`Changes`]).
+//!
+//! A turn is a poll of the session's task. It ends when the client has had [`TURN_BYTES`] moved for it, or as much work
+//! done. The next turn comes in order among the clients that keep the thread busy ([`Rounds`]).
+//!
+//! Many clients with short turns keep the thread as busy as a few with long ones. So once enough was done since the thread
+//! last looked at its sockets, a turn ends with [`FEW_BYTES`]. A client whose last turn was longer than that waits before
+//! its next one begins. A client that asks for little is thus served before the crowd's next requests, and before the
+//! crowd's replies. Clients that come and go keep the thread as busy as those that ask: to let one in or out costs as much
+//! as several requests. So until a client was told something, its turns count as long ones.
 //!
 //! # Bad at
-//! A client that asks for many short values, and then for many long ones: those are asked for together, once.
+//! A client that asks for many short values, and then for many long ones: the long ones are asked for together, once.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -41,44 +47,44 @@ pub(super) struct Pace {
     window: usize,
     /// Keys under way.
     under_way: usize,
-    /// Bytes of a value, as far as the last ones tell.
+    /// Expected bytes of a value, judged by the last ones.
     expected: usize,
-    /// Taken of the lane.
+    /// Bytes that are taken of `lane`.
     taken: usize,
     lane: LaneKind,
-    /// Where it waits for more of that lane.
+    /// The client's place while it waits for more of `lane`.
     place: Option<u64>,
-    /// Long values on their way to servers: their lines' numbers, and what is taken of the lane for them.
+    /// Long values on their way to servers: the number of each line, and the bytes taken of the lane for it.
     stores: VecDeque<(u64, usize)>,
     stores_place: Option<u64>,
-    /// Changes on their way to servers, where it sends many.
+    /// Changes on their way to servers, if the client sends many.
     changes: Changes,
     /// Whether a lane had no room in this turn.
     has_asked: bool,
-    /// What this turn has cost, in bytes; [`WAITING`]: its next turn hasn't come.
+    /// The cost of this turn, in bytes; [`WAITING`]: the next turn hasn't come.
     spent: usize,
-    /// What its last turn cost.
+    /// The cost of the last turn.
     last: usize,
-    /// That was a long one.
+    /// Whether the last turn was a long one.
     is_heavy: bool,
-    /// It was told nothing yet.
+    /// Whether the client was told nothing yet.
     is_new: bool,
-    /// The number of the turn that it waits for.
+    /// The number of the turn that the client waits for.
     turn: u64,
-    /// It takes part in this no more.
+    /// The client has gone: it no longer takes part in pacing.
     has_left: bool,
     lanes: Rc<Lanes>,
 }
 
-/// Where a client's keys are counted.
+/// The lane in which a client's keys are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LaneKind {
     Newcomers,
-    /// Of newcomers that have closed their side.
+    /// For newcomers that have closed their side.
     Leaving,
-    /// Of those whose values are long.
+    /// For clients whose values are long.
     Long,
-    /// Of those whose values are short, where they are many.
+    /// For clients whose values are short, when many keys are under way.
     Many,
 }
 
@@ -116,7 +122,7 @@ impl Pace {
         }
     }
 
-    /// A poll begins: the turn goes on, or a new one begins, at once or when `waker` is called.
+    /// Begins a poll: the turn goes on, or a new one begins, at once or when `waker` is called.
     #[inline]
     pub(super) fn begin_turn(&mut self, waker: &Waker) {
         if self.spent < WAITING {
@@ -124,7 +130,7 @@ impl Pace {
                 self.is_heavy = self.is_new || self.spent >= FEW_BYTES;
                 self.last = mem::take(&mut self.spent);
             }
-            // Others that wait for a share of that lane would wait for its turn.
+            // A client that waits for the lane of changes waits for no turn: others in that lane would wait with it.
             if !self.is_heavy || !self.lanes.rounds.is_busy() || self.changes.is_waiting() {
                 return;
             }
@@ -135,8 +141,11 @@ impl Pace {
         }
     }
 
-    /// Whether others that wait for a share of a lane would wait for its turn, which therefore comes now, or after the next
-    /// look at the sockets: of a crowd that goes, one after the other is the first in the lane.
+    /// Returns whether the turn comes now, out of order: the client is the first in a lane, and others in that lane would
+    /// wait for its turn.
+    ///
+    /// On a busy thread it comes after the next look at the sockets instead: in a crowd that goes, one client after the
+    /// other is the first in the lane.
     #[cold]
     fn goes_ahead(&self, waker: &Waker) -> bool {
         let Lanes { rounds, stores, .. } = &*self.lanes;
@@ -149,27 +158,27 @@ impl Pace {
         is_next
     }
 
-    /// Something was done that costs as much as moving so many bytes.
+    /// Records work that costs as much as moving this many bytes.
     #[inline]
     pub(super) fn spend(&mut self, bytes: usize) {
         self.spent = self.spent.saturating_add(bytes);
         self.lanes.rounds.spend(bytes);
     }
 
-    /// The client was told something.
+    /// Records that the client was told something.
     #[inline]
     pub(super) fn told(&mut self) {
         self.is_new = false;
     }
 
-    /// Whether others are to have their turn; `waker` is called when this client's comes again.
+    /// Returns whether the turn is over, so that others have theirs. `waker` is called when this client's next turn comes.
     #[inline]
     pub(super) fn is_spent(&mut self, waker: &Waker) -> bool {
         let is_long = self.spent >= FEW_BYTES;
         is_long && (self.spent >= TURN_BYTES || self.lanes.rounds.is_busy()) && self.wait(waker)
     }
 
-    /// Whether it waits for its next turn.
+    /// Whether the client waits for its next turn.
     pub(super) fn is_waiting(&self) -> bool {
         self.spent >= WAITING
     }
@@ -185,7 +194,7 @@ impl Pace {
         true
     }
 
-    /// A poll ends: a client that didn't try to go on keeps no place in a line.
+    /// Ends a poll. A client that asked no lane in this turn loses its places in their lines.
     #[inline]
     pub(super) fn end_turn(&mut self) {
         let has_asked = mem::take(&mut self.has_asked);
@@ -204,14 +213,15 @@ impl Pace {
         self.lane.of(&self.lanes).leave(&mut self.place);
     }
 
-    /// The client has gone: what is still to be done for it waits for nobody.
+    /// Records that the client has gone. What is still done for it waits for no lane.
     pub(super) fn leave(&mut self) {
         self.lanes.rounds.spend(VISIT_COST);
         self.leave_lines();
         self.has_left = true;
     }
 
-    /// Whether the line of this number may ask for what is no get; false: it waits until `waker` is called.
+    /// Returns whether the line with this number may begin a request that isn't a get. If not, it waits until `waker` is
+    /// called.
     #[inline]
     pub(super) fn may_ask<M: Manners>(&mut self, line: u64, asked: &Asked, waker: &Waker) -> bool {
         let bytes = asked.value_bytes();
@@ -222,14 +232,15 @@ impl Pace {
         !has_many || !asked.is_change::<M>() || self.change(line, waker)
     }
 
-    /// Whether the line of this number may change something, for a client that does so much.
+    /// Returns whether the line with this number may begin a change, for a client that keeps the thread busy.
     fn change(&mut self, line: u64, waker: &Waker) -> bool {
         let may_begin = self.has_left || self.changes.begin(line, &self.lanes, waker);
         self.has_asked |= !may_begin;
         may_begin
     }
 
-    /// Whether the line of this number may send a value of so many bytes; false: it waits until `waker` is called.
+    /// Returns whether the line with this number may send a value of this many bytes. If not, it waits until `waker` is
+    /// called.
     fn store(&mut self, line: u64, bytes: usize, waker: &Waker) -> bool {
         if self.has_left {
             return true;
@@ -242,7 +253,7 @@ impl Pace {
         true
     }
 
-    /// Gives back what was taken for changes that are answered.
+    /// Gives back what was taken of the lanes for changes and long values that are answered.
     pub(super) fn stored(&mut self, is_answered: impl Fn(u64) -> bool) {
         self.changes.settle(&self.lanes, &is_answered);
         while let Some((_, bytes)) = self.stores.pop_front_if(|(line, _)| is_answered(*line)) {
@@ -250,22 +261,22 @@ impl Pace {
         }
     }
 
-    /// Whether it is a newcomer: nothing tells how long its values are.
+    /// Whether the client is a newcomer: no value has shown yet how long its values are.
     fn has_no_value(&self) -> bool {
         matches!(self.lane, LaneKind::Newcomers | LaneKind::Leaving)
     }
 
-    /// Whether it waits among newcomers, or will.
+    /// Whether the client waits in the newcomers' lane, or will.
     #[inline]
     pub(super) fn is_newcomer(&self) -> bool {
         self.lane == LaneKind::Newcomers
     }
 
-    /// A newcomer that has closed its side may have gone, and is in nobody's way who waits for an answer. False: many such
-    /// clients wait already.
+    /// Moves a newcomer that has closed its side to a lane where it holds up no client that waits for an answer: it may
+    /// have gone. Returns false if many such clients wait already.
     pub(super) fn step_aside(&mut self) -> bool {
         if self.taken > 0 {
-            // Its value is on its way, and counts where it was asked for.
+            // Its value is under way, and counts in the lane in which it was asked for.
             return true;
         }
         if self.lanes.leaving.waiting() >= LEAVING_MAX {
@@ -275,7 +286,7 @@ impl Pace {
         true
     }
 
-    /// From now on keys are counted in another lane.
+    /// Counts keys in another lane from now on. Gives back what was taken of the old one.
     fn change_to(&mut self, lane: LaneKind) {
         if self.lane != lane {
             self.lane.of(&self.lanes).give(mem::take(&mut self.taken));
@@ -284,8 +295,10 @@ impl Pace {
         }
     }
 
-    /// Of so many keys, those for whose replies the client has room: one at least, unless it `has_own` replies that it hasn't
-    /// taken yet, which will make room. Else long values were read again and again for nothing, of clients that don't read.
+    /// Returns for how many of `keys` the client has room for the replies: at least one.
+    ///
+    /// Returns 0 if there is no room for a long value, and the client `has_own` replies that it hasn't taken yet, which
+    /// will make room. Otherwise long values would be read again and again for nothing, for clients that don't read.
     #[inline]
     pub(super) fn affordable(&self, keys: usize, account: &Account, has_own: bool) -> usize {
         if has_own && self.expected > SHORT_BYTES && account.room() < self.expected {
@@ -294,13 +307,12 @@ impl Pace {
         if keys == 1 { 1 } else { keys.min((account.room() / (KEY_BYTES + self.short())).max(1)) }
     }
 
-    /// Bytes that a short value of this client has, about.
+    /// About how many bytes a short value of this client has.
     pub(super) fn short(&self) -> usize {
         self.expected.min(SHORT_BYTES)
     }
 
-    /// How many of so many keys may be asked for now; 0: they have to wait, for the answer to others or until `waker` is
-    /// called.
+    /// Returns how many of `keys` may be asked for now. 0: they wait for the answer to others, or until `waker` is called.
     #[inline]
     pub(super) fn admit(&mut self, keys: usize, waker: &Waker) -> usize {
         if self.has_no_value() || self.expected > SHORT_BYTES {
@@ -314,7 +326,7 @@ impl Pace {
         n
     }
 
-    /// The same where many are under way then.
+    /// Like [`admit`](Self::admit), for a client that would then have many keys under way.
     fn admit_many(&mut self, n: usize, waker: &Waker) -> usize {
         self.change_to(LaneKind::Many);
         let bytes = n * KEY_SHARE;
@@ -328,7 +340,7 @@ impl Pace {
         n
     }
 
-    /// The same for a client whose values are long, or unknown.
+    /// Like [`admit`](Self::admit), for a client whose values are long, or of unknown length.
     #[cold]
     fn admit_carefully(&mut self, keys: usize, waker: &Waker) -> usize {
         let mut window = self.window;
@@ -360,12 +372,12 @@ impl Pace {
         n
     }
 
-    /// Whether part of the lane is taken.
+    /// Whether part of any lane is taken for the client.
     pub(super) fn is_in_lane(&self) -> bool {
         self.taken > 0 || !self.stores.is_empty() || !self.changes.is_empty()
     }
 
-    /// So many keys are under way now.
+    /// Records how many keys are under way now, and gives back the lane's bytes for the others.
     pub(super) fn set_under_way(&mut self, keys: usize) {
         if self.taken > 0 && keys < self.under_way {
             let left = self.taken / self.under_way * keys;
@@ -375,8 +387,10 @@ impl Pace {
         self.under_way = keys;
     }
 
-    /// A value was dropped, because there was no memory for it: so it was long, nobody knows how long. Of newcomers, each of
-    /// which has a value read for nothing, none would be served while others go on so.
+    /// Records that a value was dropped because there was no memory for it: it was long, but its length isn't known.
+    ///
+    /// A newcomer then leaves the newcomers' lane. If newcomers whose values are read for nothing stayed there and went on,
+    /// no other would be served.
     #[cold]
     pub(super) fn dropped(&mut self) {
         self.expected = self.expected.max(SHORT_BYTES + 1);
@@ -386,14 +400,14 @@ impl Pace {
         }
     }
 
-    /// The client has gone, and the longest value that came for it had so many bytes: the next newcomer's may have as many.
+    /// Records the length of the longest value that came for a client that has gone: the next newcomer's may be as long.
     pub(super) fn came_for_nobody(&mut self, bytes: usize) {
         if self.has_no_value() {
             self.lanes.learn(bytes);
         }
     }
 
-    /// So many keys were answered with so many bytes.
+    /// Records that this many keys were answered with this many bytes.
     pub(super) fn answered(&mut self, keys: usize, bytes: usize) {
         self.expected = (bytes / keys.max(1)).max(self.expected / 2);
         if self.has_no_value() {
@@ -415,22 +429,23 @@ impl Drop for Pace {
 
 /// Values up to this are short.
 const SHORT_BYTES: usize = 4 << 10;
-/// Long values that a client asks for at once.
+/// Bytes of long values that a client asks for at once.
 const AT_ONCE_BYTES: usize = 1 << 20;
-/// After so many bytes others have their turn.
+/// A turn ends after this many bytes.
 pub(super) const TURN_BYTES: usize = 64 << 10;
-/// The same while the thread is busy: three short requests. With eight, of a crowd that sends seven each
-/// all would be served before the next look at the sockets.
+/// A turn ends after this many bytes while the thread is busy: three short requests. With eight, a whole crowd that sends
+/// seven each would be served before the next look at the sockets.
 const FEW_BYTES: usize = 600;
-/// Spent, and the next turn hasn't come.
+/// The value of `spent` while the turn is over and the next one hasn't come.
 const WAITING: usize = usize::MAX >> 1;
-/// Newcomers of a thread that wait for values though they have closed their side.
+/// Most newcomers of a thread that may wait for values although they have closed their side.
 const LEAVING_MAX: usize = 256;
-/// Newcomers whose values may be longer than this wait for them: it takes a while until such a value comes.
+/// If newcomers' values may be longer than this, their lane isn't opened early: it takes a while until such a value comes.
 const NEW_SHARE_MAX: usize = 64 << 10;
 const WINDOW_GROWTH: usize = 16;
 const WINDOW_MAX: usize = 256;
-/// More keys under way than these are counted in a lane, in which each takes such a share: a thousand fill it.
+/// A client with more keys under way than this counts them in a lane. Each key takes [`KEY_SHARE`] of it: a thousand fill
+/// it.
 const FEW_KEYS: usize = 50;
 const KEY_SHARE: usize = LANE_BYTES / 1024;
 

@@ -1,10 +1,10 @@
-//! How long a client may take no replies, and how long it may leave lying what others need.
+//! Time limits for a client: how long it may leave replies unread, and how long it may hold memory that others need.
 //!
-//! A client that holds more than a little is looked at each [`LOOK_EVERY`]. If it has moved less than [`SLOW_BYTES`] since, and
-//! others need the memory, it gives way. One that doesn't is looked at again.
+//! A client that holds more than [`LITTLE_BYTES`] is checked every [`LOOK_EVERY`]. It gives way if it has moved less than
+//! [`SLOW_BYTES`] since the last check, and others need the memory. Otherwise it is checked again.
 //!
 //! # Costs
-//! A client that takes its replies, or holds little: two comparisons a turn. Another one: a timer.
+//! Two comparisons per turn for a client that takes its replies and holds little; a timer for any other.
 
 use std::future::Future;
 use std::io;
@@ -19,31 +19,32 @@ use crate::sessions::memory::{Account, LITTLE_BYTES};
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// Runs while the client takes none.
+    /// Runs while replies wait and the client takes none.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Bytes that its socket had taken, as far as that is counted, when it was looked at last.
+    /// The count of bytes that the socket had taken at the last poll, for streams that count them.
     taken: u64,
-    /// Runs while the client holds more than a little.
+    /// Runs until the next check, while the client holds more than [`LITTLE_BYTES`].
     look: Option<Pin<Box<Sleep>>>,
-    /// Bytes that it has sent and taken since the last look.
+    /// Bytes that the client has sent and taken since the last check.
     moved: usize,
-    /// Refusals of anybody until then.
+    /// How many clients had been refused for lack of memory at the last check.
     wanted: u64,
 }
 
 impl Patience {
-    /// The client took so many bytes.
+    /// Records that the client took this many bytes of replies.
     pub(super) fn took(&mut self, bytes: usize) {
         self.timer = None;
         self.moved += bytes;
     }
 
-    /// The client sent so many bytes.
+    /// Records that the client sent this many bytes.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.moved += bytes;
     }
 
-    /// Fails if replies wait and the client has taken none for the length of `limit`; 0: it may take any time.
+    /// Fails if replies wait (`do_wait`) and the client has taken none for the length of `limit`; zero: it never fails.
+    /// `taken` is the count of bytes that the socket has taken.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -63,7 +64,8 @@ impl Patience {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Whether the client is to give way, of which it depends what it holds: `is_its_turn` to send or to take more.
+    /// Returns whether the client must give way. `is_its_turn`: it is up to the client to send or take more before its
+    /// memory is free again.
     #[inline]
     pub(super) fn is_over(
         &mut self,
@@ -97,7 +99,7 @@ impl Patience {
     }
 }
 
-/// How often a client is looked at that holds more than a little.
+/// How often a client that holds more than a little is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// A client that moves less than this between two looks may have to give way: a MiB in half a minute.
+/// A client that moves less than this between two checks may have to give way: a MiB in half a minute.
 const SLOW_BYTES: usize = 64 << 10;

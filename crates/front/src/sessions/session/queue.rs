@@ -1,8 +1,8 @@
-//! What a client asked and wasn't told yet, in the order of its requests.
+//! The queue of a client's requests that aren't said yet: whose answer isn't yet in the client's output.
 //!
 //! # Invariants
-//! 1. `bytes`, `said_bytes` and `requests` are sums over `lines`.
-//! 2. A line's number is `gone` and its place: it stays while those before it are said.
+//! 1. `bytes`, `said_bytes` and `requests` are sums over `lines`, while the client is there.
+//! 2. A line's number is `gone` plus its index. It stays the same while lines before it are said.
 
 use std::collections::VecDeque;
 use std::task::Context;
@@ -10,17 +10,17 @@ use std::task::Context;
 use super::lines::Line;
 use crate::sessions::service::Service;
 
-/// The lines of a client.
+/// The request lines of a client, in order.
 pub(super) struct Lines<S: Service> {
-    /// With the bytes that each holds.
+    /// Each line, with the bytes that it holds.
     lines: VecDeque<(Line<S>, usize)>,
-    /// The sum of them.
+    /// The sum of these bytes.
     bytes: usize,
-    /// Of `lines`, the text of those that need no server.
+    /// Bytes of text in the lines that need no server.
     said_bytes: usize,
     /// Requests in `lines`.
     requests: usize,
-    /// Lines before those.
+    /// How many lines were said and removed.
     gone: u64,
 }
 
@@ -33,7 +33,7 @@ impl<S: Service> Lines<S> {
         self.lines.is_empty()
     }
 
-    /// Requests that have no answer yet, or whose answer wasn't said.
+    /// Requests that have no answer yet, or whose answer isn't said.
     pub(super) fn requests(&self) -> usize {
         self.requests
     }
@@ -43,25 +43,25 @@ impl<S: Service> Lines<S> {
         self.said_bytes
     }
 
-    /// Keys of gets that servers were asked for.
+    /// Keys of gets that were asked for and have no reply yet.
     pub(super) fn under_way(&self) -> usize {
         self.lines.iter().map(|(line, _)| line.under_way()).sum()
     }
 
-    /// Whether part of the last get waits.
+    /// Whether the last line is a get of which some keys aren't asked for yet.
     pub(super) fn is_cut(&self) -> bool {
         let is_cut =
             |(line, _): &(Line<S>, usize)| matches!(line, Line::Get(get) if get.rest() > 0);
         self.lines.back().is_some_and(is_cut)
     }
 
-    /// Whether the line of this number is answered, or said.
+    /// Whether the line with this number is answered, or already said.
     pub(super) fn is_answered(&self, number: u64) -> bool {
         let at = number.checked_sub(self.gone).and_then(|at| usize::try_from(at).ok());
         at.is_none_or(|at| self.lines.get(at).is_none_or(|(line, _)| line.is_answered()))
     }
 
-    /// Whether all lines are answered, of a get the part that was begun.
+    /// Whether all lines are answered. Of a get, only the part that was begun counts.
     pub(super) fn are_over(&self) -> bool {
         self.lines.iter().all(|(line, _)| match line {
             Line::Get(get) => get.under_way() == 0,
@@ -69,7 +69,7 @@ impl<S: Service> Lines<S> {
         })
     }
 
-    /// Bytes of the longest value that has come and wasn't said.
+    /// Bytes of the longest value that has come and isn't said.
     pub(super) fn longest_value(&self) -> Option<usize> {
         self.lines.iter().filter_map(|(line, _)| line.longest_value()).max()
     }
@@ -79,13 +79,13 @@ impl<S: Service> Lines<S> {
         self.gone + self.lines.len() as u64
     }
 
-    /// Polls what is under way.
+    /// Polls all lines.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, client: &S::Client) {
         self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, client));
     }
 
-    /// Polls the last line, which was just begun: an answer need not wake anything before its first poll, and what waits for
-    /// the same thing waits in the order in which it was sent.
+    /// Polls the last line, which was just begun. An answer needn't wake its task before the first poll. Requests that wait
+    /// for the same thing thereby wait in the order in which they were sent.
     pub(super) fn poll_last(&mut self, cx: &mut Context<'_>, client: &S::Client) {
         if let Some((line, _)) = self.lines.back_mut() {
             line.poll(cx, client);
@@ -102,7 +102,7 @@ impl<S: Service> Lines<S> {
         self.lines.back_mut().map(|(line, _)| line)
     }
 
-    /// Appends what needs a server; a value is taken to have so many bytes.
+    /// Appends a line that needs a server. A value is assumed to have `value_bytes`.
     #[inline]
     pub(super) fn push(&mut self, line: Line<S>, value_bytes: usize) {
         let (line, bytes) = self.lines.push_back_mut((line, 0));
@@ -111,7 +111,7 @@ impl<S: Service> Lines<S> {
         self.requests += line.requests();
     }
 
-    /// Appends what needs no server: where texts may join, short ones that follow each other are one line.
+    /// Appends text that needs no server. If `may_join`, short texts that follow each other share one line.
     pub(super) fn push_said(&mut self, text: Vec<u8>, may_join: bool) {
         self.said_bytes += text.len();
         if let (Some((Line::Said(before), bytes)), true) = (self.lines.back_mut(), may_join)
@@ -130,7 +130,7 @@ impl<S: Service> Lines<S> {
         self.bytes += bytes;
     }
 
-    /// The last line holds so many bytes more.
+    /// Records that the last line holds `more` bytes more.
     pub(super) fn grow_last(&mut self, more: usize) {
         if let Some((_, bytes)) = self.lines.back_mut() {
             *bytes += more;
@@ -138,7 +138,7 @@ impl<S: Service> Lines<S> {
         }
     }
 
-    /// Forgets the line that was said.
+    /// Removes the first line, which was said.
     pub(super) fn pop(&mut self) {
         let Some((line, bytes)) = self.lines.front() else { return };
         self.bytes -= bytes;
@@ -150,8 +150,8 @@ impl<S: Service> Lines<S> {
         self.gone += 1;
     }
 
-    /// Gives up all that isn't a change: the client has gone, and no sum is asked for any more. `keeps_gets`: but for gets
-    /// that are under way.
+    /// Drops all lines that aren't changes, because the client has gone. With `keeps_gets`, gets with keys under way stay
+    /// as well. The sums aren't updated.
     pub(super) fn keep_changes(&mut self, keeps_gets: bool) {
         self.lines.retain(|(line, _)| line.is_change() || keeps_gets && line.under_way() > 0);
     }
@@ -162,30 +162,30 @@ impl<S: Service> Lines<S> {
         self.bytes + vacant * size_of::<(Line<S>, usize)>()
     }
 
-    /// Bytes that the places of lines take, used or not.
+    /// Bytes that the queue's places take, used or not.
     pub(super) fn places_bytes(&self) -> usize {
         self.lines.capacity() * size_of::<(Line<S>, usize)>()
     }
 
-    /// Whether there are more places than stay with a client.
+    /// Whether the queue has more places than a client keeps.
     pub(super) fn has_many_places(&self) -> bool {
         self.lines.capacity() > LINES_KEPT
     }
 
-    /// Gives most places back, if few of them are used.
+    /// Frees most places if few of them are used.
     pub(super) fn shrink(&mut self) {
         if self.has_many_places() && self.lines.len() < self.lines.capacity() / 4 {
             self.lines.shrink_to(self.lines.len() * 2);
         }
     }
 
-    /// Gives all places back, of a client that waits for nothing.
+    /// Frees all places. The client must wait for nothing.
     pub(super) fn forget_places(&mut self) {
         self.lines = VecDeque::new();
     }
 }
 
-/// Of text that needs no server, what is one line: all of a line is said at once.
+/// Most bytes of texts that share a line: a line of text is said all at once.
 const SAID_LINE_BYTES_MAX: usize = 16 << 10;
-/// Places of so many lines stay with a client.
+/// How many places a client keeps.
 const LINES_KEPT: usize = 64;

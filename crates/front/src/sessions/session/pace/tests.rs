@@ -1,4 +1,4 @@
-//! Paces of clients that share a thread's lanes and rounds.
+//! Tests of clients that share a thread's lanes and rounds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn newcomers_wait_for_each_other_where_the_last_ones_values_were_long() {
             newcomers.iter_mut().map(|newcomer| admitted(newcomer, 400)).sum::<usize>()
         };
         assert_eq!(admitted_of_100(), 16, "nobody knows how long they are");
-        // One went before its value came.
+        // One client went before its value came.
         Pace::new(Rc::clone(&lanes)).came_for_nobody(1 << 20);
         assert_eq!(admitted_of_100(), 1);
         (0..10).for_each(|_| Pace::new(Rc::clone(&lanes)).answered(1, 100));
@@ -76,7 +76,7 @@ async fn newcomers_that_have_closed_their_side_are_in_nobodys_way() {
     tokio::task::LocalSet::new().run_until(run).await;
 }
 
-/// Half of all values were read for those that had gone.
+/// Regression: half of all values were read for clients that had gone.
 #[tokio::test]
 async fn of_newcomers_that_have_closed_their_side_few_ask_while_others_wait() {
     let run = async {
@@ -209,11 +209,11 @@ async fn whose_last_turn_was_long_waits_before_the_next_while_the_thread_is_busy
                 tokio::task::yield_now().await;
             }
         }
-        // One that asks for little from now on waits for nobody.
+        // A client that asks for little from now on waits for no other.
         long.spend(256);
         other.spend(1 << 20);
         assert!(goes_on(&mut long));
-        // Nor does anybody on a thread that isn't busy.
+        // On a thread that isn't busy, no client waits.
         long.spend(1 << 20);
         assert!(!goes_on(&mut other));
         while !goes_on(&mut other) {
