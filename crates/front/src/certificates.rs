@@ -1,8 +1,9 @@
-//! Certificates and keys: from files in PEM to rustls's configuration of a listener.
+//! Certificates and keys: from PEM files to the rustls configuration of a listener.
 //!
 //! # Invariants
-//! 1. A [`Material`] is whole: certificate and key belong together. So a refresh reads all files or changes nothing.
-//! 2. A complaint is a sentence that begins with what named the file, and has its path.
+//! 1. A [`Material`] is whole: its certificate and key belong together. A refresh therefore reads all files or changes
+//!    nothing.
+//! 2. A complaint is a sentence. It begins with what named the file, and contains the file's path.
 
 mod expiry;
 
@@ -24,10 +25,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A file, and what a complaint about it begins with: the flag that names it, or what was being done.
+/// A file, with the words that begin a complaint about it: the flag that names the file, or the action under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFile {
-    /// With what separates it from the path.
+    /// The first words of a complaint, including the separator before the path.
     pub label: String,
     /// Where the file is.
     pub path: PathBuf,
@@ -39,18 +40,18 @@ impl NamedFile {
         format!("{}{}: {why}", self.label, self.path.display())
     }
 
-    /// What it holds.
+    /// Reads the file's content.
     ///
     /// # Errors
-    /// It can't be read.
+    /// The file can't be read.
     pub fn read(&self) -> Result<Vec<u8>, String> {
         fs::read(&self.path).map_err(|error| self.complaint(error))
     }
 
-    /// What it holds, parsed.
+    /// Reads the file's content and parses it.
     ///
     /// # Errors
-    /// It can't be read or parsed.
+    /// The file can't be read or parsed.
     pub fn parsed<T, E: Display>(
         &self,
         parse: impl FnOnce(&[u8]) -> Result<T, E>,
@@ -58,7 +59,7 @@ impl NamedFile {
         parse(&self.read()?).map_err(|error| self.complaint(error))
     }
 
-    /// When it was last written, if it is there.
+    /// The time of the last write; `None` if there is no such file, or its time can't be read.
     #[must_use]
     pub fn written_at(&self) -> Option<SystemTime> {
         fs::metadata(&self.path).and_then(|file| file.modified()).ok()
@@ -68,7 +69,7 @@ impl NamedFile {
 /// The certificates in a PEM, at least one.
 ///
 /// # Errors
-/// There is none, or one that can't be read.
+/// The PEM holds no certificate, or one that can't be read.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = read.map_err(|error| format!("a certificate can't be read: {error}"))?;
@@ -78,7 +79,7 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> 
 /// The private key in a PEM.
 ///
 /// # Errors
-/// There is none, or none that can be read.
+/// The PEM holds no private key, or one that can't be read.
 pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| format!("the key can't be read: {error}"))
 }
@@ -86,7 +87,7 @@ pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
 /// The certificates in a PEM, as authorities that sign others.
 ///
 /// # Errors
-/// There is none, or one that can't be read or used.
+/// The PEM holds no certificate, or one that can't be read or used.
 pub fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
@@ -95,32 +96,33 @@ pub fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// What a listener asks of its clients.
+/// The certificate that a listener demands of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Nothing.
+    /// No certificate.
     Nothing,
-    /// A certificate, which must be good if there is one.
+    /// No certificate is needed, but one that is sent must be valid.
     IfAny,
-    /// A good certificate.
+    /// A valid certificate.
     Certificate,
 }
 
-/// What a server shows to its clients, and whom it trusts among them.
+/// A server's own certificate and key, and the authorities that it trusts for clients' certificates.
 #[derive(Debug)]
 pub struct Material {
     provider: Arc<CryptoProvider>,
     own: Arc<SingleCertAndKey>,
     chain: Vec<CertificateDer<'static>>,
-    /// Of clients' certificates; `None`: none is good.
+    /// The authorities of clients' certificates; `None`: no client's certificate is valid.
     roots: Option<Arc<RootCertStore>>,
 }
 
 impl Material {
-    /// Puts together what was read; of TLS 1.2's cipher suites, those that `has_suite` picks are spoken.
+    /// Combines a certificate chain, its key and the clients' authorities. Of the cipher suites of TLS 1.2, only those that
+    /// `has_suite` accepts are offered.
     ///
     /// # Errors
-    /// Certificate and key don't belong together.
+    /// The certificate and the key don't belong together.
     pub fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -133,15 +135,15 @@ impl Material {
         Ok(Self { provider: Arc::new(provider), own, chain, roots: roots.map(Arc::new) })
     }
 
-    /// The server's own certificate and those above it, in DER.
+    /// The server's own certificate and those of its issuers, in DER.
     pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
         self.chain.iter().map(AsRef::as_ref)
     }
 
-    /// The configuration of listeners that ask for `wanted`.
+    /// The configuration of a listener that demands `wanted`.
     ///
     /// # Errors
-    /// In a sentence: suites and versions have nothing in common, or the roots are of no use.
+    /// A sentence: no cipher suite fits the versions, or the clients' authorities can't be used.
     pub fn config(
         &self,
         wanted: Wanted,
@@ -177,7 +179,7 @@ impl Material {
     }
 }
 
-/// What is asked of clients where no root of theirs is known: no certificate is good, as with OpenSSL.
+/// The verifier where no authority of clients is known: it rejects every certificate, as OpenSSL does.
 #[derive(Debug)]
 struct NobodyIsKnown {
     is_mandatory: bool,

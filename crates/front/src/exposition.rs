@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use std::borrow::Cow;
 use std::fmt::{Display, Write};
 
-/// A scrape in the making: its families in the order of their first mention.
+/// A scrape under construction: its families in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Exposition {
     families: IndexMap<Cow<'static, str>, Family>,
@@ -28,7 +28,7 @@ pub struct Samples<'e> {
 }
 
 impl Exposition {
-    /// The family of that name, added if it isn't there yet.
+    /// Returns the family with this name, which is added if it doesn't exist.
     pub fn family(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -42,7 +42,7 @@ impl Exposition {
         Samples { name, text: &mut family.samples }
     }
 
-    /// Brings the families into the order of their names.
+    /// Sorts the families by name.
     pub fn sort(&mut self) {
         self.families.sort_unstable_keys();
     }
@@ -52,7 +52,7 @@ impl Exposition {
     pub fn into_text(self) -> String {
         let mut text = String::new();
         for (name, Family { kind, help, samples }) in self.families {
-            // The documents' tables share it: their Markdown would reach monitors as it is.
+            // The tables of the documentation share this text. Its Markdown would reach monitors unchanged.
             let help = help.replace('`', "");
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}");
         }
@@ -66,9 +66,11 @@ impl Samples<'_> {
         self.line("", labels, None, value);
     }
 
-    /// Adds one series of a histogram: the upper bound of each step with how many values are at or below it, then the sum
-    /// and the number of all values. A bound is written in its shortest form: give a quotient (3072 / 1e9 is
-    /// `0.000003072`), because a product often has eighteen digits.
+    /// Adds one series of a histogram: the upper bound of each step with the number of values at or below it, then the sum
+    /// and the number of all values.
+    ///
+    /// A bound is written in its shortest form: pass a quotient (3072 / 1e9 is `0.000003072`), because a product often has
+    /// eighteen digits.
     pub fn histogram(
         &mut self,
         labels: &[(&str, &str)],

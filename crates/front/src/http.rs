@@ -11,7 +11,8 @@
 //! 4. One connection is accepted between two looks at all others: a request that has arrived is answered before 31 more
 //!    connections can take its place.
 //!
-//! Bad at: being reached by strangers. It knows no TLS and no password, and answers everybody.
+//! # Bad at
+//! Networks with strangers: it has no TLS and no password, and answers everyone.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,11 +27,11 @@ pub trait Probed {
     /// Its metrics, in the text format of Prometheus.
     fn metrics(&self) -> String;
 
-    /// Why it should get no more clients, if so.
+    /// Why the program should get no more clients; `None` if it is ready.
     fn unready(&self) -> Option<Cow<'static, str>>;
 }
 
-/// Answers forever at sockets that listen and don't block.
+/// Answers requests at sockets that listen and don't block. Returns only on an error.
 ///
 /// # Errors
 /// Waiting for events fails.
@@ -57,7 +58,8 @@ pub fn serve(listening: &[BorrowedFd<'_>], probed: &impl Probed) -> io::Result<(
                     exchanges.push(Exchange::new(socket, now + EXCHANGE_MAX_MS));
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    // The next look at the socket finds the oldest's descriptor free; without any, accepting pauses.
+                    // The oldest exchange ends, and its descriptor is free when the socket is looked at next. If there is
+                    // none, accepting pauses.
                     has_descriptors = !exchanges.is_empty();
                     exchanges.drain(..1.min(exchanges.len()));
                 }
@@ -78,7 +80,8 @@ struct Ready {
     exchanges: Vec<bool>,
 }
 
-/// Waits for a connection, or for one to go on; not longer than a while if one may have to be closed for its time.
+/// Waits for a connection, or for an exchange to go on. Returns after a while if exchanges may run out of time, or
+/// accepting pauses.
 fn wait(listening: &[BorrowedFd<'_>], exchanges: &[Exchange]) -> io::Result<Ready> {
     let mut polled: Vec<PollFd<'_>> =
         listening.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
@@ -100,9 +103,9 @@ struct Exchange {
     socket: OwnedFd,
     request: Vec<u8>,
     answer: Vec<u8>,
-    /// Bytes of the answer that are out.
+    /// Bytes of the answer that were sent.
     sent: usize,
-    /// It is closed then, whatever it does.
+    /// When the connection is closed, whatever it does.
     until_ms: u64,
 }
 
@@ -115,7 +118,7 @@ impl Exchange {
         if self.sent < self.answer.len() { PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Reads or writes once; `false` when it is over.
+    /// Reads or writes once. Returns `false` when the exchange is over.
     fn advance(&mut self, probed: &impl Probed) -> bool {
         if self.sent == self.answer.len() {
             let mut room = [0; 1024];
@@ -180,7 +183,7 @@ fn answer(request: &[u8], probed: &impl Probed) -> Option<Vec<u8>> {
 const EXCHANGES_MAX: usize = 32;
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
-/// For the request and for reading the answer.
+/// The longest time for the request and for reading the answer.
 const EXCHANGE_MAX_MS: u64 = 5_000;
 /// How often idle connections are checked for their time.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };

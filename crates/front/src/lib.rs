@@ -1,12 +1,13 @@
-//! What faces clients and monitors, for every program that listens.
+//! The interface to clients and monitors that every listening program shares.
 //!
 //! ```text
 //! clients  ─▶ listener ─▶ serving: entrance ─▶ session ─▶ Service: the program
 //!              deals       TLS, login           text and meta, replies in order
 //! monitors ─▶ http ─▶ Probed: is it ready? its metrics ◀─ exposition
 //! ```
-//! A program gives answers, readiness and figures; how they look on the wire is decided here, once. Sessions need tokio, and
-//! the feature `sessions`. HTTP, metrics and certificates are also for programs with threads of their own.
+//! The program supplies replies, readiness and metric values; this crate alone decides how they look on the wire. The
+//! sessions need tokio and the feature `sessions`. HTTP, metrics and certificates also serve programs that run their own
+//! threads.
 
 #![forbid(unsafe_code)]
 

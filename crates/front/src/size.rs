@@ -1,23 +1,23 @@
-//! Sizes as typed: `4g`, `512k`, `1.5 MiB`; or a number alone, in the unit that the flag speaks of.
+//! Sizes as users type them: `4g`, `512k`, `1.5 MiB`, or a bare number in the flag's own unit.
 //!
 //! Kilobytes, megabytes and gigabytes are powers of two, as memcached's are, whether `k`, `kb` or `KiB` is typed.
 
 pub use parse_size::Error;
 use parse_size::{ByteSuffix, Config};
 
-/// Bytes; a number alone is so many times `unit`.
+/// Parses a size into bytes; a bare number counts multiples of `unit`.
 ///
 /// # Errors
-/// What is no number, is below 0, or does not fit 64 bits.
+/// The text is no number, is negative, or doesn't fit into 64 bits.
 pub fn parse_in(text: &str, unit: u64) -> Result<u64, Error> {
     let config = Config::new().with_binary().with_byte_suffix(ByteSuffix::Allow);
     config.with_default_factor(unit).parse_size(text.trim())
 }
 
-/// Bytes; a number alone is as many.
+/// Parses a size into bytes; a bare number counts bytes.
 ///
 /// # Errors
-/// In a sentence: what a size is.
+/// A sentence that explains what a size looks like.
 pub fn parse(text: &str) -> Result<u64, String> {
     parse_in(text, 1)
         .map_err(|_| "a size is a number of bytes, or has a unit: 512k, 4m, 1g".to_owned())

@@ -1,7 +1,7 @@
-//! What the system knows of this process, for its own metrics.
+//! What the system knows about this process, for the process's own metrics.
 //!
-//! The files of /proc are opened at the start and stay open: a process that is out of descriptors is one whose figures are
-//! wanted.
+//! The files of /proc are opened at the start and stay open: the figures matter most when the process has run out of
+//! descriptors.
 
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, open, seek};
 use rustix::io::pread;
@@ -13,11 +13,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The process's entries in /proc. Where the system has none, the figures from there are 0.
+/// The process's entries in /proc. On a system without /proc, the figures from there are 0.
 #[derive(Debug)]
 pub struct Vitals {
     stat: Option<File>,
-    /// Its position is what is shared.
+    /// The directory /proc/self/fd. The lock guards its read position.
     descriptors: Option<Mutex<OwnedFd>>,
     began_unix_s: u64,
 }
@@ -39,7 +39,7 @@ impl Default for Vitals {
 }
 
 impl Vitals {
-    /// Opens what the figures are read from, as the process starts.
+    /// Opens the files that the figures come from, and records the current time as the start of the process.
     #[must_use]
     pub fn open() -> Vitals {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -51,13 +51,13 @@ impl Vitals {
         }
     }
 
-    /// The fields of /proc/self/stat behind the program's name, the first as number 0.
+    /// The fields of /proc/self/stat after the program's name; the first has the index 0.
     #[must_use]
     pub fn stat(&self) -> Vec<u64> {
         let mut line = [0; 1024];
         let length = self.stat.as_ref().and_then(|stat| pread(stat, &mut line, 0).ok());
         let line = String::from_utf8_lossy(&line[..length.unwrap_or(0)]);
-        // The name may hold blanks.
+        // The name may contain blanks.
         let fields = line.rsplit_once(')').map_or("", |(_, fields)| fields);
         fields.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect()
     }
@@ -80,7 +80,7 @@ impl Vitals {
         let mut entries = RawDir::new(&*directory, &mut room);
         let mut count = 0;
         while let Some(Ok(entry)) = entries.next() {
-            // The other two are . and ..
+            // The other two entries are `.` and `..`.
             count += u64::from(entry.file_name().to_bytes()[0].is_ascii_digit());
         }
         count
@@ -92,7 +92,7 @@ impl Vitals {
         getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
     }
 
-    /// The figures of [`PROCESS_METRICS`].
+    /// The values of [`PROCESS_METRICS`], in the same order.
     #[must_use]
     pub fn metrics(&self) -> [String; 5] {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
@@ -117,7 +117,7 @@ mod tests {
         let before = vitals.descriptors();
         assert!(before >= 3, "the log's and both files: {before}");
         let _more: Vec<_> = (0..300).map(|_| File::open("/dev/null").unwrap()).collect();
-        // Other tests of this process open and close some meanwhile.
+        // Other tests of this process open and close descriptors meanwhile.
         assert!(vitals.descriptors() >= before + 290, "{before}, {}", vitals.descriptors());
     }
 }

@@ -1,16 +1,17 @@
-//! When a program's own certificate ends: a metric, and a warning a day before clients begin to refuse it.
+//! The expiry of a program's own certificate: a metric, and one warning a day from [`CertificateEnd::SOON_DAYS`] days
+//! before the end.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-/// When the certificate in use ends.
+/// The end of the certificate in use.
 #[derive(Debug)]
 pub struct CertificateEnd {
-    /// Seconds since 1970; 0: there is none, or it can't be read.
+    /// The end in seconds since 1970; 0: there is no certificate that can be read.
     ends_s: AtomicI64,
-    /// The day of the last warning.
+    /// The day of the last warning, counted since 1970; [`NEVER`] before the first.
     told_day: AtomicI64,
 }
 
@@ -21,7 +22,7 @@ impl Default for CertificateEnd {
 }
 
 impl CertificateEnd {
-    /// Notes the certificates of a chain, in DER: the first of them to end counts.
+    /// Records a chain of certificates, in DER: the one that ends first counts.
     pub fn note<'d>(&self, chain: impl Iterator<Item = &'d [u8]>) {
         let ends = chain.filter_map(|der| {
             let (_, certificate) = X509Certificate::from_der(der).ok()?;
@@ -31,13 +32,14 @@ impl CertificateEnd {
         self.told_day.store(NEVER, Relaxed);
     }
 
-    /// Seconds since 1970; 0: there is no certificate.
+    /// The end in seconds since 1970; 0: there is no certificate.
     #[must_use]
     pub fn ends_s(&self) -> i64 {
         self.ends_s.load(Relaxed)
     }
 
-    /// What is to be said today, if it wasn't said yet: that the certificate ends within [`CertificateEnd::SOON_DAYS`], or has.
+    /// Today's warning, unless it was returned already: the certificate ends within [`CertificateEnd::SOON_DAYS`] days, or
+    /// has ended.
     pub fn warning(&self) -> Option<String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         self.warning_at(i64::try_from(now.as_secs()).ok()?)
@@ -57,7 +59,7 @@ impl CertificateEnd {
         Some(format!("the certificate {when}. Replace its file and send SIGHUP"))
     }
 
-    /// Warnings begin so many days before the end.
+    /// How many days before the end the warnings begin.
     pub const SOON_DAYS: i64 = 14;
 }
 
