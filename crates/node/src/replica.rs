@@ -1,22 +1,22 @@
 //! A node's part in a cluster: a store whose items are copied along chains of nodes.
 //!
 //! ```text
-//! client ─▶ desk ─▶ front: who has the key? ─▶ driver ─▶ the node's own slot, or a link to the node whose slot it is
+//! client ─▶ desk ─▶ front: who has the key? ─▶ driver ─▶ the node's own slot, or a link to the node that has the slot
 //!                                                 ├ keeper   the engine, and changes on their way to it
 //!                                                 ├ chain    each slot's decisions (crate guira-chain)
 //!                                                 └ peers    links to other nodes
 //! view file, or register ─▶ driver ─▶ front
-//!                              ╰ membership: in the register, what the node's slots have; one node's controller changes the view
+//!                              ╰ membership: in the register, what the slots have; one node's controller changes the view
 //! ```
 //! Any node answers any client: it asks the head of the key's slot for a change, the reader for a value.
 //!
 //! # Invariants
-//! 1. The shell decides nothing about order, commits or reads: see `guira_chain::slot`.
-//! 2. A process that no view names by its run takes no part; it only asks others for its clients.
+//! 1. This code decides nothing about order, commits or reads: `guira_chain::slot` does.
+//! 2. A process whose run no view names takes no part in chains; it only asks other nodes for its clients.
 //!
 //! # Weaknesses
-//! One thread has all slots, and waits for the device where memory doesn't know a key. Links are neither encrypted nor
-//! authenticated. A slot is copied as a whole, in one frame. Results of changes are kept half a minute in memory.
+//! One thread has all slots, and waits for the device if memory doesn't know a key. Links are neither encrypted nor
+//! authenticated. A slot is copied as a whole, in one frame. Results of changes are kept in memory for half a minute.
 
 mod start;
 mod front;

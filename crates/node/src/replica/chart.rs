@@ -1,4 +1,4 @@
-//! A view as one asks it for a key's nodes.
+//! A view, prepared for finding the nodes of a key.
 
 use guira_chain::{Group, SlotHash, View};
 

@@ -1,15 +1,17 @@
-//! One thread that owns all slots of a node: what happens goes into them, and what they say is carried out.
+//! The driver: one thread that owns all slots of a node. It passes events to the slots, and carries out the actions that
+//! they return.
 //!
-//! It decides nothing: `guira-chain` does, and the register that holds the view.
+//! The driver decides nothing: `guira-chain` does, and the register that holds the view.
 //!
 //! # Invariants
-//! 1. What a slot says is carried out before anything else happens to it.
+//! 1. A slot's actions are carried out before anything else happens to the slot.
 //! 2. After a failure of the engine nothing is carried out any more, and the process ends.
-//! 3. What waits here is bounded: by what links and clients may have under way, and [`QUEUED_BYTES_MAX`] of uncommitted effects.
+//! 3. What waits here is bounded: by what links and clients may have under way, and by [`QUEUED_BYTES_MAX`] of uncommitted
+//!    effects.
 //!
 //! # Costs
-//! A slot at rest is looked at twice a minute; 16,384 of them take 550 frames a second of each chain's length. A read of the
-//! device keeps all slots waiting.
+//! A slot at rest is checked twice a minute: 16,384 slots take 550 frames per second, times the length of their chains. A
+//! read of the device keeps all slots waiting.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -36,7 +38,7 @@ pub(super) struct Driver<E> {
     me: PeerHello,
     keeper: Keeper<E>,
     peers: Peers,
-    /// Of the runtime that the links are in.
+    /// The runtime that the links are in.
     links: tokio::runtime::Handle,
     chart: watch::Sender<Option<Arc<Chart>>>,
     promises: Promises,
@@ -46,19 +48,19 @@ pub(super) struct Driver<E> {
     reading: BTreeSet<u16>,
     queued_bytes: usize,
     asks: HashMap<u64, oneshot::Sender<Told>>,
-    /// Reads that wait: until when, in which slot, whose, and their number.
+    /// Reads that wait: each with its end, its slot, the node that asks, and its number.
     reads: VecDeque<(u64, u16, NodeId, u64)>,
-    /// Of each peer the epoch that it named last.
+    /// The greatest epoch that each peer has named.
     epochs: BTreeMap<NodeId, u64>,
-    /// What is still to be told of this view's changes: that this node is filled, and that those that join are ready.
+    /// What is still to be logged about this view: that this node is filled, and that the nodes that join are ready.
     untold: [bool; 2],
     renew_at: u64,
     asked_view_at: u64,
-    /// Its part in the register, if it has its views from there.
+    /// The node's part in the register, if its views come from there.
     membership: Option<Membership>,
 }
 
-/// When a slot is looked at next, and after how long again if nothing happens.
+/// When a slot is checked next, and the pause after that if nothing happens.
 #[derive(Clone, Copy)]
 struct Rest {
     due: u64,
@@ -66,7 +68,7 @@ struct Rest {
 }
 
 impl<E: Engine> Driver<E> {
-    /// A node that knows no view. Its slots' numbers go on after what the keeper has reserved.
+    /// Creates the driver of a node that knows no view. Its slots' numbers go on after what the keeper has reserved.
     pub(super) fn new(
         me: PeerHello,
         (keeper, first): (Keeper<E>, u64),
@@ -75,7 +77,7 @@ impl<E: Engine> Driver<E> {
         membership: Option<Membership>,
     ) -> Self {
         let now = clock();
-        // What the engine calls durable is what the chain waits for, whatever `--durability` means by it.
+        // The chain waits for what the engine calls durable, whatever `--durability` means by it.
         let slots = (0..SLOTS).map(|_| Slot::new(me.node, true, first, now)).collect();
         let rests = vec![Rest { due: now, pause: PAUSE_MIN }; usize::from(SLOTS)];
         Self {
@@ -102,7 +104,7 @@ impl<E: Engine> Driver<E> {
     /// Works until it is told to stop.
     ///
     /// # Errors
-    /// In a sentence: the engine failed.
+    /// A sentence: the engine failed.
     pub(super) async fn work(
         mut self,
         mut events: UnboundedReceiver<Event>,
@@ -156,7 +158,7 @@ impl<E: Engine> Driver<E> {
         self.answer(to, (slot, epoch, number), asked);
     }
 
-    /// A client of `from` asks this node.
+    /// Answers a request that comes from a client of the node `from`.
     fn answer(&mut self, from: NodeId, (slot, epoch, number): (u16, u64, u64), asked: Asked) {
         match asked {
             Asked::Read { key } => {
@@ -184,23 +186,23 @@ impl<E: Engine> Driver<E> {
             // Without a link the client asks again.
             let _ = self.peers.send(client, &PeerFrame::Told { number, told });
         } else if let Some(reply) = self.asks.remove(&number) {
-            // It waits no longer, perhaps.
+            // Perhaps the client waits no longer.
             let _ = reply.send(told);
         }
     }
 
-    /// A peer's frame.
+    /// Takes a peer's frame.
     fn hear(&mut self, from: NodeId, frame: PeerFrame) {
         match frame {
             PeerFrame::Hello(hello) => {
                 self.note_epoch(from, hello.epoch);
-                // What was under way may be lost.
+                // Frames that were under way may be lost.
                 self.wake(from);
             }
             PeerFrame::Slot { slot, epoch, message } => {
                 self.note_epoch(from, epoch);
                 let is_load = matches!(message, Message::Effect(_) | Message::Copy(_));
-                // What can't be taken now is as good as lost: it is sent again.
+                // A frame that can't be taken now is as good as lost: it is sent again.
                 if !is_load || !self.keeper.is_burdened() {
                     self.step(slot, SlotEvent::Peer(from, epoch, message));
                 }
@@ -235,11 +237,11 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// A peer named an epoch: of its view, or of a slot.
+    /// Records an epoch that a peer named: of its view, or of a slot.
     fn note_epoch(&mut self, from: NodeId, epoch: u64) {
         let known = self.epochs.entry(from).or_default();
         if epoch > std::mem::replace(known, epoch.max(*known)) {
-            // It may hear now what it refused.
+            // The peer may accept now what it refused.
             self.wake(from);
         }
         let (own, now) = (self.epoch(), clock());
@@ -253,7 +255,7 @@ impl<E: Engine> Driver<E> {
         self.chart.borrow().as_ref().map_or(0, |chart| chart.view.epoch)
     }
 
-    /// Takes what time brings.
+    /// Does what is due now.
     fn look(&mut self) {
         let now = clock();
         if now >= self.renew_at {
@@ -287,14 +289,14 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// What waited may go on: promises came.
+    /// Lets reads go on that waited, because promises came.
     fn go_on(&mut self) {
         for slot in self.reading.clone() {
             self.step(slot, SlotEvent::Synced(0));
         }
     }
 
-    /// Looks soon at what a peer is to be told.
+    /// Checks soon the slots in which this node follows a peer, because the peer is to be told about them.
     fn wake(&mut self, peer: NodeId) {
         let now = clock();
         for slot in (0..SLOTS).filter(|slot| self.slots[usize::from(*slot)].follows(peer)) {
@@ -302,7 +304,7 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// Something happens to a slot.
+    /// Passes an event to a slot, and carries out its actions.
     fn step(&mut self, slot: u16, event: SlotEvent) {
         let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
         let (now, min_write) =
@@ -362,7 +364,7 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// Follows a view, if it may.
+    /// Follows a view, if that is allowed.
     fn learn(&mut self, view: View, source: &str) {
         if view.is_draft() {
             tracing::info!(
@@ -374,7 +376,8 @@ impl<E: Engine> Driver<E> {
         let known = self.chart.borrow().clone();
         let refused = match &known {
             Some(known) if known.view == view => return,
-            // A peer told of a newer one before etcd did. An older file is another thing: somebody put it there.
+            // A peer sent a newer view before etcd did. An older view in a file goes on to the check, because somebody put
+            // it there.
             Some(known) if self.membership.is_some() && view.epoch < known.view.epoch => return,
             Some(known) => view.may_replace(&known.view).err().map(|why| why.to_string()),
             None => None,
@@ -412,7 +415,7 @@ impl<E: Engine> Driver<E> {
         self.look();
     }
 
-    /// Tells the register how far the slots have come, and who can't be reached.
+    /// Tells the register how far the slots have come, and which nodes can't be reached.
     fn tell_register(&mut self) {
         let chart = self.chart.borrow().clone();
         if let (Some(membership), Some(chart)) = (&mut self.membership, chart) {
@@ -420,7 +423,7 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// Tells the operator, who changes views, how far this one has come.
+    /// Logs how far this view has come, for the operator, who changes views.
     fn tell_progress(&mut self) {
         let Some(chart) = self.chart.borrow().clone().filter(|_| self.untold != [false; 2]) else {
             return;
@@ -474,27 +477,27 @@ impl<E: Engine> Driver<E> {
     }
 }
 
-/// Not all slots at one moment. Microseconds.
+/// A delay, so that not all slots are checked at one moment. Microseconds.
 fn spread(slot: u16) -> u64 {
     u64::from(slot) * 4
 }
 
-/// Microseconds of a clock that nobody sets, and that goes on in suspend.
+/// Microseconds of a clock that nobody sets, and that goes on while the machine is suspended.
 pub(super) fn clock() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     seconds.unwrap_or(0) * 1_000_000 + nanos.unwrap_or(0) / 1000
 }
 
-/// How often it is looked what is due.
+/// How often due work is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// How often a slot is looked at in which something waits. Microseconds, as below.
+/// How often a slot is checked in which something waits. Microseconds, as below.
 const PAUSE_MIN: u64 = 200_000;
-/// The same of one in which no client waits, and that isn't at rest: it is to be filled, or it holds.
+/// How often a slot is checked in which no client waits, but that isn't at rest: it is to be filled, or it holds.
 const PAUSE_OPEN: u64 = 1_600_000;
-/// The same of one at rest.
+/// How often a slot at rest is checked.
 const PAUSE_MAX: u64 = 30_000_000;
 const ARRIVED_AT_ONCE: usize = 256;
 const ASK_VIEW_EVERY: u64 = 100_000;
-/// Uncommitted effects of all slots, from which on writes are refused.
+/// Writes are refused while the uncommitted effects of all slots have more bytes than this.
 const QUEUED_BYTES_MAX: usize = 64 << 20;

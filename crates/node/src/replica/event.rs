@@ -1,4 +1,4 @@
-//! What happens to a node's slots.
+//! Events for the driver of a node's slots.
 
 use guira_chain::frames::Asked;
 use guira_chain::slot::Told;
@@ -12,24 +12,24 @@ use crate::engine::EngineError;
 pub(super) enum Event {
     /// A client of this node asks.
     Ask(Box<Ask>),
-    /// A change of a slot's effect landed, of this term.
+    /// A change of a slot's effect landed. It began in this term.
     Landed { slot: u16, term: u64, seq: u64, result: Result<(), EngineError> },
-    /// A view from outside, and where it is from.
+    /// A view from outside, and where it comes from.
     View(Box<View>, &'static str),
     /// The process ends.
     Stop,
 }
 
-/// What a client of this node asks, and of whom.
+/// What a client of this node asks, and which node it asks.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) to: NodeId,
     pub(super) slot: u16,
     /// The slot's epoch.
     pub(super) epoch: u64,
-    /// The same for each try.
+    /// The request's number, the same for each try.
     pub(super) number: u64,
     pub(super) asked: Asked,
-    /// Dropped, if it isn't sent.
+    /// Dropped if the request can't be sent.
     pub(super) reply: oneshot::Sender<Told>,
 }

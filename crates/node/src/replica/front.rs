@@ -1,9 +1,9 @@
-//! What the clients of a node ask: each request goes to the node whose it is, until there is an answer.
+//! The requests of a node's clients: each goes to the node that is responsible for its key, until there is an answer.
 //!
 //! # Invariants
-//! 1. A change has one number, however often it is sent; so it happens once.
+//! 1. A change has one number, however often it is sent, so it happens once.
 //! 2. Of one client's requests for one key, a change waits for those before it, and those behind it wait for it.
-//! 3. Each request ends within [`PATIENCE`] and a try: with an answer, or an error that says what isn't known.
+//! 3. Each request ends within [`PATIENCE`] and one try: with an answer, or with an error that says what isn't known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,14 +32,14 @@ use crate::terms::Terms;
 pub(crate) struct Front {
     pub(super) events: UnboundedSender<Event>,
     pub(super) chart: watch::Receiver<Option<Arc<Chart>>>,
-    /// This process among all that ask.
+    /// The number of this process among all that ask.
     pub(super) client: u32,
     pub(super) numbers: std::sync::atomic::AtomicU64,
     /// The longest value.
     pub(super) value_max: usize,
 }
 
-/// The order of one client's requests, by key.
+/// Locks that keep one client's requests for a key in order. Keys share them.
 #[derive(Clone)]
 pub(crate) struct Lines(Arc<[Arc<RwLock<()>>; LINES]>);
 
@@ -59,7 +59,7 @@ impl Lines {
 type Unanswered = String;
 
 impl Front {
-    /// Carries a request out.
+    /// Carries out a request.
     pub(crate) async fn serve(
         self: Arc<Self>,
         request: Request,
@@ -119,7 +119,7 @@ impl Front {
         Ok(say(order, said, written))
     }
 
-    /// Asks whoever has to be asked about a key, again and again.
+    /// Asks the node that is responsible for a key, again and again.
     async fn ask(&self, key: &Bytes, command: Option<&[u8]>) -> Result<Told, Unanswered> {
         use std::sync::atomic::Ordering::Relaxed;
         let (begun, number) = (Instant::now(), self.numbers.fetch_add(1, Relaxed));

@@ -1,8 +1,8 @@
-//! Whose a replicated store is: a record under a key that no client can send.
+//! The identity of a replicated store, which says whose it is: a record under a key that no client can send.
 //!
-//! It also says up to which number effects may have been given. A process that starts numbers from there on, so that no cas
-//! unique is given twice, whatever the last effects were and whatever merges dropped. Numbers are reserved many at a time: a
-//! change that is on disk has its reservation on disk, because that was written before.
+//! The record also says up to which number effects may have been given. A process that starts goes on from there. So no
+//! cas unique is given twice, whatever the last effects were and whatever merges dropped. Numbers are reserved many at a
+//! time. A change that is on disk has its reservation on disk, because that was written before.
 //!
 //! ```text
 //! mark u8 │ reserved u64 │ node u32 │ bytes of the seed u16 │ seed │ cluster
@@ -16,7 +16,7 @@ use crate::engine::{Begun, Engine};
 use crate::item::CONTROL;
 
 const MARK: u8 = CONTROL | 2;
-/// So many numbers are reserved at once.
+/// How many numbers are reserved at once.
 const RESERVED_AT_ONCE: u64 = 1 << 20;
 
 /// See the module's head.
@@ -58,7 +58,8 @@ impl Identity {
         .filter(|_| *mark == MARK)
     }
 
-    /// Reserves numbers up to `seq` and some more. Whether the record has to be written before an effect of that number.
+    /// Reserves numbers up to `seq`, and some more. Returns whether the record has to be written before an effect with that
+    /// number.
     pub(super) fn reserve(&mut self, seq: u64) -> bool {
         let is_new = seq > self.reserved;
         if is_new {
@@ -80,10 +81,10 @@ pub(super) fn key() -> Bytes {
     key.into()
 }
 
-/// What a store says. It may wait for the device.
+/// Reads a store's identity. It may wait for the device.
 ///
 /// # Errors
-/// In a sentence: it can't be read.
+/// A sentence: it can't be read.
 pub(super) fn read(engine: &impl Engine) -> Result<Option<Identity>, String> {
     let found = match engine.begin(&key()) {
         Begun::Known(found) => found,

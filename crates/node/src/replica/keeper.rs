@@ -1,14 +1,15 @@
-//! A node's slots in its engine: what is there of a key, changes on their way, and which keys a slot has.
+//! A node's slots in its engine: the record of a key, changes on their way, and which keys a slot has.
 //!
 //! # Invariants
-//! 1. A change can be read as soon as it is applied. It stays here until the engine has it and the slot has committed it: so
-//!    a delete, of which the engine keeps no version, hides nothing that isn't committed.
-//! 2. A slot's effects land in their order: [`Keeper::take_landed`] tells of one once all before it have landed too.
-//! 3. Whoever reads after a failure gets nothing, and [`Keeper::failure`] says so: the node then has to end.
+//! 1. A change can be read as soon as it is applied. It stays here until the engine has it and the slot has committed it.
+//!    So a delete, for which the engine keeps no version, hides nothing before it is committed.
+//! 2. A slot's effects land in their order: [`Keeper::take_landed`] returns an effect once all before it have landed too.
+//! 3. A read after a failure finds nothing, and [`Keeper::failure`] returns the failure: the node then has to end.
 //!
 //! # Costs
-//! A read that memory doesn't answer waits for the device. The keys of a slot are known once a copy of one is needed: a walk
-//! over all records, and then about 100 B of memory per key until no copy was needed for a minute. A new store has no walk.
+//! A read that memory doesn't answer waits for the device. The keys of slots are collected when a copy of a slot is needed:
+//! a walk over all records, and then about 100 bytes of memory per key until no copy was needed for a minute. A new store
+//! needs no walk.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -32,7 +33,7 @@ pub(super) struct Keeper<E> {
     hash: SlotHash,
     identity: Identity,
     events: UnboundedSender<Event>,
-    /// Changes that the engine hasn't yet, or that aren't committed.
+    /// Changes that the engine doesn't have yet, or that aren't committed.
     held: HashMap<Bytes, Held>,
     tracks: HashMap<u16, Track>,
     writes: u64,
@@ -44,7 +45,7 @@ pub(super) struct Keeper<E> {
 
 struct Held {
     version: Version,
-    /// The record, or none.
+    /// The record's value; `None`: a delete.
     value: Option<Bytes>,
     write: u64,
 }
@@ -52,17 +53,17 @@ struct Held {
 /// A slot's changes on their way.
 #[derive(Default)]
 struct Track {
-    /// What began before the last replacement counts no more.
+    /// The number of replacements of the content: changes that began before the last one no longer count.
     term: u64,
-    /// Effects in their order, and how many changes of each haven't landed.
+    /// Effects in their order, each with the number of its changes that haven't landed.
     under_way: VecDeque<(u64, usize)>,
     landed: u64,
     is_news: bool,
-    /// Changes that are held, and the effect after which they needn't be.
+    /// Changes that are held: each with the effect after which it needn't be, its write, and its key.
     held: VecDeque<(u64, u64, Bytes)>,
 }
 
-/// A change that lands.
+/// What waits for a change to land.
 struct Lands {
     slot: u16,
     term: u64,
@@ -73,13 +74,13 @@ struct Lands {
 impl Landing for Lands {
     fn landed(&self, result: Result<(), EngineError>) {
         let Self { slot, term, seq, .. } = *self;
-        // Nobody hears it while the node ends.
+        // While the node ends, the event is lost.
         let _ = self.events.send(Event::Landed { slot, term, seq, result });
     }
 }
 
 impl<E: Engine> Keeper<E> {
-    /// Of a store that was told whose it is. `is_new`: it has no records.
+    /// Creates the keeper of a store with this identity. `is_new`: the store has no records.
     pub(super) fn new(
         node: Arc<Node<E>>,
         hash: SlotHash,
@@ -101,28 +102,28 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
-    /// Whether a view is of the cluster that the store is of.
+    /// Whether a view is of the cluster that the store belongs to.
     pub(super) fn is_of(&self, view: &View) -> bool {
         (&self.identity.cluster, &self.identity.seed) == (&view.cluster, &view.seed)
     }
 
-    /// Why the node has to end.
+    /// The failure because of which the node has to end.
     pub(super) fn failure(&self) -> Option<EngineError> {
         self.failed.borrow().clone()
     }
 
-    /// Whether it should take no more for now: the device is full, or merges are far behind.
+    /// Whether the store should take no more for now: the device is full or has failed, or merges are far behind.
     pub(super) fn is_burdened(&self) -> bool {
         let is_behind = matches!(self.node.engine.delay(), Some(crate::engine::Delay::Until(_)));
         is_behind || self.node.engine.health() != Health::Good
     }
 
-    /// The slot's content.
+    /// The content of a slot.
     pub(super) fn shelf(&self, slot: u16) -> Shelf<'_, E> {
         Shelf { keeper: self, slot }
     }
 
-    /// Brings an effect to the engine.
+    /// Applies an effect: passes its change to the engine.
     pub(super) fn apply(&mut self, slot: u16, effect: Effect) {
         let seq = effect.version.seq;
         self.reserve(seq);
@@ -137,7 +138,7 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
-    /// Puts a whole content, up to the effect `last`, in place of what the slot has.
+    /// Replaces what the slot has by a whole content, up to the effect `last`.
     pub(super) fn replace(&mut self, slot: u16, items: Vec<(Vec<u8>, Stand)>, last: u64) {
         self.reserve(last);
         let mut gone: HashSet<Bytes> =
@@ -181,20 +182,20 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
-    /// Sees to it that no number up to this is given again by a later process.
+    /// Ensures that no number up to this is given again by a later process.
     fn reserve(&mut self, seq: u64) {
         if !self.identity.reserve(seq) {
             return;
         }
         let value = Some(self.identity.encode());
         let landing = Arc::new(Lands { slot: SLOTS, term: 0, seq: 0, events: self.events.clone() });
-        // In the engine's order before the effect, so it needs no wait.
+        // The engine orders this before the effect, so there is no need to wait.
         if let Err(failure) = self.node.engine.submit(identity::key(), value, false, landing) {
             self.fail(failure);
         }
     }
 
-    /// A change landed.
+    /// Records that a change landed, or failed.
     pub(super) fn landed(
         &mut self,
         (slot, term, seq): (u16, u64, u64),
@@ -212,13 +213,13 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
-    /// Up to which effect all of a slot have landed, if that is news.
+    /// Returns up to which effect all of a slot have landed, if that has changed since the last call.
     pub(super) fn take_landed(&mut self, slot: u16) -> Option<u64> {
         let track = self.tracks.get_mut(&slot)?;
         std::mem::take(&mut track.is_news).then_some(track.landed)
     }
 
-    /// The slot has committed so much.
+    /// Records up to which effect the slot has committed.
     pub(super) fn note_committed(&mut self, slot: u16, committed: u64) {
         let Some(track) = self.tracks.get_mut(&slot) else { return };
         let done = committed.min(track.landed);
@@ -267,7 +268,7 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
-    /// Does something with the keys of slots, which are looked for unless they are known.
+    /// Calls `does` with the keys of all slots, which are collected first unless they are known. `None`: the engine failed.
     fn with_keys<T>(&self, does: impl FnOnce(&mut Vec<HashSet<Bytes>>) -> T) -> Option<T> {
         self.keys_used.set(0);
         let mut known = self.keys.borrow_mut();
@@ -295,7 +296,7 @@ impl<E: Engine> Keeper<E> {
 }
 
 impl Track {
-    /// Some have landed, perhaps.
+    /// Notes that the first effects have landed, if all their changes have.
     fn note(&mut self) {
         while let Some((seq, _)) = self.under_way.pop_front_if(|it| it.1 == 0) {
             (self.landed, self.is_news) = (seq, true);
@@ -334,7 +335,7 @@ fn no_keys() -> Vec<HashSet<Bytes>> {
     vec![HashSet::new(); usize::from(SLOTS)]
 }
 
-/// Microseconds.
+/// How long the keys are kept after a copy was needed. Microseconds.
 const KEYS_KEPT: u64 = 60_000_000;
 
 #[cfg(test)]
@@ -412,7 +413,7 @@ mod tests {
             "groups": [{"slots": "0-16383", "epoch": 1, "serving": [1]}]}"#;
         let hash = SlotHash::of(&View::from_json(view).unwrap());
         let (cluster, seed) = ("c1".to_owned(), String::new());
-        // Enough is reserved, so that each change waits alone.
+        // So many numbers are reserved that no reservation waits among the changes.
         let identity = Identity { cluster, seed, node: 1, reserved: 99 };
         let (events, happening) = unbounded_channel();
         (Keeper::new(Arc::new(node), hash, (identity, is_new), events), happening)
@@ -425,7 +426,7 @@ mod tests {
     }
 
     impl Keeper<Slow> {
-        /// Lands so many changes, and what the slot is told then.
+        /// Lands this many changes, and returns what the slot is told then.
         fn land(
             &mut self,
             (slot, count): (u16, usize),

@@ -1,11 +1,11 @@
 //! A node's part in the register: that it lives, what its slots have, and the controller that it may be.
 //!
 //! # Invariants
-//! 1. What is told is of the view that the driver follows, and of the run that the view names.
+//! 1. What the register is told belongs to the view that the driver follows, and to the run that the view names.
 //! 2. The driver never waits for etcd: a thread of `guira-cluster` does.
 //!
 //! # Costs
-//! Four looks a second at all slots; etcd is asked only when something is another than before.
+//! All slots are checked four times a second; etcd is asked only when something has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio::sync::watch::Receiver;
 use super::chart::Chart;
 use super::event::Event;
 
-/// See the module's head. Dropped, the node leaves the register.
+/// See the module's head. Dropping it removes the node from the register.
 pub(super) struct Membership {
     present: Present,
     told: (Report, BTreeSet<(NodeId, String)>),
@@ -29,10 +29,10 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// Enters the node, and stands for election.
+    /// Enters the node into the register, and stands for election.
     ///
     /// # Errors
-    /// etcd's; or the system has no thread.
+    /// etcd fails, or the system has no thread.
     pub(super) fn begin(
         register: &Arc<Register>,
         id: NodeId,
@@ -44,7 +44,8 @@ impl Membership {
         Ok(Self { present, told: Default::default(), _controller: controller })
     }
 
-    /// Tells what slots have, and of nodes that nobody could reach, if it differs from what was told.
+    /// Tells the register what slots have, and which nodes refuse connections, if that differs from what it was told
+    /// before.
     pub(super) fn tell(
         &mut self,
         me: &PeerHello,
@@ -65,7 +66,7 @@ impl Membership {
     }
 }
 
-/// What the slots have in whose chains the node is.
+/// The report on the slots in whose chains the node is.
 fn report(me: &PeerHello, chart: &Chart, slots: &[Slot]) -> Report {
     let mut alike: BTreeMap<_, Vec<u16>> = BTreeMap::new();
     let is_named = chart.view.names(me.node, &me.run);
@@ -86,7 +87,7 @@ fn report(me: &PeerHello, chart: &Chart, slots: &[Slot]) -> Report {
     Report { run: me.run.clone(), groups: groups.collect() }
 }
 
-/// Sends on the views of the register, for ever.
+/// Passes on the views of the register, forever.
 pub(super) async fn follow(mut views: Receiver<Arc<View>>, events: UnboundedSender<Event>) {
     loop {
         let view = View::clone(&views.borrow_and_update());
@@ -97,5 +98,5 @@ pub(super) async fn follow(mut views: Receiver<Arc<View>>, events: UnboundedSend
     }
 }
 
-/// A node that says nothing for so long is gone. etcd may make it longer.
+/// A node that doesn't renew its lease for this long is gone. Seconds; etcd may make it longer.
 const LEASE_S: u64 = 3;

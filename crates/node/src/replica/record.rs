@@ -3,7 +3,8 @@
 //! ```text
 //! mark u8 │ epoch u64 │ number u64 │ item
 //! ```
-//! Numbers are little-endian. The mark is no item's, so a server that isn't of the cluster takes nothing for its own.
+//! Numbers are little-endian. No item has this mark, so a server outside the cluster doesn't take such a record for an
+//! item.
 
 use bytes::Bytes;
 use guira_chain::slot::Version;
@@ -14,7 +15,7 @@ const MARK: u8 = CONTROL | 1;
 /// Bytes before the item.
 pub(super) const HEAD_BYTES: usize = 17;
 
-/// The value that a change leaves.
+/// The value of the record that a change writes.
 pub(super) fn encode(version: Version, item: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(HEAD_BYTES + item.len());
     out.push(MARK);
@@ -24,7 +25,7 @@ pub(super) fn encode(version: Version, item: &[u8]) -> Bytes {
     out.into()
 }
 
-/// What is in a value; `None`: it is no replicated record.
+/// The version and the item in a value; `None`: it is no replicated record.
 pub(super) fn decode(value: &[u8]) -> Option<(Version, &[u8])> {
     let (mark, rest) = value.split_first()?;
     let (epoch, rest) = rest.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! A node's threads: links, and the driver.
+//! Starting and ending a node's threads: the links, and the driver.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use crate::node::{Node, now};
 use crate::options::{Joining, ReplicaOptions, ViewSource};
 use crate::peers::{PeerLimits, Peers};
 
-/// A node that is started.
+/// A node that was started.
 pub(crate) struct Replica {
     /// Where clients' requests go.
     pub(crate) front: Arc<Front>,
@@ -44,12 +44,12 @@ struct Threads {
 
 struct LinkThread {
     thread: JoinHandle<()>,
-    /// Dropped, it ends the thread.
+    /// Dropping it ends the thread.
     end: oneshot::Sender<()>,
 }
 
 impl Replica {
-    /// Waits until it has failed: why.
+    /// Waits until the node has failed, and returns why.
     pub(crate) async fn failed(&self) -> String {
         let mut ended = self.ended.clone();
         loop {
@@ -62,13 +62,13 @@ impl Replica {
         }
     }
 
-    /// Ends it. Nobody asks any more.
+    /// Ends the node. No client may ask any more.
     pub(crate) fn stop(&self) {
-        // It has ended by itself, perhaps.
+        // Perhaps the driver has ended by itself.
         let _ = self.front.events.send(Event::Stop);
         let threads = std::mem::take(&mut *self.threads.lock());
         if let Some(Threads { chains, links: LinkThread { thread, end } }) = threads {
-            // A thread that panicked has said so.
+            // A thread that panicked has logged that.
             let _ = chains.join();
             drop(end);
             let _ = thread.join();
@@ -76,7 +76,7 @@ impl Replica {
     }
 }
 
-/// What merges keep: all but what expired a while ago.
+/// The rule for merges: keep everything except what expired a while ago.
 pub(crate) fn keep_rule() -> KeepRule {
     Arc::new(|_, value| {
         let item = super::record::decode(value).map(|(_, item)| item);
@@ -85,10 +85,10 @@ pub(crate) fn keep_rule() -> KeepRule {
     })
 }
 
-/// Whether a store is a node's of a cluster, which must not be served without the others.
+/// Refuses a store that belongs to a node of a cluster: it must not be served without the others.
 ///
 /// # Errors
-/// In a sentence: it is, or that can't be read.
+/// A sentence: the store belongs to a node, or its identity can't be read.
 pub(crate) fn refuse_replicated(engine: &impl Engine) -> Result<(), String> {
     match identity::read(engine)? {
         None => Ok(()),
@@ -99,7 +99,7 @@ pub(crate) fn refuse_replicated(engine: &impl Engine) -> Result<(), String> {
     }
 }
 
-/// Where a node comes into its cluster.
+/// A node's entry into its cluster.
 struct Entry {
     view: View,
     node: NodeId,
@@ -107,7 +107,7 @@ struct Entry {
     views: Views,
 }
 
-/// From where it has later views.
+/// Where the node gets later views from.
 enum Views {
     File(PathBuf),
     Register(Arc<Register>, watch::Receiver<Arc<View>>),
@@ -145,7 +145,7 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
 /// Starts the node's part in the cluster, over a store that is open.
 ///
 /// # Errors
-/// In a sentence: why it can't take part.
+/// A sentence: why it can't take part.
 pub(crate) fn start<E: Engine>(
     options: &ReplicaOptions,
     node: &Arc<Node<E>>,
@@ -195,7 +195,7 @@ pub(crate) fn start<E: Engine>(
         events,
         chart,
         client: fastrand::u32(..),
-        // No two processes give one number, so none gets another's result.
+        // Random, so that no two processes give one number, and none gets another's result.
         numbers: AtomicU64::new(fastrand::u64(..1 << 62)),
         value_max: node.value_max,
     };
@@ -227,7 +227,8 @@ fn start_links(
     Ok((LinkThread { thread, end: stop }, linked))
 }
 
-/// Whose the store is, and whether it has no records; and after which number effects begin. A new store becomes the node's.
+/// Returns after which number effects begin, the store's identity, and whether the store has no records. A new store
+/// becomes the node's.
 fn own<E: Engine>(
     view: &View,
     node: NodeId,

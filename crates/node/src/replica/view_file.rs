@@ -12,14 +12,14 @@ use super::event::Event;
 /// Reads the view.
 ///
 /// # Errors
-/// In a sentence: there is none.
+/// A sentence: the file can't be read, or holds no view.
 pub(super) fn read(path: &Path) -> Result<View, String> {
     let told = |words: String| format!("--view {}: {words}", path.display());
     let text = fs::read_to_string(path).map_err(|error| told(error.to_string()))?;
     View::from_json(&text).map_err(|why| told(why.to_string()))
 }
 
-/// Sends the view each time the file is another one, for ever. What is no view is told once.
+/// Sends the view each time the file changes, forever. A file without a view is logged once.
 pub(super) async fn watch(path: PathBuf, events: UnboundedSender<Event>) {
     let mut before = None;
     loop {
@@ -39,7 +39,7 @@ pub(super) async fn watch(path: PathBuf, events: UnboundedSender<Event>) {
     }
 }
 
-/// What changes with the file.
+/// A mark that changes with the file: its time of writing and its length.
 fn mark(path: &Path) -> Option<(SystemTime, u64)> {
     let about = fs::metadata(path).ok()?;
     Some((about.modified().ok()?, about.len()))

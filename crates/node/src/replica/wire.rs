@@ -1,10 +1,11 @@
-//! What a node asks of a slot's head, and what the head answers, as bytes: a request without its key, and how it ended.
+//! The encoding of what a node asks of a slot's head, and of what the head answers: a request without its key, and how it
+//! ended.
 //!
 //! ```text
 //! command   op u8 │ flags u32 │ exptime i64 │ token u64 │ delta u64 │ bytes of meta u16, 0xffff: none │ meta │ value
 //! answer    kind u8 │ outcome u8 │ two numbers u64 │ number of the change u64, 0: none
 //! ```
-//! The head decides by the rules of a single store; whoever serves the client words the reply.
+//! The head decides by the rules of a single store. The node that serves the client words the reply.
 
 use bytes::Bytes;
 use guira_chain::slot::{Decision, Stand, WriteVerdict};
@@ -15,7 +16,7 @@ use crate::engine::Record;
 use crate::horizon::Horizon;
 use crate::terms::Terms;
 
-/// What a head understands. The place is the byte.
+/// The operations that a head understands. The index of one is its byte.
 const OPS: [Op; 10] = [
     Op::Set,
     Op::Add,
@@ -30,7 +31,7 @@ const OPS: [Op; 10] = [
 ];
 const NO_META: u16 = u16::MAX;
 
-/// A change as a command; `None`: no head understands it.
+/// Encodes a change as a command; `None`: no head understands it.
 pub(super) fn command(request: &Request) -> Option<Vec<u8>> {
     let op = OPS.iter().position(|op| *op == request.op)?;
     let meta = request.meta.as_deref();
@@ -47,7 +48,7 @@ pub(super) fn command(request: &Request) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The request that a command is; its key stays empty.
+/// Decodes a command. The request's key stays empty.
 fn request(command: &[u8]) -> Option<Request> {
     let (op, rest) = command.split_first()?;
     let (flags, rest) = rest.split_first_chunk()?;
@@ -73,14 +74,15 @@ fn request(command: &[u8]) -> Option<Request> {
     })
 }
 
-/// What a command does and answers where this is, at the Unix second `now`, for values up to `value_max`.
+/// Returns what a command does and answers, given the present content of the key, at the Unix second `now`, for values up
+/// to `value_max`.
 pub(super) fn decided(
     there: Option<&Stand>,
     (command, seq): (&[u8], u64),
     (now, value_max): (u32, usize),
 ) -> Decision {
     let Some(request) = request(command) else {
-        // Of a node that errs, or is newer.
+        // The command comes from a node that errs, or is newer.
         return (None, WriteVerdict::Said(Vec::new()));
     };
     let terms = Terms::of(&request);
@@ -114,7 +116,7 @@ fn answer(said: &Said, written: Option<u64>) -> Vec<u8> {
     out
 }
 
-/// What an answer says; `None`: the head didn't understand the command.
+/// Decodes an answer; `None`: the head didn't understand the command.
 pub(super) fn said(answer: &[u8]) -> Option<(Said, Option<u64>)> {
     let (kind, rest) = answer.split_first()?;
     let (outcome, rest) = rest.split_first()?;
@@ -131,7 +133,7 @@ pub(super) fn said(answer: &[u8]) -> Option<(Said, Option<u64>)> {
     Some((said, Some(written).filter(|it| *it != 0)))
 }
 
-/// What a replicated store can't do yet, and would be asked for.
+/// What a replicated store can't do yet, if the request asks for that.
 pub(super) fn lacks(request: &Request, terms: &Terms) -> Option<&'static str> {
     let is_touching = matches!(request.op, Op::Gat | Op::Gats);
     if is_touching || request.op.is_get() && terms.may_write() {
