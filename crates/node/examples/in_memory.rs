@@ -1,5 +1,5 @@
-//! Another engine under the front of `guira store`: a map in memory, which forgets all when it ends. It shows what an engine
-//! is, and what the front alone costs.
+//! Another engine under the front of `guira store`: a map in memory, which forgets everything when it ends. It shows what
+//! an engine is, and what the front alone costs.
 //!
 //! ```sh
 //! cargo run -p guira-node --example in_memory -- store -d unused -p 11311
@@ -51,7 +51,7 @@ impl Engine for Map {
             None => records.remove(&key),
         };
         drop(records);
-        // An engine tells from a thread of its own: whoever submits holds a lock.
+        // An engine calls back from a thread of its own, because the caller of `submit` holds a lock.
         std::thread::spawn(move || landing.landed(Ok(())));
         Ok(seq)
     }
@@ -62,7 +62,7 @@ impl Engine for Map {
 
     fn visit(&self, each: &mut dyn FnMut(&[u8], &Record) -> bool) -> Result<(), EngineError> {
         let records = self.records.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        // It stops when `each` has had enough.
+        // Stops when `each` returns `false`.
         let _ = records.iter().all(|(key, record)| each(key, record));
         Ok(())
     }

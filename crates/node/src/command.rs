@@ -1,4 +1,4 @@
-//! The command line of `guira store`: serving, and what is done to a store that nobody serves.
+//! The command line of `guira store`: serving, and work on a store that isn't being served.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub fn command() -> Command {
     })
 }
 
-/// Does what the command line asks.
+/// Runs the command line.
 #[must_use]
 pub fn run(matches: &ArgMatches) -> ExitCode {
     match tools::run(matches) {

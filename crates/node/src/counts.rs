@@ -1,4 +1,4 @@
-//! What clients asked for, counted: one set of counters per thread, added without contention.
+//! Counters of what clients asked for: one set per thread, so that counting has no contention.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -48,7 +48,7 @@ counts! {
     Connections total_connections, "connections since the start";
 }
 
-/// One thread's.
+/// The counters of one thread.
 #[derive(Debug)]
 pub(crate) struct Counts([AtomicU64; Count::ALL.len()]);
 
@@ -71,7 +71,7 @@ impl Counts {
         self.0.iter().for_each(|count| count.store(0, Relaxed));
     }
 
-    /// A command that ended so.
+    /// Counts a command that ended with this outcome.
     pub(crate) fn ended(&self, op: Op, is_touching: bool, outcome: Outcome) {
         let is_there = !matches!(outcome, Outcome::NotFound);
         let one = |hit, miss| self.add(if is_there { hit } else { miss }, 1);

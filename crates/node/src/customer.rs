@@ -1,4 +1,4 @@
-//! What one client's requests have in common: who pays, who counts, and what it may do at once.
+//! State that the requests of one client share: its purse, its counters, and what it may do at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,10 +15,10 @@ pub(crate) struct Customer {
     pub(crate) purse: Arc<dyn Purse>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) reads: Arc<Share>,
-    /// For its changes that read.
+    /// Limits how many of the client's changes read at once.
     pub(crate) looks: Semaphore,
     pub(crate) rewrites: rewrites::Own,
-    /// Bytes that its changes moved since somebody asked.
+    /// Bytes that the client's changes moved since [`take_spent`](Self::take_spent) was called last.
     spent: AtomicUsize,
 }
 
@@ -34,16 +34,16 @@ impl Customer {
         }
     }
 
-    /// Bytes of a value were read in order to be changed.
+    /// Records the bytes that a change moves when it reads a value in order to change it.
     pub(crate) fn spend(&self, bytes: usize) {
         self.spent.fetch_add(bytes, Relaxed);
     }
 
-    /// Bytes of values that its changes read and wrote again since this was asked last.
+    /// Returns the bytes of values that the client's changes have read and written again since the last call.
     pub(crate) fn take_spent(&self) -> usize {
         if self.spent.load(Relaxed) == 0 { 0 } else { self.spent.swap(0, Relaxed) }
     }
 }
 
-/// Reads of one client's changes under way at once.
+/// Most reads of one client's changes under way at once.
 pub(crate) const LOOKS_MAX: usize = 8;

@@ -1,7 +1,7 @@
-//! Damaged blocks that requests met: the log names each of them once.
+//! Corrupt blocks that requests met: the log names each of them once.
 //!
 //! # Costs
-//! Nothing while there is no damage. Places that were named are kept, [`PLACES_MAX`] at most.
+//! Nothing while no block is corrupt. The named places are kept, [`PLACES_MAX`] at most.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::engine::EngineError;
 pub(crate) struct Damage(Mutex<HashSet<String>>);
 
 impl Damage {
-    /// Tells of a failure, if it is damage at a place that wasn't named.
+    /// Logs a failure if it is corruption at a place that wasn't named yet.
     pub(crate) fn note(&self, failure: &EngineError) {
         if let EngineError::Corrupt(place) = failure
             && self.is_to_be_told(place)
@@ -40,7 +40,7 @@ impl Damage {
     }
 }
 
-/// Further places have a line a minute together.
+/// Most places that are kept. All others together have a line per minute.
 const PLACES_MAX: usize = 100;
 
 #[cfg(test)]

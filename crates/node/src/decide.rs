@@ -1,9 +1,10 @@
-//! What a command does to an item and what it answers, given what is there: no store, no clock, no waiting.
+//! What a command does to an item and what it answers, given the current item: no store, no clock, no waiting.
 //!
 //! ```text
 //! request, item ─▶ decide: Effect, Said ─▶ the store ─▶ say: Reply
 //! ```
-//! Conditions and answers are those of `guira serve`, whose tables of requests and replies are played against this too.
+//! Conditions and answers are those of `guira serve`, whose tables of requests and replies are also tested against this
+//! module.
 
 mod change;
 mod get;
@@ -17,7 +18,7 @@ pub(crate) use get::plain;
 pub(crate) use order::{Current, Effect, Gone, Order, Said};
 pub(crate) use say::{failed, is_blind, say};
 
-/// What a request does and answers where this is.
+/// Returns what a request does and what it answers, given the current item.
 pub(crate) fn decide(order: Order<'_>, current: Option<&Current>) -> (Effect, Said) {
     let seen = current.filter(|current| current.is_seen());
     match order.request.op {

@@ -1,8 +1,8 @@
-//! Where one thread's clients are served: what each request becomes.
+//! The service of one thread's clients: what each request becomes.
 //!
 //! # Invariants
-//! 1. A client's `flush_all` takes place between its requests before and behind: it waits for those before, and those behind
-//!    it begin once it is submitted. None waits for its sync.
+//! 1. A client's `flush_all` takes effect between its earlier and its later requests. It waits for the earlier ones, and
+//!    the later ones begin once it is submitted. None of them waits for its sync.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -31,23 +31,23 @@ use crate::terms::Terms;
 /// See the module's head.
 pub(crate) struct Desk<E> {
     pub(crate) process: Arc<Process<E>>,
-    /// This thread's.
+    /// This thread's counters.
     pub(crate) counts: Arc<Counts>,
 }
 
-/// A client.
+/// The state of a client.
 pub(crate) struct Guest {
     pub(crate) customer: Arc<Customer>,
     /// Flushes that aren't submitted.
     flushes: Rc<Cell<usize>>,
-    /// Held for writing by a flush, for reading by what isn't a flush. Whoever came first has it first.
+    /// Held for writing by a flush, and for reading by every other request. Those that came first have it first.
     gate: Arc<RwLock<()>>,
-    /// Where a replicated store's requests wait for each other.
+    /// The lines in which requests of a replicated store wait for each other.
     lines: Option<Lines>,
 }
 
 impl Guest {
-    /// The place of a request before the next flush. Nobody waits for a flush now: it's free.
+    /// The place of a request before the next flush. It is free: no flush waits now.
     fn place(&self) -> Option<Place> {
         Arc::clone(&self.gate).try_read_owned().ok()
     }
@@ -59,7 +59,7 @@ impl<E: Engine> Desk<E> {
         Self { process, counts }
     }
 
-    /// A request for one key, behind nothing.
+    /// Begins a request for one key, which no flush holds up.
     fn ask(&self, guest: &Guest, request: Request) -> Pending<E> {
         let terms = Terms::of(&request);
         match request.op {
@@ -91,7 +91,7 @@ impl<E: Engine> Desk<E> {
             None => self.change(guest, request, true),
             Some(Err(reply)) => Pending::Done(reply),
             Some(Ok((write, reply))) => {
-                // It was copied.
+                // The value was copied.
                 request.value = Bytes::new();
                 let node = Arc::clone(&self.process.node);
                 Pending::Put(Box::new(Putting { node, request, terms, write, reply }))
@@ -204,7 +204,7 @@ impl<E: Engine> Service for Desk<E> {
     }
 
     fn list(self: &Rc<Self>, listing: Listing) -> Option<Box<dyn Feed>> {
-        // A node knows a part of the items only, and not which of them count.
+        // A replicated node has a part of the items only, and doesn't know which of them count.
         let is_whole = self.process.replica.is_none();
         is_whole.then(|| listing::begin(&self.process.node, &self.process.lists, listing))
     }

@@ -1,7 +1,7 @@
-//! Where a store may be made: a directory of its own.
+//! The check that a store is made in a directory of its own.
 //!
-//! A store's files have names such as `L-0000000000000001`, and their owner alone may read them. In a directory with other
-//! files somebody may take them for rubbish, and whoever may write there can remove them.
+//! A store's files have names such as `L-0000000000000001`, and only their owner may read them. In a directory with other
+//! files, people may take them for rubbish, and users who may write there can remove them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,10 +9,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Refuses a directory that has files and no store, and what is no directory.
+/// Refuses a directory that has foreign files and no store, and a path that is no directory.
 ///
 /// # Errors
-/// In a sentence: why not.
+/// A sentence: why it is refused.
 pub(crate) fn check(directory: &Path) -> Result<(), String> {
     let place = directory.display();
     let entries = match fs::read_dir(directory) {
@@ -31,15 +31,15 @@ pub(crate) fn check(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether there is a store.
+/// Whether the directory has a store.
 pub(crate) fn has_store(directory: &Path) -> bool {
     directory.join(CURRENT).exists()
 }
 
-/// Whether others than its owner may write in a directory, and so remove the store's files.
+/// Whether users besides its owner may write in a directory, and so remove the store's files.
 pub(crate) fn is_open_to_others(directory: &Path) -> bool {
     let mode = fs::metadata(directory).map(|found| found.permissions().mode());
-    // With the sticky bit, each removes what is his own.
+    // With the sticky bit, each user can only remove own files.
     mode.is_ok_and(|mode| mode & 0o022 != 0 && mode & 0o1000 == 0)
 }
 

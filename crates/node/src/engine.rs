@@ -1,9 +1,10 @@
-//! What keeps the records: a store of keys and values with sequence numbers, whichever it is.
+//! The interface to what keeps the records: a store of keys and values with sequence numbers.
 //!
 //! # Invariants
-//! 1. A sequence number is given when a change is submitted, and grows. Of two changes of a key the later one counts.
-//! 2. A change that landed is found by whoever looks afterwards.
-//! 3. [`Engine::begin`], [`Engine::submit`] and what reads figures wait for no device: event loops call them.
+//! 1. A change gets its sequence number when it is submitted, and numbers grow. Of two changes of a key the later one
+//!    counts.
+//! 2. A change that has landed is found by every later lookup.
+//! 3. [`Engine::begin`], [`Engine::submit`] and the methods that read figures wait for no device: event loops call them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,28 +16,32 @@ use crate::figures::Figures;
 
 /// A store of keys and values.
 pub trait Engine: Send + Sync + Sized + 'static {
-    /// A look-up that has to read from a device.
+    /// A lookup that has to read from a device.
     type Lookup: Send + 'static;
 
-    /// Looks a key up, as far as memory knows.
+    /// Begins a lookup of a key, as far as memory knows.
     fn begin(&self, key: &Bytes) -> Begun<Self::Lookup>;
 
-    /// Ends a look-up. It may wait for the device. Before it reads so many bytes at once that they are counted, it asks whether
-    /// there is room for them: else values were read for nothing where memory is short.
+    /// Finishes a lookup. It may wait for the device.
+    ///
+    /// Before it reads a value that is long enough to be charged, it asks `has_room` for this many bytes. Otherwise values
+    /// would be read for nothing while memory is short.
     ///
     /// # Errors
-    /// The device fails, or what it holds is damaged; there is no room.
+    /// The device fails, its data is corrupt, or there is no room.
     fn finish(
         &self,
         lookup: Self::Lookup,
         has_room: &dyn Fn(usize) -> bool,
     ) -> Result<Option<Record>, EngineError>;
 
-    /// Writes a value, or deletes the key. `landing` is told once the change is as durable as the store was opened for, or,
-    /// with `is_synced`, once it would outlive a loss of power. Returns the change's number.
+    /// Writes a value, or deletes the key if there is none. Returns the change's number.
+    ///
+    /// `landing` is called once the change is as durable as the store was opened for. With `is_synced`, it is called once
+    /// the change would outlive a loss of power.
     ///
     /// # Errors
-    /// Nothing can be written now: `landing` hears nothing.
+    /// Nothing can be written now. `landing` isn't called.
     fn submit(
         &self,
         key: Bytes,
@@ -45,40 +50,40 @@ pub trait Engine: Send + Sync + Sized + 'static {
         landing: Arc<dyn Landing>,
     ) -> Result<u64, EngineError>;
 
-    /// Whether whoever is about to submit should wait, so that the background keeps up.
+    /// How long a change that is about to be submitted should wait, so that the background keeps up; `None`: not at all.
     fn delay(&self) -> Option<Delay> {
         None
     }
 
-    /// Whether it takes changes.
+    /// Whether the store takes changes.
     fn health(&self) -> Health;
 
-    /// Why the background fails, if it does, in a sentence.
+    /// Why the background fails, in a sentence; `None`: it doesn't.
     fn trouble(&self) -> Option<String> {
         None
     }
 
-    /// Shows each record that was there at the beginning, in any order, until `each` has had enough (`false`). It waits for
+    /// Calls `each` for each record that was there at the beginning, in any order, until it returns `false`. It waits for
     /// the device.
     ///
     /// # Errors
-    /// The device fails, or what it holds is damaged.
+    /// The device fails, or its data is corrupt.
     fn visit(&self, each: &mut dyn FnMut(&[u8], &Record) -> bool) -> Result<(), EngineError>;
 
-    /// What it tells of itself.
+    /// The store's figures.
     fn figures(&self) -> Figures;
 
-    /// Makes durable what landed. It waits for the device.
+    /// Makes all changes durable that have landed. It waits for the device.
     ///
     /// # Errors
     /// The device fails.
     fn settle(&self) -> Result<(), EngineError>;
 }
 
-/// A look-up, as far as memory knows.
+/// A lookup, as far as memory knows.
 #[derive(Debug)]
 pub enum Begun<L> {
-    /// It is over.
+    /// The lookup is finished.
     Known(Result<Option<Record>, EngineError>),
     /// The device has to be read.
     Unknown(L),
@@ -89,7 +94,7 @@ pub enum Begun<L> {
 pub enum Delay {
     /// For this time.
     Once(Duration),
-    /// Until the engine says otherwise; it is asked again after this time.
+    /// Until the engine asks for no more delay. It is asked again after this time.
     Until(Duration),
 }
 
@@ -106,42 +111,42 @@ impl Delay {
 pub struct Record {
     /// The change's number.
     pub seq: u64,
-    /// As it was written.
+    /// The value as it was written.
     pub value: Bytes,
 }
 
-/// Whoever waits for a change.
+/// What waits for a change.
 pub trait Landing: Send + Sync {
-    /// The change is durable, or failed. Called once, from any thread; it doesn't wait for anything.
+    /// Called once the change is durable or has failed: once, from any thread. It must not wait for anything.
     fn landed(&self, result: Result<(), EngineError>);
 }
 
-/// Whether a record is to be kept, by its number and its value: what isn't may be dropped.
+/// Returns whether a record must be kept, given its number and its value. A record that needn't be kept may be dropped.
 pub type KeepRule = Arc<dyn Fn(u64, &[u8]) -> bool + Send + Sync>;
 
 /// Whether a store takes changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It does.
+    /// It takes changes.
     Good,
-    /// Not until there is room on the device.
+    /// It takes none until there is room on the device.
     OutOfDisk,
-    /// Not until it is opened again: the device failed.
+    /// It takes none until it is opened again: the device failed.
     ReadOnly,
 }
 
-/// Why something wasn't done.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineError {
     /// There is no room on the device.
     OutOfDisk,
     /// The device failed before: nothing is written any more.
     ReadOnly,
-    /// What the device holds is damaged there.
+    /// The data at this place of the device is corrupt.
     Corrupt(String),
     /// There is no memory for a value.
     NoRoom,
-    /// The device, or something else, in a sentence.
+    /// The device or something else failed; a sentence says how.
     Other(String),
 }
 

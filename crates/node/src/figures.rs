@@ -1,8 +1,8 @@
-//! What a store tells of itself: a line of `stats store` and a metric for each figure.
+//! A store's figures: each is a line of `stats store` and a metric.
 
 macro_rules! figures {
     ($($kind:ident $name:ident, $meaning:literal;)*) => {
-        /// What a store tells of itself; 0 where it doesn't know.
+        /// A store's figures; 0 where it doesn't know.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct Figures {
             $(#[doc = $meaning] pub $name: u64,)*
@@ -62,7 +62,7 @@ figures! {
     gauge seq, "number of the newest change";
 }
 
-/// A figure's meaning: its name in `stats store` and, behind `guira_store_`, in metrics.
+/// A figure with its meaning. Its name stands in `stats store` and, behind `guira_store_`, in metrics.
 pub(crate) struct FigureRow {
     pub(crate) name: &'static str,
     /// `gauge` or `counter`.

@@ -1,11 +1,11 @@
-//! What `flush_all` left: the number below which nothing counts any more.
+//! What `flush_all` leaves: the horizon, a number below which no record counts any more.
 //!
-//! It is a record of the store under a key that no client can send, so that it is as durable as any other, and in order with
-//! all others: the record's own number is the horizon. `flush_all N` writes a record that names the horizon in force and the
-//! second at which the next one begins; the server then writes that one.
+//! The horizon is a record of the store under a key that no client can send. So it is as durable as any other record, and
+//! in order with all others: the record's own number is the horizon. `flush_all N` writes a record that names the present
+//! horizon and the second at which the next one begins; the server then writes that one.
 //!
-//! A flush is visible once it is submitted, as each change is: so flushes share a sync, however many wait. Merges drop nothing
-//! by it before it is durable.
+//! A flush is visible once it is submitted, as each change is, so flushes share a sync, however many wait. Merges drop
+//! nothing because of a flush before it is durable.
 //!
 //! ```text
 //! CONTROL u8 │ horizon u64, 0: this record's own number │ second u32, 0: none
@@ -25,16 +25,16 @@ use crate::item::{CONTROL, expiry_of};
 #[derive(Debug, Default)]
 pub(crate) struct Horizon {
     seq: AtomicU64,
-    /// The same, of flushes that would outlive a loss of power.
+    /// The horizon of flushes that would outlive a loss of power.
     durable_seq: AtomicU64,
-    /// When the next one begins; 0: it isn't planned.
+    /// The second at which the next flush begins; 0: none is planned.
     planned_at: AtomicU32,
-    /// Of records: each one is made when those before are submitted.
+    /// The order of flush records: each one is made when those before are submitted.
     order: Mutex<()>,
 }
 
 impl Horizon {
-    /// Whether a record of this number was flushed.
+    /// Whether a record with this number was flushed.
     pub(crate) fn is_flushed(&self, seq: u64) -> bool {
         seq < self.seq.load(Relaxed)
     }
@@ -44,23 +44,24 @@ impl Horizon {
         self.planned_at.load(Relaxed)
     }
 
-    /// Held from when a record is made until it is submitted. Nobody waits under it.
+    /// Locks the order of flush records. Hold it from when a record is made until it is submitted, without waiting for
+    /// anything.
     pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
         self.order.lock()
     }
 
-    /// The record of a flush: at once, or at a second.
+    /// The value of a flush record: at once if `at` is 0, otherwise at this second.
     pub(crate) fn record(&self, at: u32) -> Bytes {
         let seq = if at == 0 { 0 } else { self.seq.load(Relaxed) };
         [&[CONTROL][..], &seq.to_le_bytes(), &at.to_le_bytes()].concat().into()
     }
 
-    /// A flush wasn't written: what it hid is seen again.
+    /// Undoes a flush that wasn't written: what it hid is seen again.
     fn give_up(&self) {
         self.seq.store(self.durable_seq.load(Relaxed), Relaxed);
     }
 
-    /// Takes what a record says, which was written or found.
+    /// Applies a flush record that was written or found.
     pub(crate) fn take(&self, record: &Record) {
         let fields = || {
             let (mark, rest) = record.value.split_first()?;
@@ -75,11 +76,12 @@ impl Horizon {
         self.planned_at.store(at, Relaxed);
     }
 
-    /// What merges keep: all but what was flushed, and what expired a while ago; `now` is the Unix second.
+    /// The rule for merges: keep everything except what was flushed, and what expired [`KEPT_S`] ago or earlier. `now`
+    /// returns the Unix second.
     pub(crate) fn keep_rule(self: &Arc<Self>, now: fn() -> u32) -> KeepRule {
         let this = Arc::clone(self);
         Arc::new(move |seq, value| match expiry_of(value) {
-            // The server's own, or nobody knows whose.
+            // A record of the server's own, or of unknown origin.
             None => true,
             Some(expiry) => {
                 let is_over = expiry != 0 && now() >= expiry.saturating_add(KEPT_S);
@@ -89,18 +91,18 @@ impl Horizon {
     }
 }
 
-/// A flush on its way. What its record says is taken when it lands, whether its client is still there or not.
+/// A flush under way. Its record is applied when it lands, whether its client is still there or not.
 pub(crate) struct Flush {
     horizon: Arc<Horizon>,
     value: Bytes,
-    /// Locked while it is submitted: it may land before its number is told.
+    /// The flush's number. It is locked during the submission: the flush may land before its number is returned.
     seq: Mutex<u64>,
-    /// Whoever waits.
+    /// What waits for the flush.
     waiting: Arc<dyn Landing>,
 }
 
 impl Flush {
-    /// Submits a flush by `submit`, at once or for a second.
+    /// Submits a flush, at once or for a second, by calling `submit`.
     pub(crate) fn submit(
         horizon: &Arc<Horizon>,
         (value, waiting): (Bytes, Arc<dyn Landing>),
@@ -136,7 +138,7 @@ pub(crate) fn key() -> Bytes {
     key.into()
 }
 
-/// Expired items are kept for so long, in case the clock was wrong.
+/// Merges keep expired items for this many seconds, in case the clock was wrong.
 pub(crate) const KEPT_S: u32 = 60;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An item as a record's value: what memcached keeps beside the value, in front of it.
+//! The encoding of an item as a record's value: memcached's own fields in front of the item's value.
 //!
 //! ```text
 //! marks u8 │ client flags varint, with FLAGS │ expiry u32, with EXPIRY │ unique u64, with UNIQUE │ the value
@@ -6,10 +6,10 @@
 //! Numbers are little-endian. An item without flags and expiry costs a byte.
 //!
 //! # Invariants
-//! 1. An item's cas unique is its own `unique`, or the number of the change that wrote it. So it grows with each store, and
-//!    a restart doesn't change it. A touch keeps the number by writing it down.
+//! 1. An item's cas unique is its own `unique`, or else the number of the change that wrote it. So it grows with each
+//!    store, and a restart doesn't change it. A touch keeps the unique by storing it in the item.
 //! 2. An expiry of 0 is never; any other is the Unix second at which the item ends.
-//! 3. What isn't an item is an error, never a panic.
+//! 3. Bytes that aren't an item are read as `None`, and never cause a panic.
 
 use bytes::Bytes;
 
@@ -21,21 +21,21 @@ pub(crate) struct Item {
     pub(crate) marks: Marks,
     pub(crate) flags: u32,
     pub(crate) expiry: u32,
-    /// The unique, where it isn't the change's number.
+    /// The unique, unless it is the change's number.
     pub(crate) unique: Option<u64>,
     pub(crate) value: Bytes,
 }
 
-/// What is marked on an item.
+/// The marks of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// Its value is out of date.
+    /// The value is out of date.
     pub(crate) is_stale: bool,
-    /// Somebody fetches a new value.
+    /// A client has won the right to fetch a new value.
     pub(crate) is_won: bool,
-    /// It was made for a miss, and has no value yet.
+    /// The item was made for a miss, and has no value yet.
     pub(crate) is_unfilled: bool,
-    /// Its key came in base64.
+    /// The key came in base64.
     pub(crate) has_binary_key: bool,
 }
 
@@ -46,7 +46,7 @@ const BINARY_KEY: u8 = 1 << 3;
 const FLAGS: u8 = 1 << 4;
 const EXPIRY: u8 = 1 << 5;
 const UNIQUE: u8 = 1 << 6;
-/// No item, but a record of the server's own.
+/// Marks a record of the server's own, which is no item.
 pub(crate) const CONTROL: u8 = 1 << 7;
 
 impl Marks {
@@ -69,7 +69,7 @@ impl Marks {
 }
 
 impl Item {
-    /// The item in a record's value; `None`: it holds none.
+    /// The item in a record's value; `None`: there is none.
     pub(crate) fn parse(record: &Record) -> Option<Self> {
         let (head, at) = Head::parse(&record.value)?;
         let Head { marks, flags, expiry, unique } = head;
@@ -104,12 +104,12 @@ impl Item {
     }
 }
 
-/// The second at which a record's item ends, 0 never; `None`: it holds none.
+/// The second at which a record's item ends, 0 for never; `None`: there is no item.
 pub(crate) fn expiry_of(value: &[u8]) -> Option<u32> {
     Head::parse(value).map(|(head, _)| head.expiry)
 }
 
-/// What is in front of a value.
+/// The fields in front of a value.
 struct Head {
     marks: Marks,
     flags: u32,
@@ -118,7 +118,7 @@ struct Head {
 }
 
 impl Head {
-    /// With the place of the value.
+    /// Parses the fields. Returns them with the offset of the value.
     fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let (&bits, mut rest) = bytes.split_first()?;
         if bits & CONTROL != 0 {
@@ -140,7 +140,7 @@ impl Head {
     }
 }
 
-/// Seven bits a byte, the lowest first; the eighth says that more follow.
+/// Appends a varint: seven bits per byte, the lowest first. The eighth bit shows that more bytes follow.
 fn append_varint(out: &mut Vec<u8>, mut n: u32) {
     while let Some(low) = u8::try_from(n & 0x7f).ok().filter(|_| n > 0x7f) {
         out.push(low | 0x80);
@@ -160,7 +160,8 @@ fn take_varint(bytes: &[u8]) -> Option<(u32, &[u8])> {
     None
 }
 
-/// When an exptime ends that was sent at `now`: 0 never, up to 30 days from now, else at that Unix second.
+/// Converts an exptime that was sent at `now` into an expiry. 0 is never, and a negative one is over already. Up to 30 days
+/// count from now; a larger one is a Unix second.
 pub(crate) fn expiry(exptime: i64, now: u32) -> u32 {
     match exptime {
         0 => 0,
@@ -170,12 +171,12 @@ pub(crate) fn expiry(exptime: i64, now: u32) -> u32 {
     }
 }
 
-/// A second that is over.
+/// A second in the past.
 const PAST: u32 = 1;
 /// Thirty days.
 const RELATIVE_MAX_S: i64 = 60 * 60 * 24 * 30;
 const VARINT_BYTES_MAX: usize = 5;
-/// Bytes that an item takes beside its value, at most.
+/// Most bytes that an item takes in addition to its value.
 pub(crate) const HEAD_BYTES_MAX: usize = 1 + VARINT_BYTES_MAX + 4 + 8;
 
 #[cfg(test)]

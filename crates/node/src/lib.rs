@@ -6,13 +6,14 @@
 //!                                                        ├ rewrites  long values that are written again, few at once
 //!                                                        └ readers   threads that wait for the device
 //! ```
-//! With `--cluster` or `--view` a node is one of several, and each request goes to the node whose its key is: see `replica`.
+//! With `--cluster` or `--view` a node is one of several, and each request goes to the node that is responsible for its
+//! key: see `replica`.
 //!
-//! [`command`] is the program's command line. [`Engine`] is what it needs of a store: others than `guira-store` are served by
-//! [`serve_with`], so that engines are compared under one front.
+//! [`command`] is the program's command line. [`Engine`] is the interface to a store. [`serve_with`] serves any engine, so
+//! that engines can be compared under one front.
 //!
 //! # Invariants
-//! 1. An effect is visible when it is submitted, and answered when it is as durable as `--durability` says.
+//! 1. A change is visible once it is submitted, and answered once it is as durable as `--durability` says.
 //! 2. No event loop waits for a device.
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
-//! `--disk-max`: a disk on which no more is free than the flag leaves.
+//! `--disk-max`: a disk that reports at most as much free space as the flag leaves.
 //!
-//! The store takes no value while less than its reserve is free. Here free is the lesser of two: what the file system has,
-//! and what the flag leaves beside the files that are there.
+//! The store takes no value while less than its reserve is free. The free space reported here is the lesser of two: what
+//! the file system has free, and what the flag leaves after the files that exist.
 
 use std::fs;
 use std::io;
@@ -56,7 +56,7 @@ impl Disk for Limited {
     }
 }
 
-/// Bytes of the files in a folder. A file that goes meanwhile takes none.
+/// Bytes of the files in a folder. A file that is removed meanwhile counts as empty.
 pub(crate) fn used(dir: &Path) -> io::Result<u64> {
     let paths = System.list(dir)?;
     let lengths = paths.iter().filter_map(|path| fs::metadata(path).ok());

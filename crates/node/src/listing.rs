@@ -1,10 +1,10 @@
-//! Lists of all items: `lru_crawler metadump` and `mgdump`, from a look at the store as it is.
+//! Lists of all items: `lru_crawler metadump` and `mgdump`, from a snapshot of the store.
 //!
-//! A thread reads the store and makes parts of the list; two wait for a client that is slow. It ends with its client, once the
-//! client has taken nothing for a minute, or for a few seconds while another one wants a list: a list keeps files that
-//! merges have replaced.
+//! A thread reads the store and makes parts of the list; two parts wait for a client that is slow. The list ends when its
+//! client goes, or has taken nothing for a minute. While another client wants a list, it ends after a few seconds of that.
+//! The reason for the limits: a list keeps files that merges have replaced.
 //!
-//! What isn't known of an item, when it was read last and its slab class, is told as 0.
+//! Fields that the store doesn't know, the time of the last read and the slab class, are 0.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::engine::{Engine, Record};
 use crate::node::{Node, now};
 use crate::process::{ListTurn, Making};
 
-/// The parts of a list; `None`: another one is being made.
+/// The parts of a list. `making` is `None` if another list is being made.
 struct Parts {
     parts: Receiver<Vec<u8>>,
     making: Option<Arc<Making>>,
-    /// What is said at the end of a list that was given up.
+    /// Whether the last line of a list that was given up was returned.
     is_ended: bool,
 }
 
-/// Begins a list; a line that says so if another is being made.
+/// Begins a list. If another is being made, the answer is a line that says so.
 pub(crate) fn begin<E: Engine>(
     node: &Arc<Node<E>>,
     turn: &ListTurn,
@@ -39,7 +39,7 @@ pub(crate) fn begin<E: Engine>(
 ) -> Box<dyn Feed> {
     let (send, parts) = channel(PARTS);
     let Some(making) = turn.take() else {
-        // There is room for one.
+        // The channel has room for it.
         let _ = send.try_send(fixed::CRAWLER_BUSY.to_vec());
         return Box::new(Parts { parts, making: None, is_ended: true });
     };
@@ -51,7 +51,7 @@ pub(crate) fn begin<E: Engine>(
     Box::new(Parts { parts, making: Some(making), is_ended: false })
 }
 
-/// Whoever makes the list; dropped, another may.
+/// The maker of a list. Once it is dropped, another list may be made.
 struct Maker {
     send: Sender<Vec<u8>>,
     making: Arc<Making>,
@@ -81,7 +81,7 @@ impl Maker {
         }
     }
 
-    /// Sends a part once there is room. False: there is nobody to send it to.
+    /// Sends a part once there is room. Returns false if the client has gone, or the list was given up.
     fn send(&self, mut part: Vec<u8>) -> bool {
         let (mut pause, mut unread) = (PAUSE_LEAST, Duration::ZERO);
         self.making.unread_ms.store(0, Relaxed);
@@ -160,15 +160,15 @@ fn end(listing: Listing) -> &'static [u8] {
     }
 }
 
-/// How a list ends that its client doesn't read.
+/// The last line of a list that its client doesn't read.
 const GIVEN_UP: &[u8] = b"SERVER_ERROR the list was given up: nothing of it was read\r\n";
-/// How often a client is looked at that is slow.
+/// The pauses between looks at a client that is slow: the first one, and the longest.
 const PAUSE_LEAST: Duration = Duration::from_micros(100);
 const PAUSE_MOST: Duration = Duration::from_millis(10);
-/// A client that takes nothing for so long loses its list to nobody.
+/// A client that takes nothing for this long loses its list, even if no other wants one.
 const UNREAD_MAX: Duration = Duration::from_secs(60);
-/// Parts that wait.
+/// Most parts that wait for the client.
 const PARTS: usize = 2;
 const PART_BYTES: usize = 32 << 10;
-/// The longest line: a key whose bytes are all written as three.
+/// Bytes of the longest line: each byte of the key is written as three.
 const LINE_BYTES: usize = 1 << 10;

@@ -10,7 +10,7 @@ use crate::figures::FIGURES;
 use crate::process::Process;
 use crate::stats::Look;
 
-/// What there is to tell before the store is open, and goes on to be told.
+/// Adds the metrics that exist before the store is open, and go on afterwards.
 pub(crate) fn of_start(all: &mut Exposition, progress: &OpenProgress, vitals: &Vitals) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     all.family("guira_store_build_info", "gauge", BUILD).add(&version, 1);
@@ -22,7 +22,7 @@ pub(crate) fn of_start(all: &mut Exposition, progress: &OpenProgress, vitals: &V
     }
 }
 
-/// What there is to tell of a store that is open.
+/// Adds the metrics of a store that is open.
 pub(crate) fn of_process<E: Engine>(all: &mut Exposition, process: &Process<E>) {
     let look = Look::new(process);
     for (name, kind, help, read) in OF_PROCESS {

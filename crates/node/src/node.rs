@@ -1,4 +1,4 @@
-//! The store as clients see it: requests carried out, each key's in order.
+//! The store as clients see it: requests are carried out, those of each key in order.
 //!
 //! ```text
 //! get            changes under way ─▶ engine, memory ─▶ engine, device (a reader)
@@ -7,9 +7,9 @@
 //! append to a long value: the same, from the get on within the bytes that are written again at once
 //! ```
 //! # Invariants
-//! 1. What was submitted is visible. What is answered is as durable as `--durability` says.
+//! 1. A submitted change is visible. An answered change is as durable as `--durability` says.
 //! 2. No event loop waits for a device.
-//! 3. Values that are read or written for a client are charged to its purse, long ones, while they are held.
+//! 3. Long values that are read or written for a client are charged to its purse while they are held.
 
 use std::io;
 use std::sync::Arc;
@@ -46,17 +46,17 @@ pub(crate) struct Node<E> {
 /// A get that waits for the device.
 pub(crate) type Fetching = oneshot::Receiver<Result<Option<Record>, Reply>>;
 
-/// What a get of a key is at once.
+/// The first result of a get: known at once, or coming from a reader.
 pub(crate) enum Fetched {
     Known(Result<Option<Record>, Reply>),
     Coming(Fetching),
 }
 
 impl<E: Engine> Node<E> {
-    /// Over a store that is open; reads what a `flush_all` left there.
+    /// Creates a node over a store that is open, and reads the mark that a `flush_all` left there.
     ///
     /// # Errors
-    /// The store can't be read, or there is no thread.
+    /// The store can't be read, or a thread can't be started.
     pub(crate) fn new(
         engine: E,
         horizon: Arc<Horizon>,
@@ -79,7 +79,7 @@ impl<E: Engine> Node<E> {
         Ok(Self { engine, stripes, rewrites, readers, horizon, damage, value_max })
     }
 
-    /// Gets a key, as far as memory knows.
+    /// Gets a key: at once if memory knows it, otherwise by a reader.
     pub(crate) fn fetch(self: &Arc<Self>, key: &Bytes, customer: &Customer) -> Fetched {
         match self.known(key) {
             Begun::Known(found) => Fetched::Known(self.paid(found, &customer.purse)),
@@ -106,7 +106,7 @@ impl<E: Engine> Node<E> {
         })
     }
 
-    /// Charges a long value that was found to whoever asked for it.
+    /// Charges a long value that was found to the client that asked for it.
     fn paid(
         &self,
         found: Result<Option<Record>, EngineError>,
@@ -138,7 +138,8 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    /// What is there to be changed. If it is long: once there is room to write it again, with its place there.
+    /// Reads the record that is to be changed. If its value is long, waits until there is room to write it again, and
+    /// returns the permit for that too.
     async fn look(
         self: &Arc<Self>,
         request: &Request,
@@ -154,13 +155,13 @@ impl<E: Engine> Node<E> {
         if let Some(rewrite) = self.rewrites.try_begin(bytes) {
             return Ok((found, Some(rewrite)));
         }
-        // Read again then, it takes no memory meanwhile. Nobody else has the turn.
+        // The value is read again later, so it takes no memory meanwhile. No other change has the turn of the key.
         drop(found);
         let rewrite = self.rewrites.begin(bytes, &customer.rewrites).await;
         Ok((self.fetch_all(&request.key, customer).await?, rewrite))
     }
 
-    /// What a plain get answers, given what it found; `None`: it has to write, and to be carried out as a change.
+    /// The reply to a get, given what it found; `None`: the get has to write, and must be carried out as a change.
     pub(crate) fn found(
         &self,
         (request, terms): (&Request, &Terms),
@@ -185,7 +186,7 @@ impl<E: Engine> Node<E> {
         Some(self.ended(say(order, said, None), request, terms, customer))
     }
 
-    /// Begins a change that needs no look at what is there, if nothing keeps it from beginning now.
+    /// Begins a change that doesn't depend on the current item, if nothing keeps it from beginning now.
     pub(crate) fn begin_blind(
         &self,
         request: &Request,
@@ -252,7 +253,7 @@ impl<E: Engine> Node<E> {
         if effect == Effect::Nothing {
             return self.ended(say(order, said, None), &request, &terms, &customer);
         }
-        // What writes nothing long makes room for others.
+        // A change that writes no value makes room for others.
         let rewrite = rewrite.filter(|_| matches!(effect, Effect::Put(_)));
         let (seq, write) = match self.submit(&turn, &request.key, effect, &customer) {
             Ok(submitted) => submitted,
@@ -260,14 +261,14 @@ impl<E: Engine> Node<E> {
         };
         drop(turn);
         let reply = say(order, said, Some(seq));
-        // Of a long value there is another copy on its way.
+        // A long value has another copy on its way to the engine.
         drop(current);
         let landed = write.wait().await;
         drop(rewrite);
         self.landed(landed, reply, (&request, &terms), &customer)
     }
 
-    /// Waits as long as merges have fallen behind, and not for ever: then the engine refuses what it can't take.
+    /// Waits while merges have fallen behind, at most [`GIVE_WAY_MAX`]. After that the engine refuses what it can't take.
     pub(crate) async fn give_way(&self, customer: &Customer) {
         let begun = Instant::now();
         let mut has_waited = false;
@@ -292,7 +293,7 @@ impl<E: Engine> Node<E> {
             Effect::Put(item) => Some(charge(item.encode(), &customer.purse)?),
             Effect::Delete | Effect::Nothing => None,
         };
-        // What a client sends stays in a buffer with much else.
+        // The key is copied: what a client sends stays in a buffer with much else.
         let change = (Bytes::copy_from_slice(key), value);
         let submit = |key, value, write: Arc<Write>| self.engine.submit(key, value, false, write);
         self.stripes
@@ -322,18 +323,19 @@ impl<E: Engine> Node<E> {
         reply
     }
 
-    /// Flushes all at once, or plans it for a second.
+    /// Flushes all items at once if `at` is 0, or plans that for this second.
     ///
     /// # Errors
-    /// It can't be written down.
+    /// The record of the flush can't be written.
     pub(crate) async fn flush(&self, at: u32) -> Result<(), EngineError> {
         self.begin_flush(at)?.wait().await
     }
 
-    /// The same, until it is submitted: what it hides is hidden, and may come back with the power.
+    /// Like [`flush`](Self::flush), but returns once the flush is submitted. The items are hidden then, but may come back
+    /// after a loss of power.
     ///
     /// # Errors
-    /// It can't be written down.
+    /// The record of the flush can't be written.
     pub(crate) fn begin_flush(&self, at: u32) -> Result<Arc<Write>, EngineError> {
         let key = horizon::key();
         let _order = self.horizon.order();
@@ -373,12 +375,12 @@ fn note_gone(gone: Option<&Gone>, customer: &Customer) {
     }
 }
 
-/// Where a reader panicked.
+/// The reply if a reader panicked.
 pub(crate) fn lost() -> Reply {
     failed(&"the look-up was lost: see the log")
 }
 
-/// The Unix second.
+/// The current Unix second.
 pub(crate) fn now() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u32::try_from(since.as_secs()).unwrap_or(u32::MAX))

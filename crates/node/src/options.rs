@@ -144,11 +144,11 @@ pub struct StoreArgs {
 /// How changes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syncing {
-    /// Each before it is answered, many at once.
+    /// Each before it is answered; many share a sync.
     Always,
-    /// At such intervals.
+    /// At intervals of this length.
     Interval(Duration),
-    /// When the kernel likes.
+    /// When the kernel chooses.
     Os,
 }
 
@@ -164,25 +164,25 @@ pub enum IndexFlag {
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// Where it is.
+    /// The store's directory.
     pub directory: PathBuf,
     /// When changes are durable.
     pub syncing: Syncing,
-    /// Bytes that its files may take.
+    /// Bytes that the store's files may take.
     pub disk_max: Option<u64>,
     /// Bytes a second that merges may write.
     pub merge_bytes_s: Option<u64>,
-    /// Its index.
+    /// The kind of the index.
     pub index: IndexFlag,
     /// Bits per key of the last level's filter; 0: none.
     pub last_level_filter: u8,
-    /// The longest value, with what is kept beside it.
+    /// The longest value, including the fields of the item in front of it.
     pub value_max: usize,
-    /// How far it has come; whoever cancels it ends it.
+    /// How far the opening has come. Cancelling this ends the opening.
     pub progress: Arc<OpenProgress>,
 }
 
-/// What the process does.
+/// What the process does, from its flags.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) listen: ListenOptions,
@@ -194,9 +194,9 @@ pub(crate) struct Options {
     pub(crate) auth_file: Option<PathBuf>,
     pub(crate) http: Option<String>,
     pub(crate) opening: Opening,
-    /// Its part in a cluster.
+    /// The process's part in a cluster.
     pub(crate) replica: Option<ReplicaOptions>,
-    /// Of TCP.
+    /// The TCP port.
     pub(crate) port: u16,
 }
 
@@ -204,11 +204,11 @@ pub(crate) struct Options {
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicaOptions {
     pub(crate) source: ViewSource,
-    /// Where it listens for others, if that isn't what the view says.
+    /// The address on which the node listens for others, if that isn't the one in the view.
     pub(crate) peers: Option<String>,
 }
 
-/// From where a node has its views.
+/// Where a node gets its views from.
 #[derive(Clone, Debug)]
 pub(crate) enum ViewSource {
     /// A file, and the node's number in it.
@@ -217,7 +217,7 @@ pub(crate) enum ViewSource {
     Register(Joining),
 }
 
-/// How a node registers.
+/// What a node registers with.
 #[derive(Clone, Debug)]
 pub(crate) struct Joining {
     pub(crate) place: String,
@@ -239,7 +239,7 @@ impl Options {
     /// Gives the flags their meaning.
     ///
     /// # Errors
-    /// In a sentence: which flag can't mean what it says.
+    /// A sentence: which flag has a value that can't be used.
     pub(crate) fn new(args: &StoreArgs) -> Result<Self, String> {
         let threads = args.threads.map_or_else(processors, usize::from);
         let value_max = usize::try_from(args.max_value_size).unwrap_or(VALUE_BYTES_MAX);
@@ -313,7 +313,7 @@ fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>,
     Ok(Some(ReplicaOptions { source, peers: args.peers.clone() }))
 }
 
-/// Whether an address means any host or any port, so that it tells others nothing.
+/// Whether an address means any host or any port, so that other nodes can't use it.
 fn is_vague(address: &str) -> bool {
     let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
     let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
@@ -344,7 +344,7 @@ fn listen(args: &StoreArgs) -> ListenOptions {
 
 fn memory(args: &StoreArgs, value_max: usize) -> Result<MemoryLimits, String> {
     let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
-    // A value is there twice while it is stored: as it came, and as it is written.
+    // A value is in memory twice while it is stored: as it came, and as it is written.
     let least = 2 * value_max + (1 << 20);
     let each = args.client_memory_each.map_or_else(|| least.max(128 << 20), bytes);
     let all = bytes(args.client_memory);
@@ -415,10 +415,10 @@ pub(crate) fn filter_bits(text: &str) -> Result<u8, String> {
 
 /// The longest value that `-I` allows.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 20;
-/// The same with `--view`.
+/// The longest value of a replicated store.
 const REPLICATED_BYTES_MAX: usize = 8 << 20;
 const INTERVAL_MS_MAX: u64 = 60_000;
-/// Connections that wait to be accepted.
+/// Most connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);

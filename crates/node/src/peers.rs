@@ -3,18 +3,20 @@
 //! ```text
 //! send ─▶ lane, one per peer ─▶ dial: connects, says hello, writes ─▶ accept: hears hello, reads ─▶ arrivals
 //! ```
-//! A link goes one way: each of two nodes dials the other. Both say hello before anything else, and nothing more is said
+//! A link goes one way: each of two nodes dials the other. Both say hello before anything else. After that, nothing is sent
 //! against the link's direction.
 //!
 //! # Invariants
-//! 1. [`Peers::send`] never waits. What doesn't fit into a peer's lane is refused, so a slow peer costs its own lane only.
-//! 2. Frames from a peer arrive in the order in which they were sent; at the end of a link some may be lost. A peer that dials
-//!    anew ends its former link before anything of the new one arrives.
-//! 3. Who names another cluster, or has another number than the view says for its address, is no peer.
+//! 1. [`Peers::send`] never waits. A frame that doesn't fit into a peer's lane is refused, so a slow peer costs its own
+//!    lane only.
+//! 2. Frames from a peer arrive in the order in which they were sent; at the end of a link some may be lost. A peer that
+//!    dials anew ends its former link before anything of the new one arrives.
+//! 3. A node is no peer if it names another cluster, or has another number than the view has for its address.
 //! 4. A peer costs a bounded amount of memory: its lane; and of what it sends one frame and [`PeerLimits::arrived_bytes`].
 //!
 //! # Weaknesses
-//! Neither encrypted nor authenticated: only for networks that nobody else is on. Without a link nothing is kept for it.
+//! Links are neither encrypted nor authenticated: use them only on networks without strangers. Frames for a peer without a
+//! link aren't kept.
 
 mod dial;
 mod accept;
@@ -42,7 +44,7 @@ use tokio::task::JoinHandle;
 use lane::Lane;
 use shared::Shared;
 
-/// This node's links to others. Dropped, it closes them all, and the listener.
+/// This node's links to others. Dropping it closes them all, and the listener.
 #[derive(Debug)]
 pub struct Peers {
     shared: Arc<Shared>,
@@ -58,8 +60,8 @@ struct Dialled {
 }
 
 impl Peers {
-    /// Takes links that come to `listener`, in tasks of the present tokio runtime. The receiver gets what peers send; it ends
-    /// with this value.
+    /// Accepts links at `listener`, in tasks of the current tokio runtime. The receiver gets what peers send; it ends when
+    /// this value is dropped.
     #[must_use]
     pub fn start(
         me: PeerHello,
@@ -71,7 +73,7 @@ impl Peers {
         (Self { shared, dialled: Mutex::default(), accepting }, arrivals)
     }
 
-    /// Dials these, `host:port` by number, and no others from now on. A link whose address stays goes on.
+    /// Dials exactly these nodes from now on, `host:port` by number. A link whose address stays goes on.
     pub fn set_addresses(&self, addresses: &BTreeMap<NodeId, String>) {
         let me = self.shared.hello().node;
         let mut dialled = self.dialled.lock();
@@ -97,22 +99,22 @@ impl Peers {
         self.shared.epoch.fetch_max(epoch, Ordering::Relaxed);
     }
 
-    /// Puts a frame into the lane of `to`. It is lost if the link ends before it was read there.
+    /// Puts a frame into the lane of `to`. The frame is lost if the link ends before the peer has read it.
     ///
     /// # Errors
-    /// [`Unsent`] if it wasn't put there.
+    /// [`Unsent`] if the frame wasn't put into the lane.
     pub fn send(&self, to: NodeId, frame: &PeerFrame) -> Result<(), Unsent> {
         let lane = self.dialled.lock().get(&to).map(|it| Arc::clone(&it.lane));
         lane.ok_or(Unsent::Unknown)?.put(frame)
     }
 
-    /// How the link to `to` is, if it is to be dialled.
+    /// The state of the link to `to`; `None` if that node isn't dialled.
     #[must_use]
     pub fn state(&self, to: NodeId) -> Option<LinkState> {
         self.dialled.lock().get(&to).map(|it| it.lane.state())
     }
 
-    /// Those at whose addresses nobody listened when they were dialled last.
+    /// The nodes at whose addresses nobody listened when they were dialled last.
     #[must_use]
     pub fn refused(&self) -> BTreeSet<NodeId> {
         let dialled = self.dialled.lock();

@@ -1,8 +1,8 @@
-//! The answer to a request on its way: a get that is read, a change that lands, or several keys.
+//! Answers under way: a get that is read, a change that lands, or several keys.
 //!
 //! # Costs
-//! A get that memory answers allocates nothing here. One that is read costs a job of a reader. A change allocates itself; one that looks
-//! first is a future on the heap.
+//! A get that memory answers allocates nothing here. A get that reads costs a reader's job. A change costs one allocation;
+//! a change that reads first is a future on the heap.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,9 +22,9 @@ use crate::terms::Terms;
 /// See the module's head.
 pub(crate) enum Pending<E: Engine> {
     Done(Reply),
-    /// A get that is read.
+    /// A get that waits for a reader.
     Get(Box<Getting<E>>),
-    /// A change that was submitted, and what is answered if it lands.
+    /// A change that was submitted, and the reply if it lands.
     Put(Box<Putting<E>>),
     Doing(Pin<Box<dyn Future<Output = Reply>>>),
     Keys(Vec<Pending<E>>),
@@ -38,7 +38,7 @@ pub(crate) struct Getting<E> {
     pub(crate) place: Option<Place>,
 }
 
-/// A client's flush waits until it is dropped.
+/// A request's place before the client's next flush, which waits until this is dropped.
 pub(crate) type Place = OwnedRwLockReadGuard<()>;
 
 pub(crate) struct Putting<E> {
@@ -74,7 +74,7 @@ impl<E: Engine> Putting<E> {
 }
 
 impl<E: Engine> Pending<E> {
-    /// A change, from its turn on.
+    /// Begins a change: it waits for the turn of its key first.
     pub(crate) fn change(
         node: &Arc<Node<E>>,
         (customer, place): (&Arc<Customer>, Option<Place>),
@@ -88,7 +88,7 @@ impl<E: Engine> Pending<E> {
         }))
     }
 
-    /// Polls what is under way.
+    /// Polls the answer, if it is under way.
     pub(crate) fn go_on(&mut self, customer: &Arc<Customer>, cx: &mut Context<'_>) {
         let next = match self {
             Self::Done(_) => None,
@@ -105,7 +105,7 @@ impl<E: Engine> Pending<E> {
         };
         if let Some(next) = next {
             *self = next;
-            // What takes its place is to be woken too.
+            // The answer that takes its place must be polled, so that it is woken as well.
             if !matches!(self, Self::Done(_)) {
                 self.go_on(customer, cx);
             }
@@ -136,7 +136,7 @@ impl<E: Engine> Pending<E> {
     }
 }
 
-/// A future of a change, without its value. Bytes.
+/// Bytes of a change's future, without its value.
 const DOING_BYTES: usize = 2 << 10;
-/// What a get or a change on its way takes beside its key. Bytes.
+/// Bytes that a get or a change under way takes in addition to its key.
 const PENDING_BYTES: usize = 512;

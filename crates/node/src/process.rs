@@ -1,4 +1,4 @@
-//! What the process's threads share.
+//! State that the process's threads share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -17,11 +17,11 @@ use crate::node::Node;
 use crate::options::{Options, TlsFiles};
 use crate::replica::Replica;
 
-/// What the process's threads share.
+/// State that the process's threads share.
 pub(crate) struct Process<E> {
     pub(crate) options: Options,
     pub(crate) node: Arc<Node<E>>,
-    /// Its part in a cluster.
+    /// The process's part in a cluster.
     pub(crate) replica: Option<Arc<Replica>>,
     pub(crate) clients: Arc<Clients>,
     /// One per thread.
@@ -39,18 +39,18 @@ pub(crate) struct Process<E> {
 #[derive(Debug, Default)]
 pub(crate) struct ListTurn(Mutex<Option<Arc<Making>>>);
 
-/// A list in the making.
+/// A list that is being made.
 #[derive(Debug, Default)]
 pub(crate) struct Making {
-    /// How long its client has taken nothing. Milliseconds.
+    /// How long the list's client has taken nothing. Milliseconds.
     pub(crate) unread_ms: AtomicU32,
-    /// It ends before its end.
+    /// Whether the list ends early.
     pub(crate) is_given_up: AtomicBool,
     pub(crate) is_over: AtomicBool,
 }
 
 impl ListTurn {
-    /// The turn to make a list, unless another one is being made and read.
+    /// Takes the turn to make a list, unless another list is being made and read.
     pub(crate) fn take(&self) -> Option<Arc<Making>> {
         let mut turn = self.0.lock();
         if let Some(before) = turn.as_ref().filter(|before| !before.is_over.load(Relaxed)) {
@@ -66,8 +66,10 @@ impl ListTurn {
 }
 
 impl<E: Engine> Process<E> {
+    /// Creates the state of a process.
+    ///
     /// # Errors
-    /// In a sentence: which certificate, key or file of logins can't be used.
+    /// A sentence: which certificate, key or file of logins can't be used.
     pub(crate) fn new(
         options: Options,
         (node, replica): (Arc<Node<E>>, Option<Arc<Replica>>),
@@ -93,7 +95,7 @@ impl<E: Engine> Process<E> {
         Ok(process)
     }
 
-    /// Sum over all threads.
+    /// The sum of a counter over all threads.
     pub(crate) fn count(&self, count: Count) -> u64 {
         self.counts.iter().map(|counts| counts.get(count)).sum()
     }
@@ -121,7 +123,7 @@ impl<E: Engine> Process<E> {
         }
     }
 
-    /// Why no client should be sent here just now. A full device is no reason: reads and deletes go on.
+    /// Why no client should be sent here now, if there is a reason. A full device is none: reads and deletes go on.
     pub(crate) fn unready(&self) -> Option<&'static str> {
         let is_read_only = self.node.engine.health() == Health::ReadOnly;
         self.lifecycle
@@ -137,5 +139,5 @@ fn server_config(files: &TlsFiles) -> Result<ServerConfig, String> {
     material.map_err(|error| files.chain.complaint(error))?.config(wanted, DEFAULT_VERSIONS)
 }
 
-/// A list whose client takes nothing for so long gives way to another one.
+/// A list whose client takes nothing for this long gives way to another one.
 const WANTED_MS: u32 = 3000;

@@ -1,16 +1,16 @@
 //! Threads that wait for the device, so that no event loop does.
 //!
 //! # Invariants
-//! 1. A client that has read little comes before those that have read much lately, however many of them wait: a job begins
-//!    when its client's reads would have come to an end, if each had the same part of the device. Jobs of one client, and of
-//!    equal ones, begin in the order in which they came.
-//! 2. A job that panics ends its answer, and not the thread.
+//! 1. A client that has read little comes before those that have read much lately, however many of their jobs wait. A job's
+//!    place is the time at which its client's reads would end if each client had the same part of the device. Jobs of one
+//!    client, and of equal clients, begin in the order in which they came.
+//! 2. A job that panics loses its answer, but doesn't end the thread.
 //!
 //! # Costs
-//! A job is a box, a lock and, if a thread sleeps, its waking: two microseconds beside a read that takes twenty or more.
+//! A job is a box, a lock and, if a thread sleeps, its waking: two microseconds, compared with twenty or more for a read.
 //!
 //! # Weaknesses
-//! What a job reads is known when it ends: before, it is taken for as much as its client's last ones.
+//! How much a job reads is known when it ends. Before, it is assumed to read as much as its client's last ones.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ use std::thread;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-/// See the module's head. The threads end with the last handle.
+/// See the module's head. The threads end after this is dropped.
 pub(crate) struct Readers(Arc<Shared>);
 
 #[derive(Default)]
@@ -35,7 +35,8 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     jobs: BinaryHeap<Reverse<Waiting>>,
-    /// Of each client the bytes that it would have read by now, with the same part as the others. It never goes back.
+    /// Virtual time: the bytes that each client would have read by now, with the same part as the others. It never goes
+    /// back.
     now: u64,
     entered: u64,
     asleep: usize,
@@ -44,9 +45,9 @@ struct Queue {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A job that waits; the least is the next one.
+/// A job that waits; the least one is next.
 struct Waiting {
-    /// When it would end, and its number.
+    /// The virtual time at which it would end, and its number.
     place: (u64, u64),
     begins: u64,
     job: Job,
@@ -72,24 +73,24 @@ impl Ord for Waiting {
     }
 }
 
-/// What one client reads.
+/// One client's part of the reads.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
-    /// When what it asked for would end. Changed under the queue's lock.
+    /// The virtual time at which the client's reads would end. Changed under the queue's lock.
     ends: AtomicU64,
-    /// Bytes of a read, as far as the last ones tell.
+    /// Expected bytes of a read, judged by the last ones.
     expected: AtomicUsize,
 }
 
 impl Share {
-    /// A read brought so many bytes.
+    /// Records that a read brought this many bytes.
     pub(crate) fn learn(&self, bytes: usize) {
         self.expected.store(bytes.max(self.expected.load(Relaxed) / 2), Relaxed);
     }
 }
 
 impl Readers {
-    /// So many threads.
+    /// Starts this many threads.
     pub(crate) fn start(threads: usize) -> io::Result<Self> {
         let readers = Self(Arc::default());
         for number in 0..threads.max(1) {
@@ -100,7 +101,7 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Has a thread do a job for whoever has this share; what comes of it is sent, unless the job panicked.
+    /// Has a thread do a job for the client with this share. The result is sent, unless the job panics.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         share: &Share,
@@ -108,7 +109,7 @@ impl Readers {
     ) -> oneshot::Receiver<T> {
         let (send, receive) = oneshot::channel();
         let job = Box::new(move || {
-            // Nobody waits any more, if the client has gone.
+            // If the client has gone, the result is lost.
             let _ = send.send(job());
         });
         let mut queue = self.0.queue.lock();
@@ -154,7 +155,7 @@ impl Queue {
 impl Shared {
     fn work(&self) {
         while let Some(job) = self.next() {
-            // The hook has logged it.
+            // The panic hook has logged it.
             let _ = catch_unwind(AssertUnwindSafe(job));
         }
     }
@@ -175,7 +176,7 @@ impl Shared {
     }
 }
 
-/// What is read for the shortest value.
+/// Bytes that are read for the shortest value.
 const READ_BYTES_MIN: usize = 4 << 10;
 
 #[cfg(test)]
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(readers.waiting(), 0);
     }
 
-    /// Four clients that had 4,000 long reads wait kept another one waiting for all of them.
+    /// Regression: four clients with 4,000 waiting reads of long values kept another one waiting for all of them.
     #[test]
     fn whoever_reads_little_waits_for_few_of_those_that_read_much() {
         let mut queue = Queue::default();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! main thread   accepts clients, waits for signals, carries out what flush_all planned
-//! opening       opens the store, before all others but http
+//! opening       opens the store, before all other threads begin except http
 //!    │ clients in turn
 //!    ▼
 //! store 0 … n   sessions with clients, a desk each         one event loop each
@@ -42,7 +42,7 @@ use crate::watch::Watch;
 /// Serves a store that `open` opens, until the process is told to end.
 ///
 /// # Errors
-/// In a sentence: why it can't.
+/// A sentence: why it can't serve.
 pub(crate) fn run<E: Engine>(
     options: Options,
     log: &Log,
@@ -52,7 +52,7 @@ pub(crate) fn run<E: Engine>(
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
     let tls_ports = options.tls_ports();
-    // No client can connect before the store is open, and yet a port that somebody has is told at once.
+    // No client can connect before the store is open, but a port that another program has is reported at once.
     let places =
         sessions::reserve(&options.listen, &tls_ports).map_err(|words| own_flags(&words))?;
     // Signals and the clock of tokio need its runtime.
@@ -97,12 +97,12 @@ pub(crate) fn run<E: Engine>(
     let served = runtime.block_on(until_told(&process, sockets, &threads, &mut signals));
     process.lifecycle.note_stopping();
     tell_systemd(&[NotifyState::Stopping]);
-    // The sockets and their tasks go first, and with them the last senders of clients: then the threads answer what they
+    // The sockets and their tasks go first, and with them the last senders of clients. Then the threads answer what they
     // have read, and end.
     runtime.shutdown_background();
     let handles: Vec<_> = threads.into_iter().map(|thread| thread.handle).collect();
     for handle in handles {
-        // A thread that panicked has said so.
+        // A thread that panicked has logged that.
         let _ = handle.join();
     }
     if let Some(replica) = &process.replica {
@@ -119,17 +119,17 @@ pub(crate) fn run<E: Engine>(
     Ok(())
 }
 
-/// The flags have other names in the router.
+/// Puts this program's names of flags in place of the router's.
 fn own_flags(words: &str) -> String {
     words.replace("--ssl-port", "-p").replace("--unix-domain-sock", "-s")
 }
 
-/// As many descriptors as the system lets this process have.
+/// Raises the limit of descriptors to what the system lets this process have.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If not, there are fewer connections.
+    // On failure there are only fewer connections.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
@@ -167,14 +167,14 @@ async fn welcome<E: Engine>(
     sessions
 }
 
-/// Serves until a signal or a client says that it's enough.
+/// Serves until a signal, a client or a failure ends the process.
 async fn until_told<E: Engine>(
     process: &Arc<Process<E>>,
     sockets: Vec<Listening>,
     threads: &[Thread],
     signals: &mut Signals,
 ) -> Result<&'static str, String> {
-    // What was planned while nobody served comes before anybody is served.
+    // A flush that became due while the process was down comes before any client is served.
     flush_if_due(process).await;
     let mut watch = Watch::default();
     watch.look(&process.node.engine, process.count(Count::OutOfDisk));
@@ -215,7 +215,7 @@ async fn until_told<E: Engine>(
     }
 }
 
-/// Waits until the process has left its cluster: why.
+/// Waits until the process has left its cluster, and returns why. It waits forever if the store isn't replicated.
 async fn failed<E: Engine>(process: &Process<E>) -> String {
     match &process.replica {
         Some(replica) => replica.failed().await,
@@ -233,7 +233,7 @@ fn accept_all<E: Engine>(process: &Arc<Process<E>>, sockets: Vec<Listening>, thr
     });
 }
 
-/// Flushes, if that was planned for a second that has come.
+/// Flushes, if a planned flush is due.
 async fn flush_if_due<E: Engine>(process: &Process<E>) {
     let at = process.node.horizon.planned_at();
     if at == 0 || now() < at {
@@ -259,9 +259,9 @@ pub const SIGNALS: [(&str, &str); 3] = [
     ("SIGUSR2", "ignored"),
 ];
 
-/// How often a planned flush is looked at.
+/// How often planned flushes are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often the store's state is looked at for the log.
+/// How often the store's state is checked for the log.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// How often the certificate's end is looked at.
+/// How often the certificate's end is checked.
 const WARN_EVERY: Duration = Duration::from_secs(60);

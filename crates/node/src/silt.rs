@@ -1,10 +1,10 @@
-//! `guira-store` under the front: its keys are the clients' keys, its values are items.
+//! `guira-store` as an engine: its keys are the clients' keys, its values are items.
 //!
 //! # Invariants
-//! 1. What merges may drop is asked of the node: expired and flushed items, by number and value.
+//! 1. The node decides what merges may drop: expired and flushed items, by number and value.
 //!
 //! # Costs
-//! A look-up that memory doesn't answer takes a buffer of whole blocks from a shelf, and one read each step.
+//! A lookup that memory doesn't answer takes a buffer of whole blocks from a pool, and one read for each step.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct Silt {
 /// Opens the store that the flags name, or makes it.
 ///
 /// # Errors
-/// In a sentence: why it can't be opened.
+/// A sentence: why it can't be opened.
 pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
     let durability = match opening.syncing {
         Syncing::Always => Durability::Always,
@@ -102,7 +102,7 @@ impl Silt {
     /// Merges all into the last level.
     ///
     /// # Errors
-    /// In a sentence: what went wrong.
+    /// A sentence: what went wrong.
     pub(crate) fn compact(&self) -> Result<(), String> {
         self.db.compact().map_err(|error| error.to_string())
     }
@@ -110,7 +110,7 @@ impl Silt {
     /// Makes a copy by hard links.
     ///
     /// # Errors
-    /// In a sentence: what went wrong.
+    /// A sentence: what went wrong.
     pub(crate) fn checkpoint(&self, to: &Path) -> Result<(), String> {
         self.db.checkpoint(to).map_err(|error| error.to_string())
     }
@@ -149,7 +149,7 @@ impl Engine for Silt {
         };
         put.map_err(told)?;
         if key == horizon::key() {
-            // A flush is taken by a full disk: it makes room.
+            // A full disk takes a flush, because that makes room.
             batch.set_freeing();
         }
         let durability = if is_synced { Durability::Always } else { self.durability };
@@ -204,7 +204,7 @@ impl Engine for Silt {
     }
 }
 
-/// What a store tells, beside what its flags say.
+/// A store's figures, without those that come from the flags and the file system.
 pub(crate) fn figures(db: &Db) -> Figures {
     let stats = db.stats();
     let events = stats.events;
@@ -267,9 +267,9 @@ fn told(error: StoreError) -> EngineError {
     }
 }
 
-/// Where merges have fallen far behind: until the next look.
+/// How long changes wait before the next look, while merges have fallen far behind.
 const WAIT: Duration = Duration::from_millis(20);
-/// Buffers that wait for the next read.
+/// Buffers that are kept for later reads.
 const BUFFERS_KEPT: usize = 64;
-/// What is read beside a value, at most: the blocks where it begins and ends have others too.
+/// Most bytes that are read in addition to a value: the blocks where it begins and ends contain other records, too.
 const BESIDE_BYTES: usize = 8 << 10;

@@ -1,4 +1,4 @@
-//! `guira store plan`: what a store will take, told before there is one.
+//! `guira store plan`: what a store will take, estimated before it exists.
 
 use std::fmt::Write;
 
@@ -41,13 +41,13 @@ pub(crate) struct PlanArgs {
     json: bool,
 }
 
-/// A figure: its name, its value with so many decimals, what it means.
+/// A figure: its name, its value, the number of decimals, and its meaning.
 type Row = (&'static str, f64, usize, &'static str);
 
-/// What a store will take.
+/// Returns what a store will take, as text or JSON.
 ///
 /// # Errors
-/// Never: clap has checked all.
+/// None: clap has checked all values.
 pub(crate) fn plan(args: &PlanArgs) -> Result<String, String> {
     let mut options = guira_store::Options::default();
     options.last_level_filter_bits = args.last_level_filter;
@@ -55,7 +55,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<String, String> {
         IndexFlag::Fence => RunIndex::Fence,
         IndexFlag::Ef => RunIndex::EliasFano,
     };
-    // In front of a value is a byte at least.
+    // A value has at least one byte of the item's fields in front of it.
     let (key_bytes, value_bytes) = (args.key_bytes, args.value_bytes + 1);
     let sizing = Expected { keys: args.keys, key_bytes, value_bytes }.sizing(&options);
     let mut rows = sizes(&sizing);
@@ -141,7 +141,7 @@ fn json(rows: &[Row]) -> String {
     format!("{{{}}}\n", fields.collect::<Vec<_>>().join(","))
 }
 
-/// What a sync writes anew of the block that the log's end is in.
+/// Bytes that a sync writes anew: the block in which the log ends.
 const BLOCK_BYTES: f64 = 4096.0;
 const DAY_S: f64 = 86_400.0;
 

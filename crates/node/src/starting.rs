@@ -1,11 +1,11 @@
-//! The process while its store opens: who asks is told how far it is, and a signal ends it.
+//! The process while its store opens: probes and the log show the progress, and a signal ends it.
 //!
 //! Logs are replayed and runs are opened before a client can connect. That may take minutes on a slow device. Meanwhile the
 //! HTTP port is open, the log has a line now and then, and systemd waits for as long as there is progress.
 //!
 //! # Invariants
-//! 1. A signal that ends the process ends the opening, too. One that doesn't go on within [`CANCEL_MAX`] is left where it is:
-//!    what it did so far is what a crash may leave, and the next start goes on from there.
+//! 1. A signal that ends the process ends the opening, too. An opening that doesn't stop within [`CANCEL_MAX`] is left
+//!    where it is: what it did so far is what a crash may leave, and the next start goes on from there.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -39,9 +39,9 @@ impl<E: Engine> Starting<E> {
         Self { progress, vitals, process: OnceLock::new() }
     }
 
-    /// The store is open: the process speaks for itself from now on.
+    /// Records that the store is open: the process answers probes itself from now on.
     pub(crate) fn note_open(&self, process: &Arc<Process<E>>) {
-        // Said once.
+        // This is set only once.
         let _ = self.process.set(Arc::clone(process));
     }
 }
@@ -64,7 +64,7 @@ impl<E: Engine> Probed for Starting<E> {
     }
 }
 
-/// The signals that the server hears. From when they are made on, none of them ends the process by itself.
+/// The signals that the server handles. Once this exists, none of them ends the process by itself.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -74,8 +74,10 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// Begins to handle the signals.
+    ///
     /// # Errors
-    /// In a sentence: the system lets nobody hear them.
+    /// A sentence: the system doesn't allow that.
     pub(crate) fn hear() -> Result<Self, String> {
         let heard = |kind| signal(kind).map_err(|e| format!("signals: {e}"));
         Ok(Self {
@@ -87,7 +89,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one that ends the process: its name. `refresh` is what a hang-up asks for.
+    /// Waits for a signal that ends the process, and returns its name. SIGHUP calls `refresh` instead.
     pub(crate) async fn ended(&mut self, refresh: impl Fn()) -> &'static str {
         loop {
             tokio::select! {
@@ -103,16 +105,16 @@ impl Signals {
 
 /// How the opening of a store ended.
 pub(crate) enum Opened<E> {
-    /// It is open.
+    /// The store is open.
     Store(E),
-    /// This signal came before.
+    /// This signal came before the store was open.
     Stopped(&'static str),
 }
 
-/// Opens the store on a thread of its own, until it is open or a signal ends it.
+/// Opens the store on a thread of its own, until it is open or a signal ends that.
 ///
 /// # Errors
-/// In a sentence: why it can't be opened.
+/// A sentence: why the store can't be opened.
 pub(crate) async fn opened<E: Engine>(
     opening: &Opening,
     keep: KeepRule,
@@ -130,7 +132,7 @@ pub(crate) async fn opened<E: Engine>(
     loop {
         tokio::select! {
             engine = &mut told => {
-                // It has said why.
+                // The panic was logged.
                 let engine = engine.map_err(|_| "the thread that opens the store panicked")?;
                 return engine.map(Opened::Store);
             }
@@ -158,7 +160,8 @@ pub(crate) async fn opened<E: Engine>(
     }
 }
 
-/// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
+/// Notifies systemd, if a unit with `Type=notify` started this process, or another program that asks for notifications in
+/// the same way.
 pub(crate) fn tell_systemd(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
@@ -167,7 +170,7 @@ pub(crate) fn tell_systemd(states: &[NotifyState<'_>]) {
 
 /// How often the log has a line while the store opens.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How long an opening that was called off may go on.
+/// How long an opening that was cancelled may go on.
 const CANCEL_MAX: Duration = Duration::from_secs(3);
 /// How long systemd waits for the next progress. Microseconds.
 const PATIENCE_US: u32 = 60_000_000;

@@ -34,7 +34,7 @@ type Rows = Vec<(&'static str, String)>;
 /// A line: its name, what it means, how it is read.
 struct StatRow(&'static str, &'static str, fn(&Look) -> String);
 
-/// What general lines are read from.
+/// The values that the general lines are read from.
 pub(crate) struct Look {
     uptime_s: u64,
     connections: usize,
@@ -203,7 +203,7 @@ fn settings<E: Engine>(process: &Process<E>) -> Rows {
     ]
 }
 
-/// Each line's name and meaning, under what is asked for.
+/// Each line's name and meaning, by command.
 #[must_use]
 pub fn stat_tables() -> Vec<(&'static str, Vec<(String, String)>)> {
     let own = |name: &str, meaning: &str| (name.to_owned(), meaning.trim().to_owned());
@@ -222,10 +222,10 @@ fn cpu(vitals: &Vitals, field: usize) -> String {
     format!("{}.{:06}", ticks / TICKS_A_SECOND, ticks % TICKS_A_SECOND * 10_000)
 }
 
-/// Of the kernel's times, whatever the kernel's own clock does.
+/// The unit of the kernel's times in /proc, whatever the kernel's own clock does.
 const TICKS_A_SECOND: u64 = 100;
 
-/// What `version` says after `VERSION`: the memcached spoken first, as clients read it from there.
+/// What `version` answers after `VERSION`: first the memcached version that is spoken, because clients read it there.
 pub(crate) const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));
 /// What `--version` prints.
 pub(crate) const SPOKEN: &str = concat!("1.6.45 (guira ", env!("CARGO_PKG_VERSION"), ")");

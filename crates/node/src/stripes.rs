@@ -1,22 +1,22 @@
-//! Changes under way: what each key will be once they have landed, and whose turn it is to change a key.
+//! Changes under way: what each key will be once they have landed, and the turn to change a key.
 //!
-//! A change is visible as soon as it is submitted, and answered once it is durable. Between the two its value stays here,
-//! so that a counter that everybody increments costs one sync for each group of increments, not one for each.
+//! A change is visible as soon as it is submitted, and answered once it is durable. Between the two its value stays here.
+//! So a counter that many clients increment costs one sync for each group of increments, not one for each.
 //!
 //! # Invariants
-//! 1. A key's change is submitted by whoever has the turn of the key. So what was read in that turn is still what is
-//!    there when the change is submitted. A turn may take long: other keys don't wait for it.
-//! 2. A value stays here until the engine has it: whoever looks here first, and then there, misses none.
-//! 3. The lock of a stripe's changes is held while one is submitted, so that the order here is the order there. Nothing
-//!    waits for a device under it.
+//! 1. A key's change is submitted by the holder of the key's turn. So what was read in that turn is still the current
+//!    record when the change is submitted. A turn may take long: other keys don't wait for it.
+//! 2. A value stays here until the engine has it. A lookup that searches here first, and then in the engine, misses none.
+//! 3. The lock of a stripe's changes is held while one is submitted, so that changes have the same order here and in the
+//!    engine. Nothing waits for a device under it.
 //!
 //! # Costs
 //! A get looks here only while changes are under way: a hash and an uncontended lock. A turn is a copy of the key in a map,
 //! and the same again when it ends.
 //!
 //! # Weaknesses
-//! A change that fails was visible for a while: whoever read it saw a value that isn't stored. An engine refuses what it has
-//! no room for as it is submitted, so that this takes a device that fails.
+//! A change that fails was visible for a while, so a client may have seen a value that isn't stored. Only a device that
+//! fails leads to this: an engine without room refuses a change when it is submitted.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -40,7 +40,7 @@ pub(crate) struct Stripes {
 
 #[derive(Default)]
 struct Stripe {
-    /// Keys whose turn somebody has, and who waits for it.
+    /// Keys whose turn is taken, each with those that wait for it.
     turns: Mutex<HashMap<Bytes, VecDeque<oneshot::Sender<Turn>>>>,
     changes: Mutex<HashMap<Bytes, Change>>,
 }
@@ -53,10 +53,10 @@ struct Change {
     write: Arc<Write>,
 }
 
-/// Whoever has it may change the key. Whoever has waited longest has it next.
+/// The right to change a key. When it is dropped, it goes to the change that has waited longest.
 pub(crate) struct Turn {
     key: Bytes,
-    /// `None`: somebody else has it.
+    /// `None`: this turn isn't held, and passes nothing on.
     stripes: Option<Arc<Stripes>>,
 }
 
@@ -79,7 +79,7 @@ impl Stripes {
         &self.stripes[hash]
     }
 
-    /// The turn of a key, if nobody has it.
+    /// Takes the turn of a key if it is free.
     pub(crate) fn try_turn(self: &Arc<Self>, key: &Bytes) -> Option<Turn> {
         match self.of(key).turns.lock().entry(own(key)) {
             Entry::Occupied(_) => None,
@@ -87,7 +87,7 @@ impl Stripes {
         }
     }
 
-    /// The turn of a key, after those that came before.
+    /// Takes the turn of a key after those that came before.
     pub(crate) async fn turn(self: &Arc<Self>, key: &Bytes) -> Turn {
         loop {
             let coming = match self.of(key).turns.lock().entry(own(key)) {
@@ -100,7 +100,7 @@ impl Stripes {
                     return self.begin(vacant.insert_entry(VecDeque::new()).key());
                 }
             };
-            // A sender goes without a word with the process only.
+            // A sender is dropped unused only when the process ends.
             if let Ok(turn) = coming.await {
                 return turn;
             }
@@ -111,7 +111,7 @@ impl Stripes {
         Turn { key: key.clone(), stripes: Some(Arc::clone(self)) }
     }
 
-    /// Gives a key's turn to whoever has waited longest and is still there.
+    /// Gives a key's turn to the change that has waited longest and still waits.
     fn pass_on(self: &Arc<Self>, key: &Bytes) {
         let mut turns = self.of(key).turns.lock();
         while let Some(next) = turns.get_mut(key).and_then(VecDeque::pop_front) {
@@ -121,7 +121,7 @@ impl Stripes {
         turns.remove(key);
     }
 
-    /// What a key will be, if a change of it is under way: a value, or none.
+    /// What a key will be if a change of it is under way: a record, or none after a delete.
     pub(crate) fn look(&self, key: &[u8]) -> Option<Option<Record>> {
         if self.under_way.load(Ordering::Acquire) == 0 {
             return None;
@@ -136,7 +136,8 @@ impl Stripes {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// Submits a change of a key by `submit`, in the turn of the key. `None`: nobody reads the key in order to change it.
+    /// Submits a change of a key by calling `submit`, in the turn of the key. The turn is `None` for a key that no change
+    /// reads first.
     pub(crate) fn submit(
         self: &Arc<Self>,
         _turn: Option<&Turn>,
@@ -174,7 +175,7 @@ impl Stripes {
     }
 }
 
-/// A change, from when it was submitted until it has landed.
+/// A change, from its submission until it has landed.
 pub(crate) struct Write {
     stripes: Arc<Stripes>,
     key: Bytes,
@@ -199,7 +200,7 @@ impl Write {
         }
     }
 
-    /// Waits until it has landed.
+    /// Waits until the change has landed.
     pub(crate) async fn wait(&self) -> Result<(), EngineError> {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
@@ -215,12 +216,12 @@ impl Landing for Write {
     }
 }
 
-/// A copy: what a client sends stays in a buffer with much else.
+/// Copies a key: what a client sends stays in a buffer with much else.
 fn own(key: &Bytes) -> Bytes {
     Bytes::copy_from_slice(key)
 }
 
-/// Keys that share one share a lock.
+/// The number of stripes. Keys of one stripe share a lock.
 const STRIPES: usize = 1024;
 
 #[cfg(test)]
@@ -268,7 +269,7 @@ mod tests {
         assert_eq!(stripes.under_way(), 0);
     }
 
-    /// One key's long turn kept others from theirs, where they shared a stripe.
+    /// Regression: one key's long turn kept other keys of the same stripe from theirs.
     #[tokio::test]
     async fn a_turn_keeps_no_other_key_and_goes_to_whoever_has_waited_longest_and_is_there() {
         let stripes = Stripes::new();

@@ -1,12 +1,12 @@
-//! What a meta command says beside its text: flags with their tokens, read once.
+//! The flags of a meta command with their tokens, parsed once.
 //!
-//! `guira-proto` has checked them. What is missing or odd all the same counts as not sent.
+//! `guira-proto` has checked them. A token that is missing or invalid all the same counts as not sent.
 
 use guira_client::Request;
 use guira_front::sessions::NOREPLY;
 use guira_proto::MetaFlags;
 
-/// See the module's head. A text command has none of it.
+/// See the module's head. A text command has no flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) is_meta: bool,
@@ -16,14 +16,14 @@ pub(crate) struct Terms {
     pub(crate) ttl: Option<i64>,
     pub(crate) vivify: Option<i64>,
     pub(crate) recache: Option<i64>,
-    /// `T` stands before `R`, which so tells of the time that `T` gives.
+    /// Whether `T` stands before `R`, so that `R` is about the time that `T` sets.
     pub(crate) touches_first: bool,
     /// `I`.
     pub(crate) is_stale: bool,
     /// `x`.
     pub(crate) is_emptied: bool,
     pub(crate) has_binary_key: bool,
-    /// A text command that wants no reply.
+    /// Whether this is a text command that wants no reply.
     pub(crate) is_noreply: bool,
 }
 

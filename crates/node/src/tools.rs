@@ -1,7 +1,8 @@
-//! What is done to a store that nobody serves: `verify`, `stats`, `checkpoint`, `compact`; and `plan`, of one that is to be.
+//! Subcommands for a store that isn't being served: `verify`, `stats`, `checkpoint`, `compact`; and `plan`, for a store
+//! that doesn't exist yet.
 //!
-//! Each answers with a text for standard output, or with a sentence why not. `verify` and `stats` change nothing: they open
-//! the store for reading.
+//! Each returns a text for standard output, or a sentence that says what went wrong. `verify` and `stats` change nothing:
+//! they open the store for reading.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ struct CheckpointArgs {
     to: PathBuf,
 }
 
-/// Does what a subcommand asks; `None`: there is none.
+/// Runs the subcommand; `None`: there is none.
 pub(crate) fn run(matches: &ArgMatches) -> Option<Result<String, String>> {
     let (name, matches) = matches.subcommand()?;
     Some(match name {
@@ -109,7 +110,7 @@ fn stats(store: &StoreDir) -> Result<String, String> {
     Ok(text)
 }
 
-/// What is known of a store that nobody serves.
+/// The figures that mean something for a store that isn't being served.
 const AT_REST: [&str; 14] = [
     "entries",
     "disk_bytes",
@@ -149,10 +150,10 @@ fn compact(store: &StoreDir) -> Result<String, String> {
         + &told("disk_bytes", before.disk_bytes, after.disk_bytes))
 }
 
-/// A store that is there already, open for changes, with what a `flush_all` left.
+/// Opens a store that exists already for changes, with what a `flush_all` left.
 fn opened(store: &StoreDir) -> Result<Node<silt::Silt>, String> {
     if !directory::has_store(&store.directory) {
-        // Before one is made by mistake: it says what is wrong.
+        // Otherwise a store would be made by mistake. Opening it for reading fails, and says what is wrong.
         drop(read_only(store)?);
     }
     let horizon = Arc::new(Horizon::default());

@@ -1,27 +1,28 @@
-//! What the log says of the store while it is served: its state is looked at each second.
+//! What the log says about the store while it is served. The store's state is checked each second.
 //!
-//! A state that lasts has a line a minute, at once when it begins, and one when it ends.
+//! A state that lasts has a line at once, and then one each minute. The end of a full disk has a line, too.
 
 use guira_log::Seldom;
 
 use crate::engine::{Engine, Health};
 
-/// Looks at a store again and again.
+/// Watches the state of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     full: Seldom,
     failed: Seldom,
     trouble: Seldom,
     was: Option<Health>,
-    /// Changes that were refused for want of room, until the last look.
+    /// Changes that had been refused for lack of room at the last check.
     refused: u64,
 }
 
 impl Watch {
-    /// Looks now, and says what there is to say. `refused`: changes that were refused for want of room, since the start.
+    /// Checks the state now, and logs what is due. `refused` is the number of changes that were refused for lack of room
+    /// since the start.
     pub(crate) fn look(&mut self, engine: &impl Engine, refused: u64) {
         let health = engine.health();
-        // A merge may have made room since.
+        // A merge may have made room since these refusals.
         let was_full = std::mem::replace(&mut self.refused, refused) < refused;
         match health {
             Health::OutOfDisk | Health::Good
@@ -51,7 +52,7 @@ impl Watch {
     }
 }
 
-/// Bytes that are free, and those that stay free.
+/// Bytes that are free, and bytes that stay free for merges.
 fn room(engine: &impl Engine) -> (u64, u64) {
     let figures = engine.figures();
     let left = match figures.disk_limit_bytes {

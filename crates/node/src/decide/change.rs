@@ -1,4 +1,4 @@
-//! Changes: stores under conditions, joins, counts, touches, deletes.
+//! Changes: conditional stores, `append` and `prepend`, arithmetic, touches, deletes.
 
 use bytes::Bytes;
 use guira_client::{Op, Outcome};
@@ -41,10 +41,10 @@ pub(super) fn store(order: Order<'_>, current: Option<&Current>) -> (Effect, Sai
     (Effect::Put(item), Said::Store(Outcome::Stored, bytes))
 }
 
-/// How the unique that a request names compares.
+/// How the cas unique that a request names compares with the item's.
 enum Compared<'c> {
     Equal,
-    /// It is an older one, and `I` lets it store.
+    /// It is older, and the flag `I` lets the request store all the same.
     Older(&'c Item),
     Refused(Outcome),
 }
@@ -102,7 +102,7 @@ pub(super) fn count(order: Order<'_>, seen: Option<&Current>) -> (Effect, Said) 
         let made = Item { expiry, value, flags: 0, ..brought(order) };
         return (Effect::Put(made), Said::Number(terms.initial, expiry));
     };
-    // To memcached a unique of 0 is none.
+    // memcached treats a unique of 0 as none.
     if terms.compare.is_some_and(|named| named != 0 && named != *unique) {
         return (Effect::Nothing, Said::Plain(Outcome::Exists));
     }
@@ -111,7 +111,7 @@ pub(super) fn count(order: Order<'_>, seen: Option<&Current>) -> (Effect, Said) 
         Op::Decr => old.saturating_sub(request.delta),
         _ => old.wrapping_add(request.delta),
     };
-    // A format's width ends at 65,535.
+    // Not by a format's width, which ends at 65,535.
     let mut value = number.to_string().into_bytes();
     value.resize(value.len().max(item.value.len()), b' ');
     let value = value.into();
@@ -120,7 +120,7 @@ pub(super) fn count(order: Order<'_>, seen: Option<&Current>) -> (Effect, Said) 
     (Effect::Put(counted), Said::Number(number, expiry))
 }
 
-/// Up to twenty digits, spaces around.
+/// Parses up to twenty digits, with spaces around them.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = text.trim_ascii();
     let is_number =
@@ -128,7 +128,7 @@ fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
 }
 
-/// `touch`: another expiry, and the same unique.
+/// `touch`: sets the expiry, and keeps the unique.
 pub(super) fn touch(order: Order<'_>, seen: Option<&Current>) -> (Effect, Said) {
     let Some(Current { item, unique }) = seen else {
         return (Effect::Nothing, Said::Plain(Outcome::NotFound));
@@ -138,7 +138,7 @@ pub(super) fn touch(order: Order<'_>, seen: Option<&Current>) -> (Effect, Said) 
     (Effect::Put(touched), Said::Plain(Outcome::Touched))
 }
 
-/// `delete`; with `I` the item becomes stale instead, with `x` empty.
+/// `delete`; with `I` the item becomes stale instead, with `x` it is emptied.
 pub(super) fn delete(order: Order<'_>, current: Option<&Current>) -> (Effect, Said) {
     let terms = order.terms;
     let Some(Current { item, unique }) = current else {
@@ -158,7 +158,8 @@ pub(super) fn delete(order: Order<'_>, current: Option<&Current>) -> (Effect, Sa
     if terms.is_emptied {
         (marked.value, marked.flags) = (Bytes::new(), 0);
     }
-    // An item that is made stale is another one to whoever compares, whoever gave it its unique; one that is emptied isn't.
+    // An item that is made stale gets another unique, so that comparisons fail, even if a client chose the one before. An
+    // item that is emptied keeps its unique.
     marked.unique = match terms.is_stale {
         true => terms.unique,
         false => Some(terms.unique.unwrap_or(*unique)),

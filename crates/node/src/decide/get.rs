@@ -5,7 +5,7 @@ use guira_client::Outcome;
 use super::order::{Current, Effect, Hit, Order, Said};
 use crate::item::{Item, Marks, expiry};
 
-/// A get that writes nothing.
+/// The answer to a get that writes nothing.
 pub(crate) fn plain(current: Option<&Current>) -> Said {
     match current.filter(|current| current.is_seen()) {
         None => Said::Plain(Outcome::NotFound),
@@ -19,7 +19,7 @@ pub(crate) fn plain(current: Option<&Current>) -> Said {
     }
 }
 
-/// `gat`: another expiry, and the same unique.
+/// `gat`: sets the expiry, and keeps the unique.
 pub(super) fn touching(order: Order<'_>, seen: Option<&Current>) -> (Effect, Said) {
     let Some(current) = seen else { return (Effect::Nothing, plain(None)) };
     let touched = Item {
@@ -53,7 +53,7 @@ pub(super) fn meta(order: Order<'_>, current: Option<&Current>) -> (Effect, Said
     (Effect::Put(written), Said::Hit(hit))
 }
 
-/// A miss; with `N` it makes an item without a value, which its maker is to fill.
+/// A miss. With `N` it makes an item without a value, which the asking client is to fill.
 fn miss(order: Order<'_>) -> (Effect, Said) {
     let Some(ttl) = order.terms.vivify else { return (Effect::Nothing, plain(None)) };
     let marks = Marks {

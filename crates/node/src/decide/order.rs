@@ -1,4 +1,4 @@
-//! What is asked, what is there, what comes of it.
+//! The types of a decision: the request, the current item, the effect and the answer.
 
 use guira_client::{Outcome, Request};
 
@@ -7,7 +7,7 @@ use crate::horizon::Horizon;
 use crate::item::Item;
 use crate::terms::Terms;
 
-/// What is there: an item that hasn't ended.
+/// The current item: it has neither expired nor been flushed.
 #[derive(Clone, Debug)]
 pub(crate) struct Current {
     pub(crate) item: Item,
@@ -16,7 +16,7 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    /// What a record holds, if it counts.
+    /// The item that a record holds, if it counts; otherwise why there is none.
     pub(crate) fn of(record: Option<&Record>, horizon: &Horizon, now: u32) -> Result<Self, Gone> {
         let record = record.ok_or(Gone::Absent)?;
         if horizon.is_flushed(record.seq) {
@@ -30,7 +30,7 @@ impl Current {
         Ok(Self { item, unique })
     }
 
-    /// Whether other commands than a meta get see it.
+    /// Whether commands besides a meta get see the item.
     pub(crate) fn is_seen(&self) -> bool {
         !self.item.marks.is_unfilled
     }
@@ -54,7 +54,7 @@ pub(crate) struct Order<'r> {
     pub(crate) value_max: usize,
 }
 
-/// What becomes of the item.
+/// What a request does to the item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
@@ -62,18 +62,18 @@ pub(crate) enum Effect {
     Delete,
 }
 
-/// What is answered; uniques of what is written aren't known yet.
+/// What a request answers. The unique of a written item isn't known yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
-    /// How it ended, and no more.
+    /// Only the outcome.
     Plain(Outcome),
-    /// A store: how it ended, and the bytes of the value.
+    /// The outcome of a store, and the bytes of the value.
     Store(Outcome, usize),
-    /// A count, and when the item ends.
+    /// The new number of a counter, and when the item ends.
     Number(u64, u32),
     /// A get that found something.
     Hit(Hit),
-    /// A request at fault.
+    /// An error of the client.
     Fault(&'static str),
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum Said {
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub(crate) item: Item,
-    /// `None`: the number of the change that the get makes.
+    /// The cas unique; `None`: the number of the change that the get makes.
     pub(crate) unique: Option<u64>,
     /// The expiry before the get, and after it.
     pub(crate) expiry: [u32; 2],

@@ -1,4 +1,4 @@
-//! Replies: what was decided, as the session tells it to the client.
+//! Replies: turns a decision into the reply that the session writes to the client.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use guira_proto::MetaFlags;
 use super::order::{Hit, Order, Said};
 use crate::terms::Terms;
 
-/// The reply, where `written` is the number of the change that was made, if one was.
+/// The reply. `written` is the number of the change that was made, if one was.
 pub(crate) fn say(order: Order<'_>, said: Said, written: Option<u64>) -> Reply {
     let unique = order.terms.unique.or(written).unwrap_or_default();
     let mut reply = match said {
@@ -26,7 +26,7 @@ pub(crate) fn say(order: Order<'_>, said: Said, written: Option<u64>) -> Reply {
     reply
 }
 
-/// What a change that wasn't a get is told.
+/// What the flags of a meta command's reply are made from, except for a hit.
 struct Told<'r> {
     order: Order<'r>,
     unique: u64,
@@ -84,7 +84,7 @@ fn told_of(order: Order<'_>, hit: &Hit, unique: u64) -> Arc<[u8]> {
             b's' => write!(text, " s{}", item.value.len()),
             b'c' => write!(text, " c{unique}"),
             b'f' => write!(text, " f{}", item.flags),
-            // Reads leave no trace.
+            // Reads leave no trace, so accesses aren't known.
             b'h' => write!(text, " h0"),
             b'l' => write!(text, " l0"),
             _ => Ok(()),
@@ -110,8 +110,8 @@ fn append_ttl(text: &mut String, expiry: u32, now: u32) {
     };
 }
 
-/// Whether a request changes a key without a look at what is there: a set, and a text delete that wants no reply. A quiet
-/// meta delete is told when there was nothing.
+/// Whether a request changes a key without reading it: a set, and a text delete that wants no reply. A quiet meta delete is
+/// none of these: its client is told if there was nothing.
 pub(crate) fn is_blind(request: &Request, terms: &Terms) -> bool {
     match request.op {
         Op::Set => true,
@@ -120,7 +120,7 @@ pub(crate) fn is_blind(request: &Request, terms: &Terms) -> bool {
     }
 }
 
-/// The reply where something failed.
+/// The reply to a request that failed.
 pub(crate) fn failed(words: &impl ToString) -> Reply {
     Reply::failure(Outcome::RemoteError, words.to_string())
 }

@@ -1,4 +1,4 @@
-//! What the tables of requests and replies don't reach easily.
+//! Cases that the tables of requests and replies don't reach easily.
 
 use super::*;
 use crate::engine::Record;
@@ -105,7 +105,7 @@ fn an_item_for_a_miss_that_ends_at_once_is_a_miss() {
     assert!(matches!(said, Said::Plain(Outcome::NotFound)));
 }
 
-/// A client could end its session by a panic.
+/// Regression: a client could make its session panic.
 #[test]
 fn a_number_in_a_long_value_is_counted_and_keeps_its_length() {
     for bytes in [3, 65_535, 65_536, 900_000] {

@@ -1,4 +1,4 @@
-//! Who waits for whom, over an engine that lands what the test lets it land.
+//! Tests of which requests wait for which, over an engine that lands what the test lets it land.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -16,14 +16,14 @@ use crate::item::Item;
 #[derive(Default)]
 struct Held {
     state: Mutex<State>,
-    /// Look-ups wait for the device while it sleeps, if there is one.
+    /// Whether the device sleeps, so that lookups wait for it; `None`: there is no device.
     is_asleep: Option<AtomicBool>,
 }
 
 #[derive(Default)]
 struct State {
     records: HashMap<Bytes, Record>,
-    /// Submitted, and not landed.
+    /// Changes that were submitted and haven't landed.
     waiting: VecDeque<(usize, Arc<dyn Landing>)>,
     seq: u64,
     values_read: usize,
@@ -34,7 +34,7 @@ impl Held {
         self.state.lock().waiting.iter().map(|(bytes, _)| bytes).sum()
     }
 
-    /// How many there were.
+    /// Lands all changes that wait, and returns how many there were.
     fn land_all(&self) -> usize {
         let landing = std::mem::take(&mut self.state.lock().waiting);
         landing.iter().for_each(|(_, landing)| landing.landed(Ok(())));
@@ -81,7 +81,7 @@ impl Engine for Held {
         let seq = state.seq;
         state.waiting.push_back((value.as_ref().map_or(0, Bytes::len), landing));
         match value {
-            // A device has a copy, for which nobody pays.
+            // The device has a copy of its own, which isn't charged.
             Some(value) => {
                 state.records.insert(key, Record { seq, value: Bytes::copy_from_slice(&value) })
             }
@@ -107,7 +107,7 @@ impl Engine for Held {
     }
 }
 
-/// What one client may hold.
+/// The purse of one client.
 #[derive(Debug)]
 struct Pocket {
     left: AtomicUsize,
@@ -155,7 +155,7 @@ fn begin(node: &Arc<Node<Held>>, request: Request, customer: &Arc<Customer>) -> 
     spawn_local(Arc::clone(node).change(request, false, Arc::clone(customer)))
 }
 
-/// Until nothing goes on unless something lands.
+/// Waits until nothing goes on unless something lands.
 async fn settle() {
     for _ in 0..20 {
         yield_now().await;
@@ -178,8 +178,8 @@ fn put(node: &Arc<Node<Held>>, key: &str, value: Bytes, customer: &Customer) {
     assert!(begun.is_some_and(|begun| begun.is_ok()), "{key}");
 }
 
-/// Four clients that appended nothing to a value of 900 kB, a thousand times at once, put 250 MB before another's change, and
-/// part of theirs was refused for want of memory.
+/// Regression: four clients appended nothing to a value of 900 kB, a thousand times at once. That put 250 MB before another
+/// client's change, and part of their own requests were refused for lack of memory.
 #[tokio::test]
 async fn long_values_that_are_written_again_are_few_at_once_and_keep_no_small_change() {
     let run = async {
@@ -195,7 +195,7 @@ async fn long_values_that_are_written_again_are_few_at_once_and_keep_no_small_ch
         engine().land_all();
         let pockets: Vec<_> = (0..4).map(|_| Pocket::new(8 << 20)).collect();
         let greedy: Vec<_> = pockets.iter().map(customer).collect();
-        // To one key as well as to several, whose turns all are taken.
+        // Changes of one key as well as of several: the turns of all are taken.
         let changes = (0..400).map(|n| {
             let key = format!("big{}", if n % 2 == 0 { 0 } else { n % 10 });
             begin(&node, request(Op::Append, key), &greedy[n % 4])
@@ -263,7 +263,7 @@ async fn a_client_with_one_long_change_waits_for_one_of_each_other_client() {
     LocalSet::new().run_until(run).await;
 }
 
-/// What a long value costs is known once it was read: so few are read at once, of one client.
+/// How long a value is shows only once it was read. So a client's changes read few values at once.
 #[tokio::test]
 async fn a_clients_changes_read_few_values_at_once() {
     let run = async {
@@ -290,7 +290,8 @@ async fn a_clients_changes_read_few_values_at_once() {
     LocalSet::new().run_until(run).await;
 }
 
-/// 300 clients that asked for 300 values each, and read few, had the device read a gigabyte a second for nothing.
+/// Regression: 300 clients asked for 300 values each, and read few replies. The device read a gigabyte per second for
+/// nothing.
 #[tokio::test]
 async fn a_value_that_finds_no_room_is_not_read() {
     let record = Record {

@@ -16,10 +16,10 @@ use tokio::time::{sleep, timeout};
 use super::shared::{Room, Shared};
 use super::stream::{Frames, LinkEnd};
 
-/// So many links are read at a time, strangers' included.
+/// Most links that are read at a time, including those of strangers.
 const LINKS_MAX: usize = 1024;
 
-/// A node's newest link: it ends when `_leave` is dropped, and holds `turn` until it has ended.
+/// A node's newest link. It ends when `_leave` is dropped, and holds `turn` until it has ended.
 struct Place {
     serial: u64,
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -28,7 +28,7 @@ struct Place {
 
 type Places = Arc<Mutex<HashMap<NodeId, Place>>>;
 
-/// Takes links, and reads them, for ever.
+/// Accepts links and reads them, forever.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let places = Places::default();
     let mut links = JoinSet::new();
@@ -40,11 +40,11 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                     serial += 1;
                     let (shared, places) = (Arc::clone(&shared), Arc::clone(&places));
                     links.spawn(async move {
-                        // The dialling node tells its operator why.
+                        // Not logged here: the dialling node tells its operator why.
                         let _ = serve(stream, &shared, &places, serial).await;
                     });
                 }
-                // No descriptor is left, perhaps.
+                // Perhaps no descriptor is left.
                 Err(_) => sleep(Duration::from_millis(50)).await,
             },
             Some(_) = links.join_next() => {}
@@ -64,7 +64,7 @@ async fn serve(
     let time = shared.limits.hello;
     let greet = async {
         let hello = frames.hello().await?;
-        // Before it is checked, so that the other one knows who refuses it.
+        // Sent before the check, so that the other node knows who refuses it.
         to.write_all(&shared.hello_bytes()?).await?;
         shared.check(&hello)?;
         Ok::<_, LinkEnd>(hello)
@@ -75,7 +75,7 @@ async fn serve(
     let turn = {
         let mut places = places.lock();
         let turn = places.get(&node).map(|it| Arc::clone(&it.turn)).unwrap_or_default();
-        // The former link ends here.
+        // This ends the node's former link.
         places.insert(node, Place { serial, turn: Arc::clone(&turn), _leave: leave });
         turn
     };

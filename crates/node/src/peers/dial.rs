@@ -14,7 +14,7 @@ use super::lane::{Lane, LinkState};
 use super::shared::Shared;
 use super::stream::{Frames, LinkEnd};
 
-/// Keeps a link to `node`, and dials again when it ends, for ever.
+/// Keeps a link to `node`, and dials again when it ends, forever.
 pub(super) async fn keep(shared: Arc<Shared>, node: NodeId, address: String, lane: Arc<Lane>) {
     let (first, most) = shared.limits.backoff;
     let mut pause = first;
@@ -29,13 +29,13 @@ pub(super) async fn keep(shared: Arc<Shared>, node: NodeId, address: String, lan
             Err(why) => why,
         };
         lane.set_state(LinkState::Down(why.to_string()), why.is_refusal());
-        // Not all nodes that lost one dial it at the same moment.
+        // Random, so that the nodes that lost a peer don't all dial it at the same moment.
         sleep(pause / 2 + pause.mul_f64(fastrand::f64() / 2.0)).await;
         pause = (pause * 2).min(most);
     }
 }
 
-/// Connects; both say who they are.
+/// Connects, and exchanges hellos.
 async fn greet(
     shared: &Shared,
     node: NodeId,
@@ -55,7 +55,7 @@ async fn greet(
     Ok((hello, to, frames))
 }
 
-/// Writes what comes into the lane, until the link ends.
+/// Writes the frames of the lane until the link ends.
 async fn write_all(
     shared: &Shared,
     lane: &Lane,
@@ -91,7 +91,7 @@ async fn write(
     }
 }
 
-/// What `happens` gives, if that is soon.
+/// The result of `happens`, if it comes within `time`.
 async fn within<T, E: Into<LinkEnd>>(
     time: Duration,
     what: &'static str,

@@ -1,29 +1,29 @@
-//! What waits to be written to one peer.
+//! The lane: bytes that wait to be written to one peer.
 
 use guira_chain::frames::{BadFrame, PeerFrame, PeerHello};
 use parking_lot::Mutex;
 use std::fmt;
 use tokio::sync::Notify;
 
-/// How the link to a peer is.
+/// The state of the link to a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkState {
-    /// There is none, and why.
+    /// There is no link; this is why.
     Down(String),
-    /// What the peer said of itself when it began.
+    /// There is a link; this is the hello with which the peer began it.
     Up(PeerHello),
 }
 
 /// Why a frame wasn't sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsent {
-    /// Nobody gave an address for the node.
+    /// No address is known for the node.
     Unknown,
     /// There is no link now.
     Down,
-    /// The peer reads too slowly: so many bytes wait for it.
+    /// The peer reads too slowly: this many bytes wait for it.
     Full(usize),
-    /// The frame can't be written.
+    /// The frame can't be encoded.
     Bad(BadFrame),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Lane {
 #[derive(Debug)]
 struct Waiting {
     state: LinkState,
-    /// It is down because nobody listened there when it was dialled last.
+    /// Whether the link is down because nobody listened there when it was dialled last.
     is_refused: bool,
     bytes: Vec<u8>,
     /// Bytes that were taken and aren't written yet.
@@ -92,7 +92,7 @@ impl Lane {
         Ok(())
     }
 
-    /// All that waits, once something does. It counts until [`Lane::written`].
+    /// Takes all bytes that wait, once there are some. They count against the lane until [`Lane::written`].
     pub(super) async fn take(&self) -> Vec<u8> {
         loop {
             {
@@ -106,13 +106,13 @@ impl Lane {
         }
     }
 
-    /// So many bytes of what was taken are written.
+    /// Records that this many of the taken bytes are written.
     pub(super) fn written(&self, bytes: usize) {
         let mut waiting = self.waiting.lock();
         waiting.writing = waiting.writing.saturating_sub(bytes);
     }
 
-    /// The link begins or ends; `is_refused`: nobody listens there. What waited is gone.
+    /// Records that the link begins or ends; `is_refused`: nobody listens there. Bytes that waited are lost.
     pub(super) fn set_state(&self, state: LinkState, is_refused: bool) {
         *self.waiting.lock() = Waiting::new(state, is_refused);
     }

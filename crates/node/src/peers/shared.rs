@@ -1,4 +1,4 @@
-//! What all links of a node have in common.
+//! State that all links of a node share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,18 +11,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::stream::LinkEnd;
 
-/// How much a link may take, of memory and of time.
+/// How much memory and time a link may take.
 #[derive(Debug, Clone)]
 pub struct PeerLimits {
-    /// So many bytes may wait to be written to a peer; or one frame, if it is longer.
+    /// Most bytes that may wait to be written to a peer; one frame may be longer.
     pub lane_bytes: usize,
-    /// So many bytes of a peer may have arrived and wait for this node; or one frame, if it is longer.
+    /// Most bytes of a peer that may have arrived and wait for this node; one frame may be longer.
     pub arrived_bytes: usize,
-    /// Within this a connection must be there, and again within this the peer's hello.
+    /// The time within which a connection must be there, and again the peer's hello.
     pub hello: Duration,
-    /// A peer that takes no byte for so long has no link any more.
+    /// The link to a peer that takes no byte for this long ends.
     pub stall: Duration,
-    /// How long a link is given up at first, and at most: twice as long after each failure.
+    /// The pause before a link is dialled again: at first, and at most. It doubles with each failure.
     pub backoff: (Duration, Duration),
 }
 
@@ -39,14 +39,14 @@ impl Default for PeerLimits {
     }
 }
 
-/// A frame of a peer. The first of each link, either way, is the peer's hello.
+/// A frame of a peer. The first of each link, in either direction, is the peer's hello.
 #[derive(Debug)]
 pub struct Arrived {
-    /// Whose.
+    /// The peer that sent it.
     pub from: NodeId,
-    /// What it says.
+    /// The frame.
     pub frame: PeerFrame,
-    /// Dropped, it makes room for more of this peer.
+    /// Dropping it makes room for more frames of this peer.
     _room: Option<OwnedSemaphorePermit>,
 }
 
@@ -68,19 +68,19 @@ impl Shared {
         (Arc::new(Self { me, epoch, limits, arrivals }), arrived)
     }
 
-    /// What this node says now.
+    /// The hello of this node now.
     pub(super) fn hello(&self) -> PeerHello {
         PeerHello { epoch: self.epoch.load(Ordering::Relaxed), ..self.me.clone() }
     }
 
-    /// The hello's bytes.
+    /// The hello of this node, encoded.
     pub(super) fn hello_bytes(&self) -> Result<Vec<u8>, LinkEnd> {
         let mut bytes = Vec::new();
         PeerFrame::Hello(self.hello()).encode(&mut bytes).map_err(LinkEnd::Bad)?;
         Ok(bytes)
     }
 
-    /// Whether who said this is another node of this cluster.
+    /// Checks that a hello comes from another node of this cluster.
     pub(super) fn check(&self, hello: &PeerHello) -> Result<(), LinkEnd> {
         if hello.cluster != self.me.cluster {
             return Err(LinkEnd::OtherCluster(hello.cluster.clone()));
@@ -91,21 +91,21 @@ impl Shared {
         Ok(())
     }
 
-    /// A peer's hello arrived.
+    /// Delivers a peer's hello.
     pub(super) fn arrive_hello(&self, hello: PeerHello) {
         let from = hello.node;
-        // Nobody hears it while the node stops.
+        // If the node stops, the hello is lost.
         let _ = self.arrivals.send(Arrived { from, frame: PeerFrame::Hello(hello), _room: None });
     }
 
-    /// A frame of so many bytes arrived. Waits for room among what that peer sent.
+    /// Delivers a frame of this many bytes. Waits for room among the frames of that peer.
     pub(super) async fn arrive(&self, room: &Room, from: NodeId, frame: PeerFrame, bytes: usize) {
         let taken = Arc::clone(&room.free).acquire_many_owned(room.pieces(bytes)).await.ok();
         let _ = self.arrivals.send(Arrived { from, frame, _room: taken });
     }
 }
 
-/// What may wait of one peer, in KiB.
+/// Room for what may wait of one peer, in KiB.
 pub(super) struct Room {
     free: Arc<Semaphore>,
     most: u32,

@@ -1,4 +1,4 @@
-//! Frames out of a stream of bytes, and why a link ends.
+//! Reading frames from a stream of bytes, and why a link ends.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -15,12 +15,12 @@ pub(super) enum LinkEnd {
     /// The peer closed it.
     Closed,
     Bad(BadFrame),
-    /// Something else than a hello came first, or something after it on a link that goes the other way.
+    /// A frame that is no hello came first, or a frame came against the link's direction.
     Unexpected,
     OtherCluster(String),
-    /// Whose address it is.
+    /// The address is that of this other node.
     OtherNode(NodeId, String),
-    /// Nothing happened for so long, while this was to happen.
+    /// This didn't happen within this time.
     Late(&'static str, Duration),
 }
 
@@ -55,7 +55,7 @@ impl From<io::Error> for LinkEnd {
     }
 }
 
-/// As much is read at a time, and a buffer that grew beyond is given back once it is empty.
+/// Most bytes that are read at a time. A buffer that grew beyond this is freed once it is empty.
 const READ_BYTES: usize = 64 << 10;
 
 /// Reads frames.
@@ -69,7 +69,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Self { from, buffer: BytesMut::new() }
     }
 
-    /// The next frame, and how many bytes it had. Cancelled, it loses nothing.
+    /// The next frame, and its length in bytes. If the call is cancelled, nothing is lost.
     pub(super) async fn next(&mut self, most: usize) -> Result<(PeerFrame, usize), LinkEnd> {
         loop {
             match parse_frame(&self.buffer, most).map_err(LinkEnd::Bad)? {
@@ -80,7 +80,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     }
                     return Ok((*frame, used));
                 }
-                // Not all at once: who says that much will come has sent a few bytes.
+                // Not all at once: a peer that announces a long frame has sent only a few bytes so far.
                 Framed::Incomplete { at_least } => {
                     self.buffer.reserve((at_least - self.buffer.len()).min(READ_BYTES));
                 }

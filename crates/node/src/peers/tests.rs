@@ -1,4 +1,4 @@
-//! Links over loopback: order, refusals, returns, a peer that doesn't read, and strangers.
+//! Tests of links over loopback: order, refusals, reconnecting, a peer that doesn't read, and strangers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl Node {
         self.peers.set_addresses(&to.iter().map(of).collect::<BTreeMap<_, _>>());
     }
 
-    /// Waits for what the link is to be.
+    /// Waits until the state of the link satisfies `is_so`.
     async fn until(&self, to: NodeId, is_so: impl Fn(&LinkState) -> bool) -> LinkState {
         let wait = async {
             loop {
@@ -81,7 +81,7 @@ impl Node {
         (arrived.from, arrived.frame)
     }
 
-    /// The numbers that arrive from a node, hellos left out.
+    /// The numbers that arrive from a node, without hellos.
     async fn numbers(&mut self, from: NodeId, count: usize) -> Vec<u64> {
         let mut numbers = Vec::with_capacity(count);
         while numbers.len() < count {
@@ -95,7 +95,7 @@ impl Node {
     }
 }
 
-/// A frame with a number and a value of so many bytes.
+/// A frame with a number and a value of this many bytes.
 fn effect(number: u64, bytes: usize) -> PeerFrame {
     let message = Message::Effect(Effect {
         version: Version { epoch: 1, seq: number },
@@ -161,7 +161,7 @@ async fn who_is_no_peer_is_refused_and_named() {
     two.dial(&[(3, &three.address)]);
     two.until_down(3, "a node of the cluster \"c1\"").await;
     assert_eq!(two.peers.send(3, &PeerFrame::AskView), Err(Unsent::Down));
-    // Node 3 heard of node 1, whose view errs about the address, and not of the other cluster's.
+    // Node 3 was reached by node 1, whose view has a wrong address, and not by the node of the other cluster.
     assert_eq!(three.next().await.0, 1);
     while let Ok(arrived) = three.arrivals.try_recv() {
         assert_eq!(arrived.from, 1);
@@ -217,12 +217,12 @@ async fn a_link_comes_back_with_the_peer() {
     one.peers.send(2, &effect(1, 1)).unwrap();
     assert_eq!(two.numbers(1, 1).await, [1], "nothing from before");
 
-    // An address that goes takes the link with it.
+    // When an address is removed, its link ends.
     one.dial(&[]);
     assert_eq!(one.peers.send(2, &effect(2, 1)), Err(Unsent::Unknown));
 }
 
-/// A peer that says hello, and then nothing: its stream.
+/// A peer that says hello and then nothing. Returns its stream.
 async fn mute(listener: &TcpListener, me: PeerHello) -> TcpStream {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut bytes = Vec::new();
@@ -247,7 +247,7 @@ async fn a_peer_that_does_not_read_blocks_nobody_else_and_loses_its_link() {
     one.until_up(2).await;
     one.until_up(3).await;
 
-    // As much as the sockets take, and the lane; the other peer gets all meanwhile.
+    // As much as the sockets and the lane take. The other peer gets everything meanwhile.
     let mut number = 0;
     let refused = loop {
         number += 1;
@@ -286,7 +286,7 @@ async fn a_node_that_takes_nothing_in_makes_its_peers_wait_and_loses_nothing() {
         sleep(Duration::from_millis(1)).await;
         assert!(sent < 1_000, "100 MB wait for a node that takes nothing in");
     }
-    // What waits of one peer keeps none of another's out, nor a frame that is longer than the room.
+    // Frames of one peer that wait keep out neither another peer's frames nor a frame that is longer than the room.
     three.peers.send(2, &effect(7, 2 << 20)).unwrap();
     let mut numbers = BTreeMap::<NodeId, Vec<u64>>::new();
     while numbers.values().map(Vec::len).sum::<usize>() < usize::try_from(sent).unwrap() + 1 {
