@@ -1,4 +1,4 @@
-//! `guira cluster`: makes a cluster, and tells of one.
+//! `guira cluster`: makes a cluster, and shows its state.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub fn command() -> Command {
         .subcommand(StatusArgs::augment_args(Command::new("status")).about(STATUS))
 }
 
-/// Does what the command line asks.
+/// Runs the command line.
 #[must_use]
 pub fn run(matches: &ArgMatches) -> ExitCode {
     let done = match matches.subcommand() {
@@ -145,10 +145,10 @@ fn open(args: &PlaceArgs) -> Result<Register, Trouble> {
 }
 
 impl EtcdArgs {
-    /// The register at `place`, of the form that [`Register::open`] has. Nothing is asked yet.
+    /// The register at `place`, in the form that [`Register::open`] takes. Nothing is asked yet.
     ///
     /// # Errors
-    /// In a sentence: the place has another form, or a flag is missing.
+    /// A sentence: the place has another form, or a flag is missing.
     pub fn register(&self, place: &str) -> Result<Register, String> {
         let flags = EtcdFlags {
             cacert: self.etcd_cacert.clone(),

@@ -1,12 +1,13 @@
-//! One of the nodes decides: the elected controller, which reads the register and writes the next view.
+//! The elected controller: one of the nodes, which reads the register and writes the next view.
 //!
 //! # Invariants
-//! 1. A view is written with the election in the same transaction. So one that was deposed, and doesn't know it, writes nothing.
-//! 2. It keeps nothing that the next one needs: who is elected goes on with the view that is there.
+//! 1. A view is written in one transaction with a check of the election. So a controller that was deposed, and doesn't know
+//!    it, writes nothing.
+//! 2. A controller keeps nothing that the next one needs: the next one goes on with the view that is there.
 //!
 //! # Costs
-//! One thread. Who doesn't lead renews a lease and waits; who leads reads all of the register at each change of it, at most
-//! 20 times a second.
+//! One thread. A node that doesn't lead renews a lease and waits. The leader reads all of the register at each change of
+//! it, at most 20 times a second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,13 +25,13 @@ use crate::watch::no_thread;
 /// How long a controller waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Seconds that one leads without a word from it. etcd may make it longer.
+    /// Seconds for which a controller leads without renewing its lease. etcd may make it longer.
     pub ttl_s: u64,
     /// A node that is gone for longer is replaced.
     pub replace_after: Duration,
-    /// A promise of one node to another is over by then, whoever counts.
+    /// After this time a promise of one node to another is over, by any node's clock.
     pub promise: Duration,
-    /// Of a chain of which all were lost at once, who isn't back so long after the first isn't waited for.
+    /// If all nodes of a chain were lost at once, those that aren't back this long after the first aren't waited for.
     pub restart: Duration,
 }
 
@@ -46,7 +47,7 @@ impl Default for Rules {
     }
 }
 
-/// A thread that stands for election, and decides while it leads. Dropped, it gives up the lead.
+/// A thread that stands for election, and decides while it leads. Dropping this gives up the lead.
 #[derive(Debug)]
 pub struct Controller {
     state: Arc<State>,
@@ -60,7 +61,7 @@ struct State {
 }
 
 impl Controller {
-    /// Begins; `who` is what operators are told of the leader.
+    /// Starts the thread. `who` is the name of the leader that operators are shown.
     ///
     /// # Errors
     /// The system has no thread.
@@ -75,7 +76,7 @@ impl Controller {
         Ok(Self { state, thread: Some(thread) })
     }
 
-    /// Whether it believes that it leads. Another may have been elected since.
+    /// Whether this controller believes that it leads. Another may have been elected since.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.state.leads.load(Relaxed)
@@ -85,7 +86,7 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         self.state.is_over.store(true, Relaxed);
-        // It waits for etcd at most as long as a call may take.
+        // This waits for etcd at most as long as a call may take.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
@@ -99,7 +100,7 @@ struct Turn {
     state: Arc<State>,
 }
 
-/// A lease, and when it was renewed last.
+/// A lease, and when it was last renewed.
 struct Lease {
     id: i64,
     renewed: Instant,
@@ -123,7 +124,7 @@ impl Turn {
             is_away = stood.is_err();
         }
         if let Some(lease) = lease {
-            // It ends by itself.
+            // If this fails, the lease ends by itself.
             let _ = self.register.etcd.revoke(lease.id);
         }
     }
@@ -136,7 +137,8 @@ impl Turn {
         let id = self.renew(lease)?;
         match self.register.campaign(&self.who, id)? {
             None => {
-                // Ended, or its leader gone: the watch tells at once.
+                // If the key is gone, because the leader's lease ended, there is nothing to wait for. Otherwise the watch
+                // notices that at once.
                 let keys = EtcdKeys::one(self.register.key("controller"));
                 let now = self.register.etcd.range(&keys)?;
                 if !now.pairs.is_empty() {
@@ -181,7 +183,7 @@ impl Turn {
         Duration::from_millis(self.rules.ttl_s * 1000 / 3)
     }
 
-    /// Until something happens to `keys`, or may have.
+    /// Waits until something happens to `keys`, or may have.
     fn wait(&self, keys: &EtcdKeys, revision: u64, limit: Duration) {
         let watched = self.register.etcd.watch(keys, revision + 1, limit);
         if watched.and_then(|mut watch| watch.next_events()).is_err() {
@@ -208,7 +210,7 @@ impl Turn {
     }
 }
 
-/// After an attempt that failed.
+/// The pause after an attempt that failed.
 const REST: Duration = Duration::from_millis(500);
-/// Between decisions.
+/// The pause between decisions.
 const PAUSE: Duration = Duration::from_millis(50);

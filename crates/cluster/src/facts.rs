@@ -1,15 +1,16 @@
-//! What the register says, as the facts of `guira-chain`'s controller.
+//! The facts for `guira-chain`'s controller, from what the register says.
 //!
 //! # Invariants
-//! 1. What a process says counts as long as its lease lasts and it is the process that the lease names.
-//! 2. Times are counted from when this controller saw something first. One that was just elected waits anew, which is late and
-//!    never wrong.
-//! 3. Where all copies of a slot were lost at once, only a node that served it last begins it anew. Each of these has all that was
-//!    acknowledged, as far as its `--durability` keeps it, because a write path acknowledges as one. A node's number is its disk's.
+//! 1. A process's report counts as long as its lease lasts, and only if it is the process that the lease names.
+//! 2. Times are counted from when this controller saw something first. A controller that was just elected waits anew, which
+//!    is late and never wrong.
+//! 3. If all copies of a slot were lost at once, only a node that served it last begins it anew. Each of these nodes has
+//!    all that was acknowledged, as far as its `--durability` keeps it, because a write path acknowledges as one. A node's
+//!    number belongs to its disk.
 //!
 //! # Weaknesses
-//! Who begins anew is the first in the chain that is back, not the one whose disk lost least: with less than `--durability always`,
-//! and if all lose power at once, that may differ.
+//! The node that begins anew is the first in the chain that is back, not the one whose disk lost least. With less than
+//! `--durability always`, and if all lose power at once, these may differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,11 +25,11 @@ use crate::register::RegisterSnapshot;
 /// What a controller remembers between decisions.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Since when nodes of the view are gone.
+    /// Since when each node of the view that is gone has been gone.
     gone: BTreeMap<NodeId, Duration>,
     /// Since when all of the write path knows a group's epoch, by the group's first slot and that epoch.
     known: BTreeMap<(u16, u64), Duration>,
-    /// Since when a group of which all copies were lost has somebody back, by the same.
+    /// Since when a group that lost all its copies has a node back, by the same.
     back: BTreeMap<(u16, u64), Duration>,
 }
 
@@ -37,9 +38,9 @@ pub(crate) struct Memory {
 pub(crate) struct Waits {
     /// A node that is gone for longer is replaced.
     pub(crate) replace_after: Duration,
-    /// A promise is over by then, whoever counts.
+    /// After this time a promise is over, by any node's clock.
     pub(crate) promise: Duration,
-    /// Of a chain of which all were lost, who isn't back by then isn't waited for.
+    /// If all nodes of a chain were lost, those that aren't back after this time aren't waited for.
     pub(crate) restart: Duration,
 }
 
@@ -85,7 +86,7 @@ impl Memory {
         Facts { alive, awaited, groups }
     }
 
-    /// When a wait is over next, if nothing else happens.
+    /// When the next wait is over, if nothing else happens before.
     pub(crate) fn next_end(&self, view: &View, waits: Waits, now: Duration) -> Option<Duration> {
         let has_past = |slot: u16| view.group(slot).is_some_and(|group| !group.past.is_empty());
         let past = self.known.iter().filter(|((slot, _), _)| has_past(*slot));
@@ -96,7 +97,8 @@ impl Memory {
     }
 }
 
-/// If no process of those that served a group is left: which of these nodes have another one, in the chain's order.
+/// The nodes of a group's chain that are back with another process, in the chain's order. There are none while a process
+/// lives that served the group.
 fn returned(view: &View, group: &Group, alive: &BTreeMap<NodeId, Member>) -> Vec<NodeId> {
     let lives = |node: &NodeId| alive.get(node).is_some_and(|it| view.names(*node, &it.run));
     let is_lost = !group.serving.iter().any(lives);
@@ -104,7 +106,7 @@ fn returned(view: &View, group: &Group, alive: &BTreeMap<NodeId, Member>) -> Vec
     back.copied().collect()
 }
 
-/// Whose lease lasts, but for those whom two others can't reach.
+/// The nodes whose leases last, without those that two other nodes can't reach.
 fn alive(snapshot: &RegisterSnapshot) -> BTreeMap<NodeId, Member> {
     let is_refused = |node: &NodeId, run: &str| {
         let by = snapshot.suspects.get(node).into_iter().flatten();
@@ -116,7 +118,7 @@ fn alive(snapshot: &RegisterSnapshot) -> BTreeMap<NodeId, Member> {
     nodes.map(|(node, member)| (*node, member.clone())).collect()
 }
 
-/// What members say, of those who live with the run that the view names.
+/// The reports of nodes that live with the run that the view names.
 struct Said<'a>(BTreeMap<NodeId, &'a Report>);
 
 impl<'a> Said<'a> {
@@ -129,7 +131,7 @@ impl<'a> Said<'a> {
         Self(reports.map(|(node, report)| (*node, report)).collect())
     }
 
-    /// What a node says of all of a group's slots, in the group's epoch.
+    /// What a node reports of all of a group's slots, in the group's epoch. Empty if a slot is missing.
     fn of_group(&self, node: NodeId, group: &Group) -> Vec<&'a GroupReport> {
         let report = self.0.get(&node).map(|it| &it.groups[..]).unwrap_or_default();
         let mut left = group.slots.clone();
@@ -180,7 +182,7 @@ mod tests {
         Member { name, peers, zone: String::new(), weight: 1, run: run.to_owned() }
     }
 
-    /// A chain of nodes 1, 2 and 3, of which these live, by their runs.
+    /// A chain of nodes 1, 2 and 3, with the nodes that live and their runs.
     fn snapshot(living: &[(NodeId, &str)]) -> RegisterSnapshot {
         let mut view = first_view("c1", 3, 2).expect("random numbers");
         view.nodes = (1..=3).map(|id| (id, member(id, "first"))).collect();
@@ -207,7 +209,7 @@ mod tests {
             let facts = memory.facts(&snapshot(living), waits, at * second);
             facts.groups[0].base.keys().copied().collect()
         };
-        // While one lives that served, nobody begins anew.
+        // While a process lives that served, no node begins anew.
         assert_eq!(base(&[(1, "other"), (2, "other"), (3, "first")], 1), NOBODY);
         assert_eq!(base(&[], 2), NOBODY);
         assert_eq!(base(&[(3, "other"), (4, "other")], 10), NOBODY, "the others are waited for");

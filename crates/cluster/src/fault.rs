@@ -14,22 +14,22 @@ pub enum Fault {
     Etcd(Error),
     /// There is no cluster of this name.
     NoCluster(String),
-    /// There is one already.
+    /// There is already one of this name.
     Exists(String),
-    /// What stands at a key can't be read.
+    /// The value of a key can't be read.
     Record {
         /// The key.
         key: String,
         /// What is wrong.
         words: String,
     },
-    /// What stands at the view's key is no view.
+    /// The value of the view's key is no valid view.
     View(InvalidView),
     /// The view may not follow the one before.
     Step(IllegalStep),
     /// Another controller was elected.
     Deposed,
-    /// Somebody else has changed what was to be written: read it again.
+    /// Somebody else has changed what was to be written. The caller must read it again.
     Overtaken,
 }
 

@@ -1,4 +1,4 @@
-//! Who belongs to a cluster of stores: the register in etcd, and the elected controller that changes it.
+//! Membership of a cluster of stores: the register in etcd, and the elected controller that changes it.
 //!
 //! ```text
 //! command     guira cluster init, status
@@ -7,8 +7,8 @@
 //! watch       the newest view, in a channel
 //! register    the keys below /guira/NAME/, read and written
 //! ```
-//! etcd orders views, and nothing else: no request of a client goes through it. A cluster whose etcd is away serves by the view
-//! that it has.
+//! etcd orders views, and nothing else: no client's request goes through it. A cluster whose etcd is away serves by the
+//! view that it has.
 //!
 //! # Keys
 //! Below `/guira/NAME/`, values in JSON:
@@ -26,9 +26,10 @@
 //! # Invariants
 //! 1. The view is written only if it and the key `controller` are as the writer saw them, so a controller that was deposed
 //!    writes nothing.
-//! 2. A view is written and believed only if it may follow the one before, by [`guira_chain::View::may_follow`]. A reader that
-//!    missed some views takes the newest.
-//! 3. Leases are hints of who lives. No two nodes rely on them: epochs and promises in `guira-chain` keep data safe.
+//! 2. A view is written and believed only if it may follow the one before, by [`guira_chain::View::may_follow`]. A reader
+//!    that missed some views takes the newest.
+//! 3. Leases are only hints of which nodes live. No two nodes rely on them: epochs and promises in `guira-chain` keep data
+//!    safe.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "leases are renewed and promises end in time")]

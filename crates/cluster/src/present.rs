@@ -1,7 +1,7 @@
 //! A node's keys in the register, under one lease that a thread renews.
 //!
 //! # Invariants
-//! 1. The keys go when the process does, at most the lease's time later; at once when this is dropped.
+//! 1. The keys go when the process does, at most the lease's time later. They go at once when this is dropped.
 //! 2. A lease that ended is replaced by a new one, and the keys are written anew.
 //!
 //! # Costs
@@ -21,7 +21,7 @@ use crate::records::Report;
 use crate::register::{Register, json};
 use crate::watch::no_thread;
 
-/// What a node says of itself while it lives.
+/// What a node says of itself in the register while it lives.
 #[derive(Debug)]
 pub struct Present {
     shared: Arc<Shared>,
@@ -39,16 +39,17 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Said {
-    /// What is to stand below the root, by key.
+    /// The values that should stand below the root, by key.
     wanted: BTreeMap<String, String>,
-    /// What stands there, under the lease.
+    /// The values that stand there, under the lease.
     written: BTreeMap<String, String>,
     lease: Option<i64>,
     is_over: bool,
 }
 
 impl Present {
-    /// Begins to say that the node lives. `ttl_s` after the process has ended nobody believes it any more.
+    /// Begins to say that the node lives. The register shows the node for at most `ttl_s` seconds after its process has
+    /// ended.
     ///
     /// # Errors
     /// The first attempt failed, or the system has no thread.
@@ -70,13 +71,13 @@ impl Present {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Says what the node's slots know and have, in place of what was said before.
+    /// Reports what the node's slots know and have, in place of the report before.
     pub fn report(&self, report: &Report) {
         let key = format!("sync/{}", self.shared.id);
         self.want(|wanted| drop(wanted.insert(key, json(report))));
     }
 
-    /// Says which nodes refuse its connections: the number, and the run that was meant.
+    /// Reports which nodes refuse this node's connections: the number, and the run that is meant.
     pub fn suspect(&self, nodes: &BTreeSet<(NodeId, String)>) {
         let by = self.shared.id;
         self.want(|wanted| {
@@ -96,7 +97,7 @@ impl Drop for Present {
     fn drop(&mut self) {
         self.shared.said.lock().is_over = true;
         self.shared.changed.notify_all();
-        // It waits for etcd at most as long as a call may take.
+        // This waits for etcd at most as long as a call may take.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
@@ -126,12 +127,12 @@ impl Shared {
             is_away = renewed.is_err();
         }
         if let Some(lease) = self.said.lock().lease {
-            // It ends by itself.
+            // If this fails, the lease ends by itself.
             let _ = self.register.etcd.revoke(lease);
         }
     }
 
-    /// Renews the lease, or begins one, and writes what isn't written.
+    /// Renews the lease, or begins one, and writes what isn't written yet.
     fn renew(&self) -> Result<(), Fault> {
         let etcd = &self.register.etcd;
         let kept = self.said.lock().lease;
@@ -156,7 +157,7 @@ impl Shared {
         let gone = written.keys().filter(|key| !wanted.contains_key(*key));
         let deletes = gone.map(|key| self.register.delete(key));
         let ops: Vec<_> = puts.chain(deletes).collect();
-        // As many as etcd takes in one transaction.
+        // At most as many as etcd takes in one transaction.
         for ops in ops.chunks(OPS_MAX) {
             etcd.txn(&[], ops)?;
         }

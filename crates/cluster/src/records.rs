@@ -1,4 +1,4 @@
-//! What stands in the register beside the view.
+//! The records of the register besides the view.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WishRecord {
-    /// How many copies each slot is to have.
+    /// How many copies each slot should have.
     pub replicas: u32,
-    /// Nodes that are to have none.
+    /// Nodes that should have none.
     #[serde(default)]
     pub drain: BTreeSet<NodeId>,
-    /// Whether no copy is to be begun.
+    /// Whether no new copy may be begun.
     #[serde(default)]
     pub is_paused: bool,
 }
@@ -26,26 +26,26 @@ impl From<WishRecord> for Wish {
     }
 }
 
-/// What a node says of the slots in whose chains it is, at `sync/ID`.
+/// What a node reports of the slots in whose chains it is, at `sync/ID`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// The process that says so.
+    /// The process that reports.
     pub run: String,
-    /// Slots that are alike.
+    /// Groups of slots that are alike.
     pub groups: Vec<GroupReport>,
 }
 
-/// What a node says of some slots. It counts for the view's groups of this epoch only.
+/// What a node reports of some slots. It counts only for the view's groups with this epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GroupReport {
     /// The slots.
     pub slots: Ranges,
-    /// The epoch that the node has them in.
+    /// The epoch in which the node has them.
     pub epoch: u64,
-    /// Of a node that is being filled: it has all but for what is on its way.
+    /// For a node that is being filled: whether it has everything except what is on its way.
     #[serde(default)]
     pub is_filled: bool,
-    /// Of a reader: the joining nodes that have all that it had when it learned of this epoch.
+    /// For a reader: the joining nodes that have all that it had when it learned of this epoch.
     #[serde(default)]
     pub ready: BTreeSet<NodeId>,
 }

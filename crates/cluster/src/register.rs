@@ -25,13 +25,13 @@ pub struct Register {
 /// A view, and the revision of etcd at which it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The view; valid.
+    /// The view, which is valid.
     pub view: Arc<View>,
     /// The `mod_revision` of its key.
     pub mod_revision: u64,
 }
 
-/// That one was elected: the key `controller` of its time.
+/// The proof of an election: the key `controller` of that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lead {
     create_revision: u64,
@@ -46,20 +46,21 @@ pub struct RegisterSnapshot {
     pub wish: WishRecord,
     /// The processes whose leases last.
     pub nodes: BTreeMap<NodeId, Member>,
-    /// Of whom others say that they can't reach them: the run that is meant, and who says so.
+    /// Nodes that others say they can't reach: the run that is meant, and the node that says so.
     pub suspects: BTreeMap<NodeId, BTreeSet<(String, NodeId)>>,
-    /// What nodes say of their slots.
+    /// What nodes report of their slots.
     pub reports: BTreeMap<NodeId, Report>,
-    /// Who leads, if somebody does.
+    /// The leader, if there is one.
     pub controller: Option<(Lead, String)>,
-    /// Keys whose values can't be read. They count for nothing.
+    /// Keys whose values can't be read. They are ignored.
     pub unread: Vec<String>,
     /// etcd's revision.
     pub revision: u64,
 }
 
 impl Register {
-    /// The register at `etcd:HOST:PORT,…/NAME`, or `etcds:` for TLS, which `access` must have. Nothing is asked yet.
+    /// The register at `etcd:HOST:PORT,…/NAME`, or at `etcds:…` for TLS, which `access` must then have. Nothing is asked
+    /// yet.
     ///
     /// # Errors
     /// [`Fault::Place`] if the text has another form.
@@ -87,14 +88,14 @@ impl Register {
     /// Makes the cluster: its first view and wish.
     ///
     /// # Errors
-    /// [`Fault::Exists`] if there is one of this name; [`Fault::View`] if the view is none.
+    /// [`Fault::Exists`] if there is one of this name; [`Fault::View`] if the view is invalid.
     pub fn create(&self, view: &View) -> Result<(), Fault> {
         view.validate().map_err(Fault::View)?;
         let wish = WishRecord { replicas: view.replicas, drain: BTreeSet::new(), is_paused: false };
         let absent = EtcdCompare::CreateRevision { key: self.key("view").into(), revision: 0 };
         let puts = [self.put("view", view.to_json(), None), self.put("wish", json(&wish), None)];
         let is_done = self.etcd.txn(&[absent], &puts)?.is_done;
-        // An answer may have been lost: what was there is what was written.
+        // The answer to a first attempt may have been lost: then the view that exists is the one that was written.
         if is_done || self.view().is_ok_and(|seen| *seen.view == *view) {
             Ok(())
         } else {
@@ -105,17 +106,17 @@ impl Register {
     /// The view.
     ///
     /// # Errors
-    /// [`Fault::NoCluster`] if there is none; etcd's; or the view is none.
+    /// [`Fault::NoCluster`] if there is none; etcd fails; or the view is invalid.
     pub fn view(&self) -> Result<Seen, Fault> {
         let range = self.etcd.range(&EtcdKeys::one(self.key("view")))?;
         let pair = range.pairs.into_iter().next();
         read_view(&pair.ok_or_else(|| Fault::NoCluster(self.name.clone()))?)
     }
 
-    /// Writes the view after `seen`, if nobody else has, and nobody else was elected.
+    /// Writes the view after `seen`, if no other view was written and no other controller elected since.
     ///
     /// # Errors
-    /// [`Fault::Step`] if it may not follow, without a word to etcd; [`Fault::Deposed`] or [`Fault::Overtaken`].
+    /// [`Fault::Step`] if the view may not follow: then etcd isn't asked. [`Fault::Deposed`] or [`Fault::Overtaken`].
     pub fn write(&self, lead: Lead, seen: &Seen, next: View) -> Result<Seen, Fault> {
         next.may_follow(&seen.view).map_err(Fault::Step)?;
         let [view, controller] = ["view", "controller"].map(|key| self.key(key).into_bytes());
@@ -136,10 +137,10 @@ impl Register {
         if *now.view == next { Ok(now) } else { Err(Fault::Overtaken) }
     }
 
-    /// Stands for election; `None` if somebody else leads. Who is elected leads until `lease` ends.
+    /// Stands for election; `None` if another controller leads. The elected one leads until `lease` ends.
     ///
     /// # Errors
-    /// etcd's: the lease may have ended.
+    /// etcd fails: the lease may have ended.
     pub fn campaign(&self, who: &str, lease: i64) -> Result<Option<Lead>, Fault> {
         let key = self.key("controller");
         let absent = EtcdCompare::CreateRevision { key: key.into(), revision: 0 };
@@ -148,25 +149,25 @@ impl Register {
         if txn.is_done {
             return Ok(Some(Lead { create_revision: txn.revision }));
         }
-        // An answer may have been lost.
+        // The answer to a first attempt may have been lost.
         let range = self.etcd.range(&EtcdKeys::one(self.key("controller")))?;
         let own = range.pairs.first().filter(|pair| pair.lease == lease);
         Ok(own.map(|pair| Lead { create_revision: pair.create_revision }))
     }
 
-    /// Who leads.
+    /// The controller that leads, if there is one.
     ///
     /// # Errors
-    /// etcd's.
+    /// etcd fails.
     pub fn leader(&self) -> Result<Option<(Lead, String)>, Fault> {
         let range = self.etcd.range(&EtcdKeys::one(self.key("controller")))?;
         Ok(range.pairs.first().map(leader))
     }
 
-    /// A number for a node with a new disk, that no other has. The first is 1.
+    /// A number for a node with a new disk, which no other node has. The first is 1.
     ///
     /// # Errors
-    /// etcd's. A number may be lost then, which does no harm.
+    /// etcd fails. A number may then be lost, which does no harm.
     pub fn take_id(&self) -> Result<NodeId, Fault> {
         for _ in 0..ATTEMPTS {
             let range = self.etcd.range(&EtcdKeys::one(self.key("ids")))?;
@@ -184,10 +185,10 @@ impl Register {
         Err(Fault::Overtaken)
     }
 
-    /// Says what the operator wants.
+    /// Writes what the operator wants.
     ///
     /// # Errors
-    /// etcd's.
+    /// etcd fails.
     pub fn wish(&self, wish: &WishRecord) -> Result<(), Fault> {
         Ok(self.etcd.put(self.key("wish").as_bytes(), json(wish).as_bytes(), None)?)
     }
@@ -195,7 +196,7 @@ impl Register {
     /// All that stands in the register, at one revision.
     ///
     /// # Errors
-    /// As [`Register::view`]; or it is longer than 8 MiB.
+    /// As [`Register::view`]; or the register is longer than 8 MiB.
     pub fn snapshot(&self) -> Result<RegisterSnapshot, Fault> {
         let root = self.key("");
         let range = self.etcd.range(&EtcdKeys::prefix(&root))?;
@@ -243,7 +244,7 @@ impl Register {
 }
 
 impl RegisterSnapshot {
-    /// `None`: it can't be read.
+    /// Takes one key; `None`: its value can't be read.
     fn take(&mut self, key: &str, pair: &KeyValue) -> Option<()> {
         let mut parts = key.split('/');
         let (kind, id) = (parts.next()?, parts.next().map(str::parse::<NodeId>));
@@ -261,10 +262,11 @@ impl RegisterSnapshot {
     }
 }
 
-/// The view of a cluster to which no process belongs yet: all slots are node 1's, which is the first to ask for a number.
+/// The view of a cluster to which no process belongs yet. All slots are node 1's, and the first node that asks for a number
+/// gets that one.
 ///
 /// # Errors
-/// In words: the system has no random numbers.
+/// A sentence: the system has no random numbers.
 pub fn first_view(cluster: &str, replicas: u32, min_write: u32) -> Result<View, String> {
     let mut seed = [0; 16];
     let read = getrandom(&mut seed, GetRandomFlags::empty());
@@ -314,7 +316,7 @@ pub(crate) fn json<T: serde::Serialize>(record: &T) -> String {
 }
 
 const NAME_BYTES_MAX: usize = 64;
-/// Per endpoint. A lease of 3 s outlives an endpoint that is silent.
+/// The time limit per endpoint. A lease of 3 s outlives an endpoint that is silent.
 const LIMIT: Duration = Duration::from_secs(2);
-/// To take a number, beside others that do.
+/// Attempts to take a number, while other nodes take theirs.
 const ATTEMPTS: usize = 100;

@@ -1,4 +1,4 @@
-//! What can be told of a cluster from its register, for people and as JSON.
+//! The state of a cluster as its register shows it, for people and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Write as _};
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::register::RegisterSnapshot;
 
-/// What is told.
+/// The state of a cluster.
 #[derive(Debug, Serialize)]
 pub(crate) struct Status {
     cluster: String,
@@ -16,7 +16,7 @@ pub(crate) struct Status {
     replicas: u32,
     min_write: u32,
     is_paused: bool,
-    /// Who leads.
+    /// The name of the leader.
     controller: Option<String>,
     nodes: Vec<Node>,
     slots: Slots,
@@ -33,7 +33,8 @@ struct Node {
     weight: u32,
     state: State,
     is_drained: bool,
-    /// Slots in which it serves; of these, in which it orders writes, and in which it answers reads.
+    /// The number of slots in which the node serves; of these, those in which it orders writes, and those in which it
+    /// answers reads.
     serving: usize,
     head: usize,
     reader: usize,
@@ -44,25 +45,25 @@ struct Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// Its process is the one that the view names.
+    /// The view names the node's process.
     Member,
-    /// It lives, and no view names this process.
+    /// The node lives, but the view doesn't name its process.
     Waiting,
-    /// No lease says that it lives.
+    /// No lease shows that the node lives.
     Gone,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct Slots {
-    /// With as many living copies that serve as there are to be.
+    /// Slots with as many living, serving copies as there should be.
     whole: usize,
-    /// With fewer.
+    /// Slots with fewer.
     degraded: usize,
-    /// Of these, too few for writes.
+    /// Of these, slots with too few for writes.
     read_only: usize,
-    /// No copy lives.
+    /// Slots without a living copy.
     lost: usize,
-    /// With a copy that is being filled.
+    /// Slots with a copy that is being filled.
     filling: usize,
 }
 

@@ -1,12 +1,12 @@
 //! The newest view, in a channel that a thread fills.
 //!
 //! # Invariants
-//! 1. What the channel holds is valid, of one cluster, and of rising epochs.
-//! 2. A view whose predecessor was seen is refused unless it may follow it, and so are all after it: what is built on a wrong
-//!    view is wrong. The channel keeps the last good one until the program is started again.
+//! 1. The view in the channel is valid. All views are of one cluster, and their epochs rise.
+//! 2. A view whose predecessor was seen is refused unless it may follow that one. So are all views after it: what is built
+//!    on a wrong view is wrong. The channel keeps the last good view until the program is started again.
 //!
 //! # Costs
-//! One thread, and a question each [`WATCH_MAX`]; it ends that long after the last receiver.
+//! One thread, which asks once each [`WATCH_MAX`]. It ends that long after the last receiver.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::sync::watch::{Receiver, Sender, channel};
 use crate::fault::Fault;
 use crate::register::{Register, Seen, read_view};
 
-/// Reads the view, and follows it from then on: while etcd is away the channel keeps what it has.
+/// Reads the view, and follows it from then on. While etcd is away the channel keeps what it has.
 ///
 /// # Errors
 /// The first view can't be read; or the system has no thread.
@@ -39,7 +39,7 @@ pub(crate) fn no_thread(error: &io::Error) -> Fault {
 
 struct Follower {
     register: Arc<Register>,
-    /// What the channel holds.
+    /// The view in the channel.
     seen: Seen,
     sender: Sender<Arc<View>>,
     refused: bool,
@@ -60,7 +60,7 @@ impl Follower {
         }
     }
 
-    /// Reads it, since views may have been missed; then one watch.
+    /// Reads the view, because some may have been missed, and then watches once.
     fn follow_once(&mut self) -> Result<(), Fault> {
         let now = self.register.view()?;
         let after = now.mod_revision + 1;
@@ -97,7 +97,7 @@ impl Follower {
     }
 }
 
-/// A silent connection is found by then.
+/// A watch ends after this time, so that a silent connection is noticed.
 const WATCH_MAX: Duration = Duration::from_secs(5);
-/// Between attempts.
+/// The pause between attempts.
 const REST: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! `guira cluster` as a program, before a real etcd.
+//! Tests of `guira cluster` as a program, with a real etcd.
 
 use guira_chain::view::Member;
 use guira_cluster::{Present, Register};
@@ -8,7 +8,7 @@ use guira_tests::server::guira;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Exit code, standard output, standard error.
+/// Runs `guira cluster`. Returns the exit code, standard output and standard error.
 fn cluster(words: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(guira()).arg("cluster").args(words).output().expect("guira runs");
     let [out, err] =

@@ -1,4 +1,5 @@
-//! The register and its controllers before a real etcd. Nodes are keys: what each would do at a view is said at once.
+//! Tests of the register and its controllers with a real etcd. Nodes are keys: what each would do at a view is said at
+//! once.
 
 use guira_chain::view::{IllegalStep, Member};
 use guira_chain::{Group, NodeId, View};
@@ -37,12 +38,12 @@ fn member(id: NodeId) -> Member {
     }
 }
 
-/// The view after `view` in which nothing but a wish differs.
+/// The view after `view`, in which only a wish differs.
 fn after(view: &View, replicas: u32) -> View {
     View { epoch: view.epoch + 1, replicas, ..view.clone() }
 }
 
-/// One whose only group has a member that nobody filled.
+/// A view whose only group has a member that nobody filled.
 fn wrong(view: &View) -> View {
     let mut next = after(view, 3);
     next.nodes.insert(2, member(2));
@@ -100,7 +101,7 @@ fn a_deposed_controller_writes_nothing() {
     assert_eq!(stand("new", leases[1]), None);
     let seen = register.view().expect("it is there");
     etcd.revoke(leases[0]).expect("etcd answers");
-    // Between two leaders it writes nothing either.
+    // Between two leaders the old one writes nothing either.
     let write = |lead, seen: &Seen| register.write(lead, seen, after(&seen.view, 5));
     assert_eq!(write(old, &seen), Err(Fault::Deposed));
     let new = stand("new", leases[1]).expect("nobody leads");
@@ -133,14 +134,14 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     let fourth = after(&third, 2);
     put(&fourth);
     comes(4);
-    // What is no view changes nothing, and a good one after it is taken.
+    // A value that is no view changes nothing, and a good one after it is taken.
     etcd.put(b"/guira/c1/view", b"{", None).expect("etcd answers");
     let fifth = after(&fourth, 3);
     put(&fifth);
     comes(5);
     put(&wrong(&fifth));
     put(&View { epoch: 9, ..fifth.clone() });
-    // The watch has read on: a fresh one gets the last.
+    // The watch has read on: a fresh one gets the last view.
     let fresh = watch(register).expect("there is a view");
     assert_eq!(fresh.borrow().epoch, 9);
     thread::sleep(Duration::from_millis(500));
@@ -202,7 +203,7 @@ impl Way {
                     let [mut from, mut to] = [from, to].map(|it| it.try_clone().expect("a copy"));
                     ends.push(from.try_clone().expect("a copy"));
                     thread::spawn(move || {
-                        // One that is cut.
+                        // A connection that is cut fails here.
                         let _ = io::copy(&mut from, &mut to);
                         let _ = to.shutdown(Shutdown::Both);
                     });
@@ -221,7 +222,7 @@ impl Way {
     }
 }
 
-/// A node that does at once what it is told.
+/// A node that does at once what the view says.
 struct Node {
     _present: Arc<Present>,
     is_over: Arc<AtomicBool>,
@@ -265,7 +266,7 @@ fn report(id: NodeId, group: &Group) -> GroupReport {
     }
 }
 
-/// All slots have these nodes, and nothing is under way.
+/// Whether all slots have these nodes, and nothing is under way.
 fn is_settled(register: &Register, nodes: &[NodeId]) -> bool {
     let view = register.view().expect("etcd answers").view;
     view.groups.iter().all(|group| {
@@ -338,7 +339,7 @@ fn a_node_that_two_others_suspect_leaves_before_its_lease_ends() {
             .expect("etcd answers");
     };
     let before = register.view().expect("etcd answers");
-    // Of an earlier process, by one alone, by one that isn't there, by itself.
+    // Suspicions of an earlier process, by one node alone, by a node that isn't there, and by the node itself.
     suspect(2, 1, "run-0");
     suspect(3, 1, "run-3");
     suspect(3, 9, "run-3");
