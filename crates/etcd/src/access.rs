@@ -1,7 +1,7 @@
-//! How etcd is spoken to: over TLS, with a login, or neither.
+//! Access to etcd: over TLS, with a login, or with neither.
 //!
-//! Certificates, the key and the login are read from their files for each connection, so that what replaces them is used
-//! without a word. A token is kept until etcd knows it no more.
+//! Certificates, the key and the login are read from their files for each connection, so that replaced files are used
+//! without further action. A token is kept until etcd no longer knows it.
 
 use std::fmt;
 use std::fmt::Display;
@@ -32,21 +32,21 @@ pub struct EtcdAccess {
     token: Mutex<Option<String>>,
 }
 
-/// Files in PEM.
+/// The files for TLS, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// Those who sign etcd's certificate.
+    /// The authorities that sign etcd's certificate.
     pub authorities: PathBuf,
     /// Our own chain, and its key, for an etcd that asks for them. The two may be one file.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// What programs' flags say of the way into an etcd, each a file.
+/// What a program's flags say about access to etcd. Each is a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EtcdFlags {
-    /// `--etcd-cacert`: those who sign etcd's certificate.
+    /// `--etcd-cacert`: the authorities that sign etcd's certificate.
     pub cacert: Option<PathBuf>,
-    /// `--etcd-cert`: our own chain, and its key unless there is another file.
+    /// `--etcd-cert`: our own chain, and its key unless that is in another file.
     pub cert: Option<PathBuf>,
     /// `--etcd-key`.
     pub key: Option<PathBuf>,
@@ -55,10 +55,10 @@ pub struct EtcdFlags {
 }
 
 impl EtcdFlags {
-    /// The access to a place that is spoken to over TLS if it `is_secured`.
+    /// The access to a place, over TLS if it `is_secured`.
     ///
     /// # Errors
-    /// In words: which flag is missing.
+    /// A sentence: which flag is missing.
     pub fn access(self, is_secured: bool) -> Result<EtcdAccess, &'static str> {
         if !is_secured {
             return Ok(EtcdAccess::new(None, self.auth_file));
@@ -71,7 +71,7 @@ impl EtcdFlags {
     }
 }
 
-/// Without the token.
+/// Shows the access without the token.
 impl fmt::Debug for EtcdAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Access")
@@ -82,14 +82,14 @@ impl fmt::Debug for EtcdAccess {
 }
 
 impl EtcdAccess {
-    /// TLS by these files, which an `etcds:` place needs; and a file whose first line is `user:password`, for an etcd with
-    /// `auth enable`. Nothing is read yet.
+    /// Access with these files for TLS, which an `etcds:` place needs; and with a file whose first line is `user:password`,
+    /// for an etcd with `auth enable`. Nothing is read yet.
     #[must_use]
     pub fn new(tls: Option<Files>, login: Option<PathBuf>) -> Self {
         Self { tls, login, token: Mutex::default() }
     }
 
-    /// Sends a question; logs in before where that is needed. The whole answer may take `whole`, its beginning `begin`.
+    /// Sends a request, and logs in before if that is needed. The whole answer may take `whole`, its beginning `begin`.
     pub(crate) fn post(
         &self,
         url: &str,
@@ -104,7 +104,7 @@ impl EtcdAccess {
         let kept = self.token.lock().clone();
         if let Some(token) = kept {
             match post(Some(&token)) {
-                // A token that is too old, or from before a change of the users.
+                // The token is too old, or from before a change of the users.
                 Err(Failure::Refused { is_ours: true, .. }) => {}
                 answered => return answered,
             }
@@ -124,7 +124,7 @@ impl EtcdAccess {
         let config = Agent::config_builder()
             .proxy(None)
             .http_status_as_error(false)
-            // Else a token could be led elsewhere.
+            // Otherwise a redirect could lead the token elsewhere.
             .max_redirects(0)
             .timeout_connect(Some(begin.min(CONNECT_MAX)))
             .timeout_recv_response(Some(begin))
@@ -135,7 +135,8 @@ impl EtcdAccess {
 }
 
 impl Files {
-    /// Those who sign etcd's certificate; our own chain, if there is one, and its key unless that is in the chain's file.
+    /// Collects the files: the authorities that sign etcd's certificate; our own chain, if there is one; and its key,
+    /// unless that is in the chain's file.
     #[must_use]
     pub fn new(authorities: PathBuf, chain: Option<PathBuf>, key: Option<PathBuf>) -> Self {
         let key = key.or_else(|| chain.clone());
@@ -168,7 +169,7 @@ fn identity(chain: &Path, key: &Path) -> Result<ClientCert, String> {
     Ok(ClientCert::new_with_certs(&chain, key))
 }
 
-/// At least one.
+/// The certificates in a file, at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
@@ -177,7 +178,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     if found.is_empty() { Err(complaint(path, "no certificate is in it")) } else { Ok(found) }
 }
 
-/// The first line that isn't empty, before and behind its first colon.
+/// The first user of a file: the first line that isn't empty, split at its first colon.
 fn first_user(path: &Path) -> Result<(String, String), String> {
     let text = read(path)?;
     let text = String::from_utf8_lossy(&text);
@@ -195,13 +196,13 @@ fn complaint(path: &Path, why: impl Display) -> String {
     format!("{}: {why}", path.display())
 }
 
-/// Why one endpoint didn't do as it was asked.
+/// Why a call to one endpoint failed.
 pub(crate) enum Failure {
     Away(String),
     Refused {
         words: String,
         code: u64,
-        /// It is about the request, of which the token is a part.
+        /// Whether the request is at fault, of which the token is a part.
         is_ours: bool,
     },
     Unreadable(String),
@@ -250,7 +251,7 @@ fn post(
         return Ok(answer);
     }
     let mut said = Vec::new();
-    // What came is enough, and the gateway's trailer isn't read.
+    // The bytes that came are enough, and the gateway's trailer isn't read.
     let _ = answer.into_body().into_reader().take(WORDS_BYTES_MAX).read_to_end(&mut said);
     let (code, words) = match first_of::<Words>(&said) {
         Ok(said) => (said.code, said.words()),
@@ -278,8 +279,8 @@ pub(crate) fn body_of(answer: Response<Body>) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Of a refusal.
+/// Most bytes that are read of a refusal.
 const WORDS_BYTES_MAX: u64 = 4 << 10;
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// etcd takes no larger values by default than 1.5 MiB, which are a third larger in base64.
+/// Most bytes of an answer. By default etcd takes values of 1.5 MiB at most, which are a third larger in base64.
 pub(crate) const ANSWER_BYTES_MAX: u64 = 8 << 20;

@@ -1,4 +1,4 @@
-//! Questions to etcd: to the endpoint that answered last, or else to the next.
+//! Requests to etcd: to the endpoint that answered last, or else to the next.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use crate::wire::{self, Done, EtcdCompare, EtcdKeys, EtcdOp, LeaseAnswer, Range,
 pub struct Etcd {
     /// `http://host:port`, at least one.
     urls: Vec<String>,
-    /// Who is asked first.
+    /// The endpoint that is asked first.
     turn: AtomicUsize,
     access: EtcdAccess,
     limit: Duration,
@@ -43,7 +43,7 @@ impl fmt::Debug for Etcd {
 }
 
 impl Etcd {
-    /// The etcd of a place. Nothing is asked yet. A question waits for 5 s at each endpoint.
+    /// The etcd of a place. Nothing is sent yet. A request waits for 5 s at each endpoint.
     #[must_use]
     pub fn new(place: &EtcdPlace, access: EtcdAccess) -> Self {
         Self { urls: place.urls(), turn: AtomicUsize::new(0), access, limit: LIMIT }
@@ -62,7 +62,7 @@ impl Etcd {
         &self.urls
     }
 
-    /// Reads keys as of now: a majority of the members says that nothing newer is there.
+    /// Reads keys as of now: a majority of the members confirms that nothing is newer.
     ///
     /// # Errors
     /// No endpoint answers, or one answer is longer than 8 MiB.
@@ -70,7 +70,7 @@ impl Etcd {
         self.ask("/v3/kv/range", &keys.to_json(), |answer| wire::range(keys, answer))
     }
 
-    /// Writes a key; with a lease, it ends with it.
+    /// Writes a key. With a lease, the key ends when the lease does.
     ///
     /// # Errors
     /// No endpoint answers; or there is no such lease ([`Error::is_not_found`]).
@@ -78,10 +78,10 @@ impl Etcd {
         self.ask("/v3/kv/put", &wire::put(key, value, lease), wire::first_of::<Done>).map(drop)
     }
 
-    /// Does all of `ops` if all of `compares` hold, else nothing.
+    /// Does all of `ops` if all of `compares` hold, otherwise nothing.
     ///
     /// # Errors
-    /// No endpoint answers. It may have been done.
+    /// No endpoint answers. The transaction may have been done.
     pub fn txn(&self, compares: &[EtcdCompare], ops: &[EtcdOp]) -> Result<Txn, Error> {
         let question = json!({
             "compare": compares.iter().map(EtcdCompare::to_json).collect::<Vec<_>>(),
@@ -106,10 +106,10 @@ impl Etcd {
         })
     }
 
-    /// Renews a lease; `None`: it has ended, and what it held is gone.
+    /// Renews a lease; `None`: the lease has ended, and its keys are gone.
     ///
     /// # Errors
-    /// No endpoint answers. The lease may be renewed.
+    /// No endpoint answers. The lease may have been renewed.
     pub fn keep_alive(&self, lease: i64) -> Result<Option<EtcdLease>, Error> {
         let question = json!({ "ID": lease.to_string() });
         self.ask("/v3/lease/keepalive", &question, |answer| {
@@ -122,7 +122,7 @@ impl Etcd {
         })
     }
 
-    /// Ends a lease, and what it holds. One that has ended is no error.
+    /// Ends a lease, and its keys with it. A lease that has ended already is no error.
     ///
     /// # Errors
     /// No endpoint answers.
@@ -134,8 +134,10 @@ impl Etcd {
         }
     }
 
-    /// Watches from the revision `first` on, for at most `limit`. What happened since then is told, unless etcd has compacted
-    /// it: then the watch ends with [`Error::Ended`], and the keys are to be read anew.
+    /// Watches keys from the revision `first` on, for at most `limit`.
+    ///
+    /// The watch returns what happened since then, unless etcd has compacted it. Then the watch ends with [`Error::Ended`],
+    /// and the caller must read the keys anew.
     ///
     /// # Errors
     /// No endpoint takes the watch.
@@ -172,18 +174,18 @@ impl Etcd {
         self.access.post(url, path, question, whole, self.limit)
     }
 
-    /// What the first says who can; else why the last couldn't.
+    /// The result of the first endpoint that can answer; if none can, why the last couldn't.
     fn of_one<T>(&self, ask: impl Fn(&str) -> Result<T, Failure>) -> Result<T, Error> {
         let mut last = Err(Error::Files("no endpoint of etcd is named".to_owned()));
         for _ in &self.urls {
             let turn = self.turn.load(Relaxed);
             let url = &self.urls[turn % self.urls.len()];
             last = ask(url).map_err(|failure| failure.at(url));
-            // That something isn't there is an answer: all members say the same.
+            // That something doesn't exist is an answer: all members say the same.
             if last.as_ref().err().is_none_or(Error::is_not_found) {
                 break;
             }
-            // Unless somebody else has passed it on.
+            // The next endpoint comes first from now on, unless another call has changed that already.
             let _ = self.turn.compare_exchange(turn, turn.wrapping_add(1), Relaxed, Relaxed);
         }
         last

@@ -1,8 +1,8 @@
-//! Why etcd didn't do as it was asked.
+//! Why a call to etcd failed.
 
 use std::fmt;
 
-/// Why a call failed; of several endpoints, why the last one did.
+/// Why a call failed; with several endpoints, why the last one did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// The endpoint can't be reached, or didn't answer in time. A write may have been done.
@@ -12,16 +12,16 @@ pub enum Error {
         /// Why.
         words: String,
     },
-    /// etcd refuses.
+    /// etcd refuses the request.
     Refused {
         /// Its URL.
         endpoint: String,
-        /// The number that gRPC gives the reason, 0 if none was told: 5 is something that isn't there, 7 and 16 a login.
+        /// The status code of gRPC, 0 if there was none. 5 is something that doesn't exist, 7 and 16 are about a login.
         code: u64,
         /// etcd's words.
         words: String,
     },
-    /// What was answered is no answer of etcd's.
+    /// The response is no answer of etcd's.
     Unreadable {
         /// Its URL.
         endpoint: String,
@@ -40,7 +40,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether etcd says that what was named isn't there, such as a lease that has ended.
+    /// Whether etcd says that something doesn't exist, such as a lease that has ended.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { code: NOT_FOUND, .. })

@@ -1,27 +1,27 @@
-//! A client of etcd by its JSON gateway: range, put, transactions by compare, leases, watch.
+//! A client of etcd through its JSON gateway: range, put, transactions with conditions, leases, watch.
 //!
 //! ```text
 //! place    etcd:HOST:PORT,…/PATH, as a command line names it
-//! client   one question to one endpoint, or to the next one that answers
-//! watch    what happens to keys, behind a revision
+//! client   one request to one endpoint, or to the next one that answers
+//! watch    what happens to keys after a revision
 //! access   TLS and the login, from files
-//! wire     what is asked and answered, as JSON
+//! wire     requests and answers, as JSON
 //! ```
-//! etcd's own protocol is gRPC; the gateway in each etcd since 3.4 takes the same calls as JSON over HTTP/1.1. So no HTTP/2 and
-//! no code from protobuf is needed. Calls block their thread.
+//! etcd's own protocol is gRPC; the gateway in each etcd since 3.4 takes the same calls as JSON over HTTP/1.1. So neither
+//! HTTP/2 nor code from protobuf is needed. Calls block their thread.
 //!
 //! # Invariants
 //! 1. A call ends: each endpoint has a limited time, and an answer a limited size.
-//! 2. What an endpoint answers is believed only if it has the form of an answer, and tells of keys that were asked for.
-//! 3. A login's password and token are in no message.
+//! 2. An answer is believed only if it has the form of one, and its keys are among those that were asked for.
+//! 3. No message contains a login's password or token.
 //!
 //! # Costs
-//! A connection per call: 85 nodes that renew a lease each second are 85 connections a second. With logins, one more call at
-//! the first.
+//! A connection per call: 85 nodes that renew a lease each second are 85 connections a second. With a login, the
+//! first call needs one more.
 //!
 //! # Weaknesses
-//! A write whose answer is lost is asked again of the next endpoint. So a transaction may have been done although its compare
-//! fails: read what is there to tell.
+//! A write whose answer is lost is sent again, to the next endpoint. So a transaction may have been done although its
+//! condition fails: read the keys to find out.
 //!
 //! # Example
 //! ```no_run

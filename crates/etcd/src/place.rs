@@ -1,4 +1,4 @@
-//! Where something is in etcd, as a command line names it.
+//! A place in etcd, as a command line names it.
 
 /// `etcd:HOST:PORT,HOST:PORT/PATH`; `etcds:` is TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct EtcdPlace {
     pub is_secured: bool,
     /// `HOST:PORT` of each endpoint, at least one.
     pub hosts: Vec<String>,
-    /// What stands behind the first slash, not empty.
+    /// The text behind the first slash; it isn't empty.
     pub path: String,
 }
 

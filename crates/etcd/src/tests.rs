@@ -1,4 +1,5 @@
-//! Endpoints that lie, truncate, redirect or never end: each question gets an error, and no more memory than its bytes.
+//! Tests with endpoints that lie, truncate, redirect or never end: each request gets an error, and takes no more memory
+//! than the answer's bytes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use crate::{Error, Etcd, EtcdAccess, EtcdCompare, EtcdEvent, EtcdKeys, EtcdOp, EtcdPlace};
 
-/// An endpoint that reads each question and then does `answers` with the connection.
+/// An endpoint that reads each request, and then does `answers` with the connection.
 fn liar(answers: impl Fn(&mut TcpStream, &str) + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -36,11 +37,11 @@ fn question(stream: &TcpStream) -> String {
     first.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// One that says this to all.
+/// An endpoint that gives this answer to every request.
 fn says(answer: impl Into<Vec<u8>>) -> u16 {
     let answer = answer.into();
     liar(move |stream, _| {
-        // Who asked may have gone.
+        // The client may have gone.
         let _ = stream.write_all(&answer);
     })
 }

@@ -1,4 +1,4 @@
-//! What happens to keys, behind a revision: an answer that goes on for as long as the watch does.
+//! What happens to keys after a revision: an answer that goes on for as long as the watch does.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::access::ANSWER_BYTES_MAX;
 use crate::error::Error;
 use crate::wire::{self, EtcdKeys, Events, Unwatched};
 
-/// A watch that stands. It ends with its time, since a connection whose other end is gone says nothing.
+/// An open watch. It ends after its time limit, because a connection whose other end has gone stays silent.
 pub struct Watch {
     keys: EtcdKeys,
     endpoint: String,
@@ -32,7 +32,7 @@ impl Watch {
     /// Waits until something happens; `None` once the watch's time is over.
     ///
     /// # Errors
-    /// etcd ends the watch, or its connection; or what it says is no answer.
+    /// etcd ends the watch, the connection ends, or a line is no answer.
     pub fn next_events(&mut self) -> Result<Option<Events>, Error> {
         let endpoint = || self.endpoint.clone();
         let mut line = Vec::new();
@@ -53,7 +53,7 @@ impl Watch {
             }
             match wire::watched(&self.keys, &line) {
                 Ok(Some(events)) => return Ok(Some(events)),
-                // That the watch stands, or goes on.
+                // The line only says that the watch has begun, or goes on.
                 Ok(None) if is_over => return Ok(None),
                 Ok(None) => {}
                 Err(Unwatched::Unreadable(words)) => {

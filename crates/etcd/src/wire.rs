@@ -1,7 +1,7 @@
-//! What is asked and answered, as JSON: bytes are base64, and numbers of 64 bits are strings.
+//! Requests and answers as JSON: bytes are base64, and numbers of 64 bits are strings.
 //!
-//! Answers are read into their own types, so that a long lie takes no more memory than its bytes. proto3 leaves out what is 0,
-//! false or empty; a header stands in each answer.
+//! Answers are read into their own types, so that a long lie takes no more memory than its bytes. proto3 leaves out fields
+//! that are 0, false or empty; each answer has a header.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdKeys {
     first: Vec<u8>,
-    /// The first key behind them; `None`: `first` alone.
+    /// The first key after these; `None`: `first` alone.
     end: Option<Vec<u8>>,
 }
 
@@ -28,7 +28,7 @@ impl EtcdKeys {
         Self { first: key.as_ref().to_vec(), end: None }
     }
 
-    /// All keys that begin so; all there are if it is empty.
+    /// All keys with this prefix; all keys if it is empty.
     #[must_use]
     pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
         let first = prefix.as_ref().to_vec();
@@ -36,10 +36,10 @@ impl EtcdKeys {
         while end.pop_if(|last| *last == u8::MAX).is_some() {}
         match end.last_mut() {
             Some(last) => *last += 1,
-            // etcd's word for no end.
+            // etcd's way to write that there is no end.
             None => end = vec![0],
         }
-        // No key is empty, and its word for the first one is this.
+        // No key is empty. etcd writes the first key like this.
         Self { first: if first.is_empty() { vec![0] } else { first }, end: Some(end) }
     }
 
@@ -58,17 +58,17 @@ impl EtcdKeys {
     }
 }
 
-/// What must be so for a transaction to be done.
+/// A condition of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EtcdCompare {
-    /// The key was last written at this revision; 0: it isn't there.
+    /// The key was last written at this revision; 0: it doesn't exist.
     ModRevision {
         /// The key.
         key: Vec<u8>,
         /// Its `mod_revision`.
         revision: u64,
     },
-    /// The key came into being at this revision; 0: it isn't there.
+    /// The key was created at this revision; 0: it doesn't exist.
     CreateRevision {
         /// The key.
         key: Vec<u8>,
@@ -92,7 +92,7 @@ impl EtcdCompare {
     }
 }
 
-/// What a transaction does.
+/// An operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EtcdOp {
     /// Writes a key.
@@ -101,10 +101,10 @@ pub enum EtcdOp {
         key: Vec<u8>,
         /// Its value.
         value: Vec<u8>,
-        /// The lease that it ends with.
+        /// The lease with which the key ends.
         lease: Option<i64>,
     },
-    /// Deletes a key, if it is there.
+    /// Deletes a key, if it exists.
     Delete {
         /// The key.
         key: Vec<u8>,
@@ -134,13 +134,13 @@ pub struct KeyValue {
     /// Its value.
     #[serde(default, deserialize_with = "decoded")]
     pub value: Vec<u8>,
-    /// The store's revision when the key came into being.
+    /// The store's revision when the key was created.
     #[serde(default, deserialize_with = "number")]
     pub create_revision: u64,
-    /// The store's revision when it was last written, or deleted.
+    /// The store's revision when the key was last written, or deleted.
     #[serde(default, deserialize_with = "number")]
     pub mod_revision: u64,
-    /// The lease that it ends with, 0 if it has none.
+    /// The lease with which the key ends; 0: it has none.
     #[serde(default, deserialize_with = "number")]
     pub lease: i64,
 }
@@ -154,33 +154,33 @@ pub struct Range {
     pub revision: u64,
 }
 
-/// What became of a transaction.
+/// The result of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Txn {
-    /// Whether all compared as wanted, and all was done.
+    /// Whether all conditions held, and all operations were done.
     pub is_done: bool,
-    /// The store's revision; if it is done and writes, that of what it wrote.
+    /// The store's revision. If the transaction was done and writes, it is the revision of what was written.
     pub revision: u64,
 }
 
 /// What happened to one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EtcdEvent {
-    /// It was written.
+    /// The key was written.
     Put(KeyValue),
-    /// It was deleted, or its lease ended.
+    /// The key was deleted, or its lease ended.
     Deleted {
         /// The key.
         key: Vec<u8>,
-        /// When.
+        /// The revision of the deletion.
         mod_revision: u64,
     },
 }
 
-/// What happened at once, in order.
+/// Events that happened at once, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Events {
-    /// At least one.
+    /// The events, at least one.
     pub events: Vec<EtcdEvent>,
     /// The store's revision.
     pub revision: u64,
@@ -188,7 +188,7 @@ pub struct Events {
 
 #[derive(Deserialize)]
 struct Header {
-    // None stands in what ends a watch.
+    // The answer that ends a watch has none.
     #[serde(default, deserialize_with = "number")]
     revision: u64,
 }
@@ -254,7 +254,7 @@ struct RawEvent {
     kv: KeyValue,
 }
 
-/// Any answer of which only that it is one matters.
+/// Any answer, where it only matters that there is one.
 #[derive(Deserialize)]
 pub(crate) struct Done {
     #[serde(rename = "header")]
@@ -268,7 +268,7 @@ impl Words {
 }
 
 impl<T> Streamed<T> {
-    /// What was said, or why nothing more will be.
+    /// The result, or why there is none.
     pub(crate) fn said(self) -> Result<T, String> {
         let words = self.error.and_then(Words::words);
         self.result.ok_or_else(|| words.unwrap_or_else(|| "no reason".to_owned()))
@@ -288,7 +288,7 @@ pub(crate) fn txn(answer: &[u8]) -> Result<Txn, String> {
     Ok(Txn { is_done: answer.succeeded, revision: answer.header.revision })
 }
 
-/// One line of a watch. `Ok(None)`: nothing happened.
+/// Reads one line of a watch. `Ok(None)`: nothing happened.
 pub(crate) fn watched(keys: &EtcdKeys, line: &[u8]) -> Result<Option<Events>, Unwatched> {
     let line: Streamed<WatchAnswer> = first_of(line).map_err(Unwatched::Unreadable)?;
     let said = line.said().map_err(Unwatched::Ended)?;
@@ -314,13 +314,13 @@ pub(crate) fn watched(keys: &EtcdKeys, line: &[u8]) -> Result<Option<Events>, Un
     Ok((!events.is_empty()).then_some(Events { events, revision }))
 }
 
-/// Why a line of a watch tells nothing.
+/// Why a line of a watch has no events.
 pub(crate) enum Unwatched {
     Unreadable(String),
     Ended(String),
 }
 
-/// The JSON that stands first; what a gateway adds behind it isn't looked at.
+/// Reads the first JSON value. What a gateway adds behind it is ignored.
 pub(crate) fn first_of<T: DeserializeOwned>(answer: &[u8]) -> Result<T, String> {
     // serde would take an array for a struct.
     if answer.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte != b'{') {

@@ -1,4 +1,4 @@
-//! What the client believes of etcd, with a real one.
+//! Tests of what the client believes of etcd, with a real one.
 
 use guira_etcd::{
     Error, Etcd, EtcdAccess, EtcdCompare, EtcdEvent, EtcdKeys, EtcdOp, EtcdPlace, Files, KeyValue,
@@ -9,7 +9,7 @@ use std::fs;
 use std::time::Duration;
 
 fn client(server: &Server) -> Etcd {
-    // The first of the two isn't there.
+    // The first of the two endpoints doesn't exist.
     let place = format!("etcd:127.0.0.1:{},127.0.0.1:{}/k", free_port(), server.port());
     Etcd::new(&EtcdPlace::parse(&place).expect("a place"), EtcdAccess::default())
 }
