@@ -1,17 +1,18 @@
-//! The threads that turn logs into runs and runs into the last level, and the one that removes files.
+//! The background threads: they convert logs into runs, merge runs into the last level, reclaim space and remove files.
 //!
 //! | thread | wakes | does |
 //! |---|---|---|
 //! | `store-convert` | a log was frozen | sorts the frozen logs into one young run |
-//! | `store-merge` | `Options::runs_due` young runs, a merge was asked for, or one was begun | merges partition by partition |
-//! | `store-remove` | a file was doomed and nobody reads it | removes it |
-//! | `store-reclaim` | the disk is full | freezes the log, and asks for a whole merge |
+//! | `store-merge` | there are `Options::runs_due` young runs, or a merge was requested or begun | merges each partition |
+//! | `store-remove` | a file was marked for removal and its last reader is gone | removes the file |
+//! | `store-reclaim` | the disk is full | freezes the log, and requests a merge of everything |
 //!
-//! Each step is whole or nothing: an error removes the step's output, is counted, and the step is tried again, after
-//! 0.1 s, then after longer, at most 5 s. While the disk is full, the threads also look whether space came back.
+//! Each step takes effect as a whole or not at all. After an error, the step's output is removed and the failure is
+//! counted. The step is retried after 0.1 s, and then after ever longer pauses, up to 5 s. While the disk is full, the
+//! threads also check whether space has become free.
 //!
-//! A step runs the caller's rule, `Options::alive`. If that panics, the thread's work ends, as it would panic each time;
-//! and whoever waits for that work, then or later, is told.
+//! A step calls the caller's rule, `Options::alive`. If the rule panics, the thread stops for good, because it would
+//! panic each time. Every caller that waits for the thread's work, then or later, gets an error.
 
 mod reclaim;
 mod convert;
@@ -37,14 +38,14 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use task::Progress;
 
-/// The running threads. Dropping it ends them.
+/// The handles of the running threads. Dropping them stops the threads.
 pub(crate) struct Threads {
     core: Arc<Core>,
     working: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
-    /// Starts them. What comes out of `bin` is removed; `freeze` seals the log that is written to.
+    /// Starts the threads. Files whose paths come out of `bin` are removed; `freeze` seals the active log.
     pub(crate) fn start(
         core: &Arc<Core>,
         bin: Receiver<PathBuf>,
@@ -75,22 +76,22 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.core.close();
-        // Wakes the thread that removes files. Its receiver is there until it ends.
+        // Wakes the thread that removes files. Its receiver lives until the thread ends.
         let _ = self.core.bin.send(PathBuf::new());
         for thread in self.working.drain(..) {
-            // A panic was printed by its thread.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Does steps until the store closes.
+/// Runs steps until the store closes or a step panics.
 fn work(core: &Core, mut step: impl FnMut(&Core) -> Result<Progress, StoreError>) {
     let mut pause = PAUSE_LEAST;
     while !core.is_closing() {
         let heard = core.bell.heard();
         if core.is_read_only.load(Relaxed) {
-            // No edit is accepted any more, so no work can be finished.
+            // The manifest accepts no more edits, so no step could finish.
             core.bell.wait(heard, IDLE);
             continue;
         }
@@ -121,7 +122,7 @@ fn work(core: &Core, mut step: impl FnMut(&Core) -> Result<Progress, StoreError>
     }
 }
 
-/// Removes files until the store closes and nothing is left.
+/// Removes files until the store closes and the channel is empty.
 fn remove(core: &Core, bin: &Receiver<PathBuf>) {
     while !core.is_closing() {
         let path = bin.recv().unwrap_or_default();
@@ -132,7 +133,7 @@ fn remove(core: &Core, bin: &Receiver<PathBuf>) {
 
 fn remove_one(core: &Core, path: &Path) {
     if !path.as_os_str().is_empty() {
-        // What can't be removed is a stray that the next open removes.
+        // A file that can't be removed is a stray, which the next open removes.
         let _ = core.disk.remove(path);
     }
 }

@@ -1,13 +1,13 @@
-//! How writers are slowed when conversions and merges lag behind them.
+//! Backpressure: how writers are slowed down when conversions and merges lag behind them.
 //!
 //! | young runs | a write |
 //! |---|---|
-//! | up to `runs_soft` | goes on |
+//! | fewer than `runs_soft` | goes on |
 //! | between | sleeps first: 0.1 ms at `runs_soft`, ten times as long each third of the way, 100 ms before `runs_hard` |
 //! | `runs_hard`, or `logs_hard` frozen logs | waits until there are fewer, at most `stall_max`, then fails |
 //!
-//! Runs that are awaited because the last level is large don't count. So a writer gets slow before it gets stuck, and no write waits without a bound. The waiting is counted: `stalls`,
-//! `stall_us`, `stall_us_max`.
+//! Young runs that a merge waits for because the last level is large don't count. So a writer slows down before it
+//! blocks, and no write waits without a bound. The waits are counted in `stalls`, `stall_us` and `stall_us_max`.
 
 use crate::options::Options;
 use crate::version::Version;
@@ -25,10 +25,10 @@ pub enum Pressure {
 }
 
 impl Pressure {
-    /// What the number of files asks of writers.
+    /// Computes the pressure from the numbers of young runs and frozen logs.
     pub(crate) fn of(version: &Version, options: &Options) -> Self {
         let frozen = version.logs.iter().filter(|it| it.log.is_sealed()).count();
-        // Runs that a large last level makes a merge wait for are no lag.
+        // A large last level makes a merge wait for more runs: those are no lag.
         let awaited = options.runs_due(version.last_bytes()) - options.runs_merge;
         Self::at(version.young.len().saturating_sub(awaited), frozen, options)
     }

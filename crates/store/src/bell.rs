@@ -1,4 +1,4 @@
-//! Wakes whoever waits for a change of the store: the background's threads, and writers that stall.
+//! Wakes threads that wait for a change of the store: the background threads, and stalled writers.
 //!
 //! # Invariants
 //! 1. A ring between [`Bell::heard`] and [`Bell::wait`] isn't missed: `wait` returns at once.
@@ -14,18 +14,18 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Something changed.
+    /// Announces a change.
     pub(crate) fn ring(&self) {
         *self.rings.lock() += 1;
         self.changed.notify_all();
     }
 
-    /// The changes so far. Take it before looking at what may change.
+    /// Returns the number of changes so far. Read it before looking at the state that may change.
     pub(crate) fn heard(&self) -> u64 {
         *self.rings.lock()
     }
 
-    /// Waits until there were more changes than `heard`, or this long.
+    /// Waits until there were more changes than `heard`, or until `longest` has passed.
     pub(crate) fn wait(&self, heard: u64, longest: Duration) {
         let mut rings = self.rings.lock();
         if *rings == heard {

@@ -1,13 +1,13 @@
-//! From a key's hash to the one block of a run that can hold it, in memory.
+//! Block indexes: they find, in memory, the one block of a run that can hold a key's hash.
 //!
-//! A run is in the order of hashes, so only its blocks need an index, not its records. [`BlockIndex`] is what an index
-//! answers, and there are three:
+//! A run is sorted by hash, so only its blocks need an index, not its records. [`BlockIndex`] is the interface, and
+//! there are three implementations:
 //!
 //! | kind | bits per block | lookup | second block read |
 //! |---|---|---|---|
 //! | `Fence` | 16.5 | 40 ns | 1 in 2000 |
 //! | `EliasFano` | 9.1 | 60 ns | 1 in 250 |
-//! | `Trie` | 2.6 per *record*, and about 7 | microseconds | never |
+//! | `Trie` | 2.6 per *record*, plus about 7 | microseconds | never |
 
 mod ranked;
 mod trie;
@@ -34,18 +34,18 @@ pub(crate) struct BlockIndexBuilder {
     kind: RunIndex,
     /// Top bits of the first hash of each block in which an entry begins.
     firsts: Vec<u64>,
-    /// What the trie needs, if it is one.
+    /// The input of the trie; `None` for the other kinds.
     ranks: Option<RankedBuilder>,
 }
 
 impl BlockIndexBuilder {
-    /// Without blocks.
+    /// Creates a builder without blocks.
     pub(crate) fn new(kind: RunIndex) -> Self {
         let ranks = (kind == RunIndex::Trie).then(RankedBuilder::default);
         Self { kind, firsts: Vec::new(), ranks }
     }
 
-    /// Adds an entry; `begins` says whether it is the first to begin in its block.
+    /// Adds an entry. `begins`: it is the first entry that begins in its block.
     pub(crate) fn push(&mut self, hash: KeyHash, begins: bool) {
         if let Some(ranks) = &mut self.ranks {
             ranks.push(hash, begins);
@@ -54,7 +54,8 @@ impl BlockIndexBuilder {
         }
     }
 
-    /// The index of a run whose last hash is `last`. None if the blocks didn't ascend, or are more than 2^32.
+    /// Builds the index of a run whose last hash is `last`. None if the blocks didn't ascend, or there are more than
+    /// 2^32.
     pub(crate) fn finish(self, last: KeyHash) -> Option<AnyBlockIndex> {
         match self.kind {
             RunIndex::EliasFano => {
@@ -75,8 +76,8 @@ pub(crate) enum AnyBlockIndex {
 }
 
 impl AnyBlockIndex {
-    /// True if a block whose first hash is `first` may follow one that holds entries of `hash`. A trie sends absent hashes
-    /// anywhere, so it is left only where the same hash goes on.
+    /// Returns whether the block before one whose first hash is `first` may also hold entries of `hash`. A trie sends
+    /// absent hashes anywhere, so it goes back only from a block that begins with the same hash.
     #[inline]
     pub(crate) fn goes_back(&self, first: u64, hash: KeyHash) -> bool {
         match self {
@@ -109,7 +110,7 @@ impl AnyBlockIndex {
         out
     }
 
-    /// The index in such a section. None for what `encode` doesn't write.
+    /// Decodes such a section. None for bytes that `encode` doesn't write.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         match kind {

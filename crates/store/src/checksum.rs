@@ -1,6 +1,6 @@
 //! CRC-32C, the checksum of every header, block and record of the store.
 
-/// The CRC-32C of the parts, one after the other.
+/// The CRC-32C of the concatenated parts.
 pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
     parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part))
 }

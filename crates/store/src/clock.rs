@@ -1,8 +1,8 @@
-//! The one place where the store reads a clock: for how long something took, never for what time it is.
+//! The only place where the store reads a clock: to measure durations, never to know the time of day.
 
 use std::time::Instant;
 
-/// This moment.
+/// The current instant.
 #[expect(clippy::disallowed_methods, reason = "the durations of syncs and stalls are measured")]
 pub(crate) fn now() -> Instant {
     Instant::now()

@@ -1,10 +1,12 @@
-//! What the API and the background's threads share: the directory, its manifest, its versions, and when to give up.
+//! What the API and the background threads share: the directory, its manifest, its versions, and the flags that end work.
 //!
 //! # Invariants
-//! 1. A change of the set of files goes this way: the new file is synced, then its name, then the manifest's edit; then
-//!    the version is published; then the old files are doomed. [`Core::edit`] is the third step, and its caller does the rest.
-//! 2. The manifest's lock is held while it writes. No reader takes it, nor does the thread that writes the log.
-//! 3. Numbers of files are never given twice: an edit records those that were given before it.
+//! 1. A change of the set of files has five steps. The new file is synced; its name is made durable; the manifest's
+//!    edit is made durable; the version is published; the old files are marked for removal. [`Core::edit`] is the third
+//!    step, and its caller does the others.
+//! 2. The manifest's lock is held while the manifest is written. No reader takes it, and neither does the thread that
+//!    writes the log.
+//! 3. File numbers are never reused: each edit records the next number to give.
 
 use crate::bell::Bell;
 use crate::error::StoreError;
@@ -22,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// A store's innards.
+/// The shared state of a store.
 pub(crate) struct Core {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
@@ -33,53 +35,53 @@ pub(crate) struct Core {
     pub(crate) versions: Versions,
     /// Rung when a version is published, when work is wanted, and at the end.
     pub(crate) bell: Bell,
-    /// Removes what is sent to it.
+    /// The queue of files to remove.
     pub(crate) bin: Sender<PathBuf>,
-    /// `None` in a store that is only read.
+    /// `None` in a store that was opened for reading only.
     pub(crate) manifest: Mutex<Option<Manifest>>,
     pub(crate) next_id: AtomicU64,
-    /// Less than the reserve is free: only deletes are accepted.
+    /// Less space than the reserve is free: only deletes are accepted.
     pub(crate) is_full: AtomicBool,
     /// Less than twice the reserve is free: runs are merged early, which makes the reserve smaller.
     pub(crate) is_tight: AtomicBool,
-    /// Writing failed in a way that only a new start can mend.
+    /// Writing failed in a way that only reopening can repair, or the store was opened for reading only.
     pub(crate) is_read_only: AtomicBool,
     pub(crate) is_closing: AtomicBool,
-    /// A thread of the background has ended by a panic.
+    /// A background thread has stopped because of a panic.
     pub(crate) has_panicked: AtomicBool,
-    /// Writes of a full disk that made something dead.
+    /// How often something became dead on a full disk, or by a raised horizon.
     pub(crate) freed: AtomicU64,
-    /// Whole merges that were asked for.
+    /// The number of requests for a merge of everything.
     pub(crate) merges_wanted: AtomicU64,
-    /// Whole merges that have ended.
+    /// The latest of these requests that was fulfilled.
     pub(crate) merges_done: AtomicU64,
-    /// Why the background's last work failed, until it succeeds.
+    /// Why the last background step failed. `None` once a step has succeeded again.
     pub(crate) trouble: Mutex<Option<StoreError>>,
 }
 
 impl Core {
-    /// A number for a new file.
+    /// Allocates the number of a new file.
     pub(crate) fn new_id(&self) -> u64 {
         self.next_id.fetch_add(1, Relaxed)
     }
 
-    /// Where that file is.
+    /// The path of a file.
     pub(crate) fn path(&self, kind: FileKind, id: u64) -> PathBuf {
         self.dir.join(manifest::file_name(kind, id))
     }
 
-    /// The header of that file.
+    /// The header of a file.
     pub(crate) fn header(&self, kind: FileKind, file_id: u64) -> Header {
         let (uuid, hash_id) = (self.identity.uuid, self.hasher.id());
         Header { kind, file_id, uuid, hash_id, before: 0 }
     }
 
-    /// Keeps an open file for versions.
+    /// Wraps an open file so that versions can share it.
     pub(crate) fn keep<T>(&self, value: T, path: &Path) -> Arc<Kept<T>> {
         Kept::new(value, path.to_owned(), &self.bin)
     }
 
-    /// Makes edits durable; `last_seq` is a sequence number that was given.
+    /// Makes edits durable. `last_seq` is a sequence number that was given.
     pub(crate) fn edit(&self, edits: &[Edit], last_seq: u64) -> Result<(), StoreError> {
         self.point("before an edit");
         let mut manifest = self.manifest.lock();
@@ -92,7 +94,7 @@ impl Core {
         edited
     }
 
-    /// A test's hook, between two steps.
+    /// Calls a test's hook, which marks a point between two steps.
     pub(crate) fn point(&self, name: &'static str) {
         if let Some(hook) = &self.options.at_point {
             hook(name);
@@ -104,9 +106,9 @@ impl Core {
         self.disk.sync_dir(&self.dir).map_err(|e| StoreError::io("sync", &self.dir, e))
     }
 
-    /// Bytes that puts leave free: for a log, for one that is converted, for a partition that is written anew, and for all
-    /// that waits to be merged, which exists twice until the last partition has it. Blocks that aren't full may make a run
-    /// twice as long as its log.
+    /// Returns the bytes of disk that puts must leave free. They have room for a log, a log under conversion, a
+    /// partition that is being rewritten, and all data that waits to be merged. That data exists twice until the last
+    /// partition is merged. A run may be twice as long as its log, because its blocks aren't always full.
     pub(crate) fn reserve(&self) -> u64 {
         let version = self.versions.load();
         let least = self.options.reserve_least(version.last_bytes());
@@ -115,7 +117,7 @@ impl Core {
         least.saturating_add(young.chain(logs).sum())
     }
 
-    /// Looks whether the reserve is free again.
+    /// Updates whether the disk is full or tight, from its free space.
     pub(crate) fn look_at_space(&self) {
         if let Ok(free) = self.disk.free_bytes(&self.dir) {
             let reserve = self.reserve();
@@ -124,7 +126,8 @@ impl Core {
         }
     }
 
-    /// Waits until the background has done what `is_done` tells; gives up once it failed twice meanwhile.
+    /// Waits until the background has done what `is_done` tests. Gives up after two failures of the background in that
+    /// time.
     pub(crate) fn wait_for(&self, is_done: impl Fn() -> bool) -> Result<(), StoreError> {
         let failures = || self.tally.background_failures.load(Relaxed);
         let before = failures();
@@ -142,7 +145,7 @@ impl Core {
             if self.has_panicked.load(Relaxed) {
                 return Err(StoreError::Panicked);
             }
-            // One failure may have been under way before.
+            // The first failure may belong to a step that was under way before.
             if failures() >= before + 2 {
                 return Err(self.trouble.lock().clone().unwrap_or(StoreError::Stalled));
             }
@@ -150,7 +153,7 @@ impl Core {
         }
     }
 
-    /// A thread's work has ended by a panic: nobody waits for it any more.
+    /// Records that a background thread stopped because of a panic, so that no caller waits for it.
     pub(crate) fn give_up(&self) {
         *self.trouble.lock() = Some(StoreError::Panicked);
         stats::add(&self.tally.background_failures, 1);
@@ -158,7 +161,7 @@ impl Core {
         self.bell.ring();
     }
 
-    /// Waits until the sealed logs are runs.
+    /// Waits until the logs that are sealed now are converted into runs.
     pub(crate) fn await_conversion(&self) -> Result<(), StoreError> {
         let sealed = |it: &&HeldLog| it.log.is_sealed();
         let newest = self.versions.load().logs.iter().find(sealed).map(|it| it.id);
@@ -166,25 +169,25 @@ impl Core {
         self.wait_for(|| self.versions.load().logs.iter().all(|it| it.id > newest))
     }
 
-    /// Merges all runs into the last level, and waits for it.
+    /// Requests a merge of everything into the last level, and waits for it.
     pub(crate) fn merge_all(&self) -> Result<(), StoreError> {
         let ticket = self.merges_wanted.fetch_add(1, Relaxed) + 1;
         self.bell.ring();
         self.wait_for(|| self.merges_done.load(Relaxed) >= ticket)
     }
 
-    /// The store is being closed.
+    /// Whether the store is being closed.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing.load(Relaxed)
     }
 
-    /// Ends whatever waits.
+    /// Wakes all waiting threads, so that they end.
     pub(crate) fn close(&self) {
         self.is_closing.store(true, Relaxed);
         self.bell.ring();
     }
 
-    /// Counts an answer of a read that found what it can't trust.
+    /// Counts the error of a read if it is a corruption, and returns it.
     pub(crate) fn count_corrupt(&self, error: StoreError) -> StoreError {
         if matches!(error, StoreError::Corrupt { .. }) {
             stats::add(&self.tally.corrupt_blocks, 1);

@@ -1,29 +1,31 @@
-//! The log's index: partial-key cuckoo hashing, in memory, from a key's hash to where its records may lie.
+//! The log's index: a partial-key cuckoo table in memory, from a key's hash to the places where its records may lie.
 //!
-//! SILT section 4.1 and chapter 3 of Fan's thesis. Ours differs in: the other bucket is computed from bucket and tag
-//! (equation 3.1), so a table may be larger than its tags; a free slot is searched before anything moves; and a key that
-//! finds none is put into a plain map.
+//! SILT section 4.1 and chapter 3 of Fan's thesis. There are three differences. The other bucket is computed from
+//! bucket and tag (equation 3.1), so a table may have more buckets than there are tags. A free slot is searched before
+//! anything moves. And a key that finds no slot is put into a plain map.
 //!
 //! # Layout
 //! ```text
 //! bucket 24 B   | 4 tags of 16 bits, 0 = empty | 4 places of 32 bits, in units of 8 bytes |
 //! ```
 //! # Invariants
-//! 1. One thread enters at a time: [`LogIndex::insert`] and [`LogIndex::replace`] share a lock. Readers take none.
-//! 2. A key that was entered is found by every look-up that begins after that: it is in the table, in one of its two
-//!    buckets, or in the map, and never goes from one to the other.
-//! 3. What is found is a place of some record, perhaps of another key: the log compares keys.
+//! 1. One thread at a time inserts: [`LogIndex::insert`] and [`LogIndex::replace`] share a lock. Readers take none.
+//! 2. A key that was inserted is found by every lookup that begins afterwards. It is in the table, in one of its two
+//!    buckets, or in the map, and never moves between table and map.
+//! 3. A lookup returns places of records, perhaps of other keys: the log compares keys.
 //! 4. In one file a later record has a higher place. So candidates are sorted by place, and the newest comes first.
 //!
 //! # The overflow rule
-//! When no path to a free slot is found, which happens from about 95 % load on, the key goes into a map. An index whose
-//! map has [`SPILLED_MAX`] keys, or whose table is 15/16 full, has no room: the log is sealed and the next one goes on. A
-//! batch that is larger than a log, and a replay, may spill more than that; it is all found.
+//! If no path leads to a free slot, which happens above about 95 % load, the key goes into a map. An index whose map
+//! has [`SPILLED_MAX`] keys, or whose table is 15/16 full, has no room: the log is sealed, and the next one is begun. A
+//! batch that is larger than a log, and a replay, may spill more keys than that; all of them are found.
 //!
 //! # Costs
-//! A look-up: 2 lines; each other key costs it a read with probability 2⁻¹³. An entry: mostly 2 lines; at 90 % load one
-//! move. Memory: 6 bytes per slot, and about 60 per key of the map.
-//! Bad at: many keys of one hash. Eight fit, and the rest are candidates of each other in the map.
+//! A lookup reads 2 cache lines; each other key in its buckets costs it a read of the log with probability 2⁻¹³. An
+//! insert touches mostly 2 lines, and moves one entry at 90 % load. Memory: 6 bytes per slot, and about 60 per key in
+//! the map.
+//! Bad at: many keys with the same hash. Eight fit into the table. The others go into the map, and all are candidates
+//! of each other.
 
 mod path;
 mod table;
@@ -40,10 +42,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use table::Table;
 
-/// From hashes to places of records. See the module's head.
+/// The index. See the module's head.
 pub(crate) struct LogIndex {
     table: Table,
-    /// Held while something is entered. Its memory is used again.
+    /// The lock for inserts. It holds the memory of the path search, for reuse.
     entering: Mutex<Vec<Node>>,
     len: AtomicUsize,
     spill: RwLock<HashMap<u64, Vec<u32>>>,
@@ -51,7 +53,7 @@ pub(crate) struct LogIndex {
 }
 
 impl LogIndex {
-    /// An empty index for about so many keys.
+    /// Creates an empty index for about `keys` keys.
     pub(crate) fn with_keys(keys: usize) -> Self {
         Self {
             table: Table::with_slots(keys),
@@ -62,24 +64,24 @@ impl LogIndex {
         }
     }
 
-    /// If so many more keys fit. More can be entered, at a higher price.
+    /// Returns whether `keys` more keys fit. More can be inserted, at a higher cost.
     pub(crate) fn has_room(&self, keys: usize) -> bool {
         let slots = self.table.slots();
         self.len().saturating_add(keys) <= slots - slots / 16
             && self.spilled.load(Relaxed) < SPILLED_MAX
     }
 
-    /// Entries.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Relaxed)
     }
 
-    /// Memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.table.bytes() + self.spilled.load(Relaxed) * SPILLED_BYTES
     }
 
-    /// Where records of keys with this hash lie, and perhaps others: the newest first.
+    /// Returns the places of records of keys with this hash, and perhaps of others, the newest first.
     pub(crate) fn candidates(&self, hash: KeyHash) -> Candidates {
         let hash = hash.folded();
         let mut found = Candidates::default();
@@ -93,7 +95,7 @@ impl LogIndex {
         found
     }
 
-    /// Puts `place` where `old` is, for the same key. False if `old` isn't here.
+    /// Replaces the place `old` of a key by `place`. False if `old` isn't here.
     pub(crate) fn replace(&self, hash: KeyHash, old: u32, place: u32) -> bool {
         let _one_at_a_time = self.entering.lock();
         let hash = hash.folded();
@@ -108,7 +110,7 @@ impl LogIndex {
         })
     }
 
-    /// Enters a place; one of the same key that is here stays.
+    /// Inserts a place. Another place of the same key stays.
     pub(crate) fn insert(&self, hash: KeyHash, place: u32) {
         let mut nodes = self.entering.lock();
         let hash = hash.folded();
@@ -124,10 +126,10 @@ impl LogIndex {
     }
 }
 
-/// With so many keys in the map the index has no room.
+/// The index has no room once its map has this many keys.
 const SPILLED_MAX: usize = 256;
 
-/// Memory of a key in the map: a bucket of it, and a list of one place.
+/// Memory of a key in the map: its bucket, and a list of one place.
 const SPILLED_BYTES: usize = 64;
 
 #[cfg(all(test, not(loom)))]

@@ -1,9 +1,9 @@
-//! The store as its users see it.
+//! The public interface of the store.
 //!
-//! A [`Db`] is one folder. All methods take `&self` and may be called from any thread. Reads never wait for writes; a
-//! write waits for its durability, and for the background if that lags behind (see [`Pressure`]).
+//! A [`Db`] is one folder. All methods take `&self` and may be called from any thread. Reads never wait for writes. A
+//! write waits until it is as durable as asked, and for the background if that lags behind (see [`Pressure`]).
 //!
-//! Dropping a `Db` writes what waits, syncs it, and ends the threads. Snapshots may outlive it.
+//! Dropping a `Db` writes and syncs all queued writes, and stops the threads. Snapshots may outlive it.
 
 mod admit;
 mod checkpoint;
@@ -38,36 +38,36 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 
-/// How one write is done.
+/// The options of one write.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
-    /// When it is answered.
+    /// How durable the write is when it is answered.
     pub durability: Durability,
 }
 
 /// An open store. See the module's head.
 pub struct Db {
-    // Dropped in this order: what waits is written, the background ends, and the lock goes last.
+    // Dropped in this order: queued writes are written, the background threads stop, and the lock is released last.
     committer: Option<Committer>,
     _threads: Option<Threads>,
     desk: Arc<Desk>,
     core: Arc<Core>,
-    /// The highest number of a store that is only read.
+    /// The highest sequence number, for a store that is open for reading only.
     last_seq: u64,
-    /// The commit thread has it too: it may outlive the store that its last answer drops.
+    /// The commit thread holds the lock too: it may outlive this handle, if its last answer drops the handle.
     _lock: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Db {
-    /// Opens the store in a folder, or makes one there.
+    /// Opens the store in a folder, or creates one there.
     ///
     /// # Errors
-    /// If the folder can't be used, somebody else has it open, or what is in it is damaged.
+    /// If the folder can't be used, another process or handle has it open, or its content is corrupt.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         Self::open_on(Arc::new(System), dir.as_ref(), options)
     }
 
-    /// The same, on any disk.
+    /// Like [`Db::open`], on any disk.
     ///
     /// # Errors
     /// As [`Db::open`].
@@ -75,7 +75,7 @@ impl Db {
         Self::open_watched(disk, dir, options, &OpenProgress::default())
     }
 
-    /// The same, while other threads look how far it is. Any of them may call it off.
+    /// Like [`Db::open_on`], with a progress that other threads can read. Any of them may cancel the opening.
     ///
     /// # Errors
     /// As [`Db::open`], and [`StoreError::Cancelled`].
@@ -108,15 +108,15 @@ impl Db {
         Ok(Self { committer, _threads: threads, desk, core, last_seq, _lock: lock })
     }
 
-    /// Sets a key's value, as durable as the store's options say.
+    /// Sets the value of a key. The write is as durable as the store's options say.
     ///
     /// # Errors
-    /// If it can't be accepted or written.
+    /// If the write isn't accepted, or fails.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.put_with(key, value, WriteOptions { durability: self.core.options.durability })
     }
 
-    /// The same, with a durability of its own.
+    /// Like [`Db::put`], with its own durability.
     ///
     /// # Errors
     /// As [`Db::put`].
@@ -126,17 +126,17 @@ impl Db {
         self.write_with(batch, how)
     }
 
-    /// Deletes a key, whether it is there or not.
+    /// Deletes a key, whether it exists or not.
     ///
     /// # Errors
-    /// As [`Db::put`]; but a full disk takes deletes.
+    /// As [`Db::put`], but deletes are also accepted on a full disk.
     pub fn delete(&self, key: &[u8]) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         batch.delete(key)?;
         self.write(batch)
     }
 
-    /// Does all writes of a batch, or none: also after a crash. Of one key the last one counts.
+    /// Applies all writes of a batch or none, even across a crash. Of several writes of one key, the last counts.
     ///
     /// # Errors
     /// As [`Db::put`].
@@ -144,7 +144,7 @@ impl Db {
         self.write_with(batch, WriteOptions { durability: self.core.options.durability })
     }
 
-    /// The same, with a durability of its own.
+    /// Like [`Db::write`], with its own durability.
     ///
     /// # Errors
     /// As [`Db::put`].
@@ -159,13 +159,15 @@ impl Db {
         Ok(())
     }
 
-    /// Queues a batch, and returns the sequence number of its first write at once; the others follow it.
+    /// Queues a batch, and returns the sequence number of its first write at once. The numbers of its other writes
+    /// follow.
     ///
-    /// `done` is told the same number when the batch can be read and is as durable as asked. It runs on the thread that
-    /// writes the log, which may be any that puts: it must not wait for anything, or write. Ask [`Db::pressure`] before.
+    /// `done` gets the same number once the batch can be read and is as durable as asked. It runs on the thread that
+    /// writes the log, which may be any thread that puts. So it must not block and must not write. This call doesn't
+    /// wait for the background: check [`Db::pressure`] first.
     ///
     /// # Errors
-    /// If nothing can be accepted now. Then `done` isn't called.
+    /// If nothing can be accepted now. `done` isn't called then.
     pub fn submit(
         &self,
         batch: Batch,
@@ -176,7 +178,7 @@ impl Db {
         let freeing = batch.is_freeing().then(|| self.core.clone());
         let done = move |told: Result<crate::log::Committed, _>| {
             done(told.map(|it| it.first_seq));
-            // Last, so that what the caller's rule calls dead is dead by now.
+            // Last, because entries become dead by the caller's rule only when `done` has run.
             if let Some(core) = freeing {
                 admit::note_freed(&core);
             }
@@ -184,21 +186,21 @@ impl Db {
         self.committer()?.submit(batch, durability, done)
     }
 
-    /// What the background's lag asks of a writer now.
+    /// Returns how the background's lag should slow a writer down now.
     #[must_use]
     pub fn pressure(&self) -> Pressure {
         Pressure::of(&self.core.versions.load(), &self.core.options)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// If it can't be read, or what was read is corrupt.
+    /// If the value can't be read, or what was read is corrupt.
     pub fn get(&self, key: &[u8]) -> Result<Option<StoredValue>, StoreError> {
         self.desk.finish(self.begin(key)?)
     }
 
-    /// Replaces the content of `out` by the key's value. False, and `out` is empty, if there is none.
+    /// Replaces the content of `out` with the key's value. If there is none, returns false and leaves `out` empty.
     ///
     /// # Errors
     /// As [`Db::get`].
@@ -209,15 +211,15 @@ impl Db {
         Ok(found.is_some())
     }
 
-    /// The values of several keys, in their order. Their reads are under way at the same time.
+    /// Returns the values of several keys, in the order of the keys. Their reads are in flight at the same time.
     ///
     /// # Errors
-    /// As [`Db::get`]: one key's error is that of all.
+    /// As [`Db::get`]: an error for one key fails the whole call.
     pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<StoredValue>>, StoreError> {
         self.desk.finish_all(keys.iter().map(|key| self.begin(key)))
     }
 
-    /// Whether the key has a value. It costs as much as a get.
+    /// Returns whether the key has a value. It costs as much as a get.
     ///
     /// # Errors
     /// As [`Db::get`].
@@ -225,15 +227,16 @@ impl Db {
         Ok(self.get(key)?.is_some())
     }
 
-    /// Begins a get, as far as memory knows. The caller reads what [`GetStep::Read`] names, when and where it likes.
+    /// Begins a get, without I/O. If it needs a read, the caller does the read that [`GetStep::Read`] describes, when
+    /// and where it likes.
     ///
     /// # Errors
-    /// If the key has a length that none may have, or a record in memory is corrupt.
+    /// If the key is empty or too long, or a record in memory is corrupt.
     pub fn begin(&self, key: &[u8]) -> Result<GetStep, StoreError> {
         get::begin(&self.core, self.core.versions.load(), key)
     }
 
-    /// The store as it is now. Writes that were answered are in it, those submitted later are not.
+    /// Takes a snapshot of the store. It has all writes that were answered, and none that are submitted later.
     ///
     /// # Errors
     /// If the log can't be frozen.
@@ -246,7 +249,7 @@ impl Db {
         let (tell, told) = mpsc::sync_channel(1);
         let at_freeze = core.clone();
         committer.freeze(move |frozen| {
-            // On the thread that writes: a log that isn't sealed is empty now, and no part of the snapshot.
+            // Runs on the thread that writes. A log that isn't sealed is empty now, and not part of the snapshot.
             let version = frozen.map(|()| {
                 let mut version = Version::clone(&at_freeze.versions.load());
                 version.logs.retain(|it| it.log.is_sealed());
@@ -261,7 +264,8 @@ impl Db {
         Ok(Snapshot::new(core, desk, Arc::new(version), last_seq))
     }
 
-    /// All keys and values as they are now, in the order of the keys' hashes: [`Snapshot::iter`] of a new snapshot.
+    /// Iterates over all keys and values as they are now, in the order of the keys' hashes: [`Snapshot::iter`] of a new
+    /// snapshot.
     ///
     /// # Errors
     /// As [`Db::snapshot`].
@@ -269,25 +273,25 @@ impl Db {
         Ok(self.snapshot()?.iter())
     }
 
-    /// Makes a copy of the store in another folder of the same file system, by hard links.
+    /// Creates a copy of the store in another folder of the same file system, by hard links.
     ///
     /// # Errors
-    /// If a file of a store is there already, or can't be made.
+    /// If the folder already has a file of a store, or the copy can't be made.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<(), StoreError> {
         checkpoint::write(&self.snapshot()?, dir.as_ref())
     }
 
-    /// Makes all that was written before durable.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// If the sync fails: then the store takes no more writes.
+    /// If the sync fails: then the store accepts no more writes.
     pub fn sync(&self) -> Result<(), StoreError> {
         let (tell, told) = mpsc::sync_channel(1);
         self.committer()?.sync(move |synced| drop(tell.send(synced)));
         told.recv().unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Turns what was written before into runs, and waits for it.
+    /// Converts all earlier writes into runs, and waits for that.
     ///
     /// # Errors
     /// If the log can't be frozen or converted.
@@ -296,10 +300,10 @@ impl Db {
         self.core.await_conversion()
     }
 
-    /// Merges all that was written before into the last level, and waits for it. What is dead is dropped.
+    /// Merges all earlier writes into the last level, and waits for that. Dead entries are dropped.
     ///
     /// # Errors
-    /// As [`Db::freeze`], or if a merge fails twice.
+    /// As [`Db::freeze`], or if merges fail twice.
     pub fn compact(&self) -> Result<(), StoreError> {
         self.freeze()?;
         if self.core.is_read_only.load(Relaxed) {
@@ -308,7 +312,7 @@ impl Db {
         self.core.merge_all()
     }
 
-    /// Declares all entries up to a sequence number dead, durably. Merges drop them; gets don't find them from now on.
+    /// Declares all entries up to a sequence number dead, durably. Gets no longer find them, and merges drop them.
     ///
     /// # Errors
     /// If the manifest can't be written.
@@ -321,22 +325,22 @@ impl Db {
         Ok(())
     }
 
-    /// The highest sequence number that was given.
+    /// The highest sequence number given so far.
     #[must_use]
     pub fn last_seq(&self) -> u64 {
         self.committer.as_ref().map_or(self.last_seq, Committer::last_seq)
     }
 
-    /// The store in figures.
+    /// Returns the store's counters and sizes.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         figures::read(&self.core, &self.core.versions.load(), self.last_seq())
     }
 
-    /// Reads all files and checks all checksums. It reads as fast as it can, and stops nobody.
+    /// Reads all files and checks all checksums. It reads as fast as it can, and blocks no other call.
     ///
     /// # Errors
-    /// If a file can't be read. Damage isn't an error: it is in the result.
+    /// If a file can't be read. Corruption isn't an error: it is in the result.
     pub fn verify(&self) -> Result<Verified, StoreError> {
         verify::verify(&self.snapshot()?)
     }

@@ -1,11 +1,11 @@
-//! One record of a run: a key, and what the store knows of it.
+//! An entry of a run: a key, and its value or delete.
 //!
 //! # Layout
 //! ```text
 //! varint key_len | varint value_len | varint (base - seq) | kind 1 B | key | value        base: the run's highest seq
 //! ```
-//! The hash isn't stored: it is computed from the key. A varint has 7 bits a byte, the lowest first, and is written in its
-//! shortest form; any other form is refused.
+//! The hash isn't stored: it is computed from the key. A varint has 7 bits per byte, the lowest first, and is written
+//! in its shortest form; any other form is refused.
 //!
 //! # Invariants
 //! 1. [`Head::decode`] accepts only what [`Head::encode`] writes, so bytes have one meaning.
@@ -23,7 +23,7 @@ pub(crate) enum EntryKind {
 }
 
 impl EntryKind {
-    /// Its byte in files.
+    /// The byte of the kind in files.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Put => 1,
@@ -31,7 +31,7 @@ impl EntryKind {
         }
     }
 
-    /// The kind of such a byte.
+    /// The kind with this byte.
     pub(crate) const fn from_code(code: u8) -> Option<Self> {
         match code {
             1 => Some(Self::Put),
@@ -41,12 +41,12 @@ impl EntryKind {
     }
 }
 
-/// A record, as it passes between log, run and merge.
+/// An entry, as it passes between log, run and merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
-    /// Of the key.
+    /// The hash of the key.
     pub(crate) hash: KeyHash,
-    /// When it was written; a later one has a higher number.
+    /// The sequence number of the write; a later write has a higher number.
     pub(crate) seq: u64,
     /// Put or delete.
     pub(crate) kind: EntryKind,
@@ -63,14 +63,14 @@ pub(crate) struct Head {
     pub(crate) key_bytes: usize,
     /// At most 1 GiB; 0 for a delete.
     pub(crate) value_bytes: usize,
-    /// How far the sequence number is below the run's highest.
+    /// The difference between the run's highest sequence number and the entry's.
     pub(crate) age: u64,
     /// Put or delete.
     pub(crate) kind: EntryKind,
 }
 
 impl Head {
-    /// The head of an entry in a run whose highest sequence number is `base`. None if the entry can't be stored.
+    /// Creates the head of an entry in a run whose highest sequence number is `base`. None if the entry can't be stored.
     pub(crate) fn of(entry: &Entry<'_>, base: u64) -> Option<Self> {
         let (key_bytes, value_bytes) = (entry.key.len(), entry.value.len());
         let head =
@@ -84,7 +84,7 @@ impl Head {
             && (self.kind == EntryKind::Put || self.value_bytes == 0)
     }
 
-    /// Appends the head.
+    /// Appends the head to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.key_bytes as u64);
         put_varint(out, self.value_bytes as u64);
@@ -92,7 +92,7 @@ impl Head {
         out.push(self.kind.code());
     }
 
-    /// The head at the front of `bytes`, and how long it is. None for anything that `encode` doesn't write.
+    /// Decodes the head at the front of `bytes`. Returns it and its length; None for bytes that `encode` doesn't write.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut rest = bytes;
         let key_bytes = usize::try_from(take_varint(&mut rest)?).ok()?;

@@ -1,8 +1,9 @@
-//! What can go wrong, as data: whose fault it is, where, and what to do next.
+//! The store's errors: what failed, where, and what to do next.
 //!
-//! A [`StoreError`] is cheap to clone: one failed sync answers every write of its group. `Display` tells what an operator
-//! can do about it. Only [`StoreError::is_of_caller`] errors are the caller's own; after any other the store goes on as
-//! far as it can: reads after a failed sync, deletes when the disk is full, other blocks when one is corrupt.
+//! A [`StoreError`] is cheap to clone, because one failed sync answers every write of its group. `Display` tells an
+//! operator what to do. Errors with [`StoreError::is_of_caller`] are the caller's mistakes. After any other error the
+//! store keeps working as far as it can: reads after a failed sync, deletes when the disk is full, other blocks when
+//! one is corrupt.
 
 use std::fmt;
 use std::io;
@@ -24,7 +25,7 @@ pub enum StoreError {
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: Arc<io::Error>,
     },
     /// Another process, or another `Db` of this one, has the directory open.
@@ -33,34 +34,35 @@ pub enum StoreError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where in it, in bytes from its start.
+        /// The offset in the file, in bytes.
         offset: u64,
         /// What is wrong there.
         what: &'static str,
     },
-    /// A file isn't there, though another one names it: one of the two is damaged.
+    /// A file that another file names doesn't exist: one of the two is corrupt.
     Missing {
         /// The file.
         path: PathBuf,
-        /// The one that names it.
+        /// The file that names it.
         named_by: PathBuf,
     },
-    /// A file is of another version, of another store, or no file of a store at all.
+    /// A file has another format version, belongs to another store, or isn't a file of a store at all.
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What is unexpected about it.
+        /// Why it can't be used.
         what: &'static str,
     },
-    /// The disk is full, or its reserve would be touched. Deletes still work, reads too.
+    /// The disk is full, or a write would use its reserve. Deletes and reads still work.
     NoSpace,
-    /// A sync failed, so nobody knows what is on the disk. Reads go on; writes need a reopened store.
+    /// A sync failed, so it is unknown what is on the disk. Reads still work; writes need the store to be reopened.
     ReadOnly,
     /// Merging lags so far behind that a write waited for longer than [`crate::Options::stall_max`].
     Stalled,
-    /// [`crate::Options::alive`] panicked. Reads and writes go on; conversions and merges need a reopened store.
+    /// [`crate::Options::alive`] panicked. Reads and writes still work; conversions and merges need the store to be
+    /// reopened.
     Panicked,
-    /// The opening was called off, by [`crate::OpenProgress::cancel`]. The store is as it was.
+    /// The opening was cancelled by [`crate::OpenProgress::cancel`]. The store is unchanged.
     Cancelled,
     /// The store is being closed.
     Closed,
@@ -68,12 +70,12 @@ pub enum StoreError {
     KeyLength(usize),
     /// A value is longer than [`VALUE_BYTES_MAX`].
     ValueLength(usize),
-    /// An option makes no sense.
+    /// An option has an invalid value.
     Option(&'static str),
 }
 
 impl StoreError {
-    /// The system's refusal of `what`; a full disk is told apart.
+    /// Creates the error for a failed system call that tried to do `what`. A full disk becomes [`Self::NoSpace`].
     pub(crate) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
@@ -81,12 +83,13 @@ impl StoreError {
         }
     }
 
-    /// What the store never wrote, at `offset` of `path`.
+    /// Creates the error for corruption at `offset` of `path`.
     pub(crate) fn corrupt(path: &Path, offset: u64, what: &'static str) -> Self {
         Self::Corrupt { path: path.to_owned(), offset, what }
     }
 
-    /// The same error, but told apart if a file isn't there that `named_by` names.
+    /// Turns "file not found" into [`Self::Missing`], with the file `named_by` that names it. Other errors stay as they
+    /// are.
     pub(crate) fn missing_from(self, named_by: &Path) -> Self {
         match self {
             Self::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -96,13 +99,13 @@ impl StoreError {
         }
     }
 
-    /// The caller asked for what no store can do; nothing changed.
+    /// Whether the caller asked for something that no store can do. Nothing has changed then.
     #[must_use]
     pub fn is_of_caller(&self) -> bool {
         matches!(self, Self::KeyLength(_) | Self::ValueLength(_) | Self::Option(_))
     }
 
-    /// Trying again may help, without reopening.
+    /// Whether a retry may succeed without reopening the store.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::NoSpace | Self::Stalled)

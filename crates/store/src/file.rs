@@ -1,4 +1,4 @@
-//! The first and the last block of a file: what it is, whose it is, where its parts lie.
+//! The first and the last block of a file: its kind, its store, and where its sections lie.
 //!
 //! # Layout
 //! ```text
@@ -13,48 +13,49 @@
 //! Integers are little-endian. Every file of a store begins with the header; a run ends with the footer.
 //!
 //! # Invariants
-//! 1. A decoder accepts only bytes that the encoder writes: unknown kinds and bytes that should be zero are refused.
-//! 2. A section's place is checked against the file's length before anybody takes memory for it.
+//! 1. A decoder accepts only bytes that the encoder writes: unknown kinds, and bytes that should be zero and aren't,
+//!    are refused.
+//! 2. A section's place is checked against the file's length before memory is allocated for it.
 
 use crate::checksum::crc32c;
 use std::ops::Range;
 
-/// Bytes of a block: of a header, of a footer, of each part of a run's data.
+/// Bytes of a block: of a header, of a footer, of each block of a run's data.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// Records in the order of writing.
     Log,
     /// Records in the order of hashes.
     Run,
-    /// Which files are the store's.
+    /// The list of the store's files.
     Manifest,
     /// A `SortedStore` or `HashStore` of the paper's layout.
     Fixed,
 }
 
-/// What the first block of a file says.
+/// The content of a file's first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// What the file is.
+    /// The kind of the file.
     pub(crate) kind: FileKind,
     /// Its number, unique in the store and never used again.
     pub(crate) file_id: u64,
     /// The store that it belongs to.
     pub(crate) uuid: [u8; 16],
-    /// Of the store's hash: [`crate::hash::Hasher::id`].
+    /// The identity of the store's hash: [`crate::hash::Hasher::id`].
     pub(crate) hash_id: u64,
-    /// In a log: the number of the newest log before it that has a record, or had one. 0: there is none.
+    /// In a log: the number of the newest earlier log that has or had a record. 0: there is none.
     pub(crate) before: u64,
 }
 
-/// Why a first block is refused. Each is a clause for an error.
+/// Why a block is refused: a clause for an error message.
 pub(crate) type Refusal = &'static str;
 
 impl Header {
-    /// The block.
+    /// Encodes the header as a block.
     pub(crate) fn encode(&self) -> [u8; BLOCK_BYTES] {
         let mut block = [0; BLOCK_BYTES];
         block[MAGIC].copy_from_slice(b"SILTRS");
@@ -73,7 +74,7 @@ impl Header {
         block
     }
 
-    /// What the block says, if it is a header that [`Header::encode`] wrote.
+    /// Decodes a block that [`Header::encode`] wrote.
     pub(crate) fn decode(block: &[u8]) -> Result<Self, Refusal> {
         let block: &[u8; BLOCK_BYTES] = block.try_into().map_err(|_| "its header is cut short")?;
         if block[MAGIC] != *b"SILTRS" {
@@ -113,7 +114,7 @@ impl Header {
         if own == *block { Ok(header) } else { Err("its header has stray bytes") }
     }
 
-    /// Complains if the file isn't the expected one.
+    /// Refuses a file that isn't the expected one.
     pub(crate) fn expect(&self, wanted: &Self) -> Result<(), Refusal> {
         if self.kind != wanted.kind {
             Err("it is of another kind")
@@ -129,40 +130,40 @@ impl Header {
     }
 }
 
-/// What a part of a file is.
+/// The kind of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SectionKind {
-    /// Which blocks begin an entry.
+    /// Units of a run that have several blocks.
     Starts,
     /// The index of blocks.
     Index,
-    /// The filter of keys: a cuckoo filter.
+    /// A cuckoo filter of the keys.
     Filter,
     /// Counts and bounds.
     Properties,
-    /// Which blocks are read with the next one.
+    /// Blocks that are read together with the next one.
     Splits,
-    /// The filter of keys: a ribbon filter.
+    /// A ribbon filter of the keys.
     Ribbon,
 }
 
-/// A part of a file between its data and its footer.
+/// A section of a file, between its data and its footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
     /// What it is.
     pub(crate) kind: SectionKind,
-    /// Where it begins: a multiple of the block.
+    /// Its offset: a multiple of the block size.
     pub(crate) offset: u64,
-    /// Its bytes, without the zeros up to the next block.
+    /// Its length in bytes, without the zeros up to the next block.
     pub(crate) length: u64,
     /// CRC-32C of those bytes.
     pub(crate) crc: u32,
 }
 
-/// What the last block of a file says.
+/// The content of a file's last block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
-    /// The same as in the header.
+    /// The file's number, as in the header.
     pub(crate) file_id: u64,
     /// XXH3-64 of the blocks before the footer.
     pub(crate) whole: u64,
@@ -171,7 +172,7 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// The block.
+    /// Encodes the footer as a block.
     pub(crate) fn encode(&self) -> [u8; BLOCK_BYTES] {
         assert!(
             self.sections.len() <= SECTIONS_MAX,
@@ -198,7 +199,7 @@ impl Footer {
         block
     }
 
-    /// What the last block of a file of `file_bytes` says, if [`Footer::encode`] wrote it.
+    /// Decodes the last block of a file of `file_bytes` bytes, if [`Footer::encode`] wrote it.
     pub(crate) fn decode(block: &[u8], file_bytes: u64) -> Result<Self, Refusal> {
         let block: &[u8; BLOCK_BYTES] = block.try_into().map_err(|_| "its footer is cut short")?;
         if block[MAGIC_OF_FOOTER] != *FOOTER_MAGIC {
@@ -225,7 +226,7 @@ impl Footer {
         if footer.encode() == *block { Ok(footer) } else { Err("its footer has stray bytes") }
     }
 
-    /// The section of this kind.
+    /// Returns the section of this kind.
     pub(crate) fn section(&self, kind: SectionKind) -> Option<&Section> {
         self.sections.iter().find(|it| it.kind == kind)
     }
@@ -254,7 +255,7 @@ fn is_sealed(block: &[u8; BLOCK_BYTES]) -> bool {
     block[CRC] == crc32c(&[&block[..CRC.start]]).to_le_bytes()
 }
 
-/// The little-endian number at `range`, which is 8 bytes long.
+/// Reads the little-endian number at `range`, which is 8 bytes long.
 fn number(block: &[u8], range: Range<usize>) -> u64 {
     u64::from_le_bytes(bytes(block, range))
 }
@@ -263,10 +264,10 @@ fn bytes<const N: usize>(block: &[u8], range: Range<usize>) -> [u8; N] {
     block[range].try_into().expect("a constant range of this length")
 }
 
-/// Sections that a footer has room for.
+/// The most sections that a footer has room for.
 pub(crate) const SECTIONS_MAX: usize = 8;
 
-/// Format 3 has no ribbon filters, and is otherwise the same.
+/// Format 3 has no ribbon filters; otherwise it is the same as format 4.
 const FORMAT_OLDEST: u16 = 3;
 const FORMAT_NOW: u16 = 4;
 const MAGIC: Range<usize> = 0..6;

@@ -1,15 +1,17 @@
-//! The keyed 128-bit hash that places a key: in the log's index, in a run, in a partition.
+//! The keyed 128-bit hash of a key. It determines the key's position in the log's index, in a run, and in the partitions.
 //!
-//! Runs are in the order of [`KeyHash`] as a number; equal hashes are in the order of their keys' bytes. The key is stored
-//! and compared on every read, so a collision costs time and never gives a wrong value.
+//! Runs are sorted by [`KeyHash`] as a number, and equal hashes by the bytes of their keys. The key is stored and
+//! compared on every read, so a collision costs time and never returns a wrong value.
 //!
-//! The hash is XXH3-128 under a secret of 192 bytes, made from the store's random seed. A client that doesn't know the
-//! seed can't choose keys that meet in one block. XXH3 is no cryptographic function: a client that learns the seed can.
+//! The hash is XXH3-128 with a secret of 192 bytes, which is derived from the store's random seed. A client that
+//! doesn't know the seed can't choose keys that collide in one block. XXH3 isn't a cryptographic function: a client
+//! that learns the seed can.
 
 use std::fmt;
 use twox_hash::{XxHash3_64, XxHash3_128};
 
-/// Where a key belongs. Top bits: partition, fence and trie. Bottom bits: log index.
+/// The hash of a key. Its top bits choose partition, fence and trie node; its bottom bits choose the bucket of the
+/// log's index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct KeyHash(pub(crate) u128);
 
@@ -22,10 +24,10 @@ impl KeyHash {
         (self.0 >> 64) as u64
     }
 
-    /// 64 bits that depend on all 128, for filters and for the log's index.
+    /// 64 bits that depend on all 128: for filters and for the log's index.
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
     pub(crate) const fn folded(self) -> u64 {
-        // A hash cut to a few top bits by a test is spread again.
+        // Mixes the top bits down: a test may cut a hash to a few top bits.
         let mixed = (self.0 as u64) ^ self.top().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ (mixed >> 32)
     }
@@ -37,7 +39,7 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// The hash of one store: its secret, and how many bits count.
+/// The hash function of one store: its secret, and how many bits it keeps.
 #[derive(Clone)]
 pub(crate) struct Hasher {
     secret: [u8; SECRET_BYTES],
@@ -45,7 +47,7 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// The hash that the store's seed stands for.
+    /// Derives the hash function from the store's seed.
     pub(crate) fn from_seed(seed: [u8; 16]) -> Self {
         let mut secret = [0; SECRET_BYTES];
         for (number, part) in (0_u64..).zip(secret.as_chunks_mut::<16>().0) {
@@ -57,32 +59,32 @@ impl Hasher {
         Self { secret, kept: u128::MAX }
     }
 
-    /// The same hash cut to its `bits` highest bits, so that different keys collide. For tests.
+    /// Returns the same hash function, cut to its `bits` highest bits so that different keys collide. For tests.
     pub(crate) fn keeping(mut self, bits: u32) -> Self {
         self.kept = u128::MAX.checked_shl(128_u32.saturating_sub(bits)).unwrap_or(0);
         self
     }
 
-    /// The key's place.
+    /// Hashes a key.
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
         let hash = XxHash3_128::oneshot_with_secret(&self.secret, key);
         KeyHash(hash.expect("a secret of 192 bytes is long enough") & self.kept)
     }
 
-    /// Names the hash in the header of each file, without giving the seed away.
+    /// An identifier of the hash for the header of each file. It doesn't reveal the seed.
     pub(crate) fn id(&self) -> u64 {
         XxHash3_64::oneshot(&self.secret) ^ XxHash3_64::oneshot(&self.kept.to_le_bytes())
     }
 }
 
 impl fmt::Debug for Hasher {
-    /// Not the secret.
+    /// Doesn't print the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hasher").field("bits", &self.kept.count_ones()).finish_non_exhaustive()
     }
 }
 
-/// What XXH3 uses by default.
+/// The length of XXH3's default secret.
 const SECRET_BYTES: usize = 192;
 
 #[cfg(test)]
@@ -103,7 +105,7 @@ mod tests {
         }
     }
 
-    /// A change of these constants makes every store on a disk unreadable.
+    /// Changing these constants would make every existing store unreadable.
     #[test]
     fn the_hash_is_part_of_the_format() {
         let hasher = Hasher::from_seed(*b"sixteen seeds...");

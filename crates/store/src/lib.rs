@@ -1,20 +1,21 @@
 //! SILT: a store on flash that finds a key with about one read and less than a byte of memory per key.
 //!
-//! After *SILT: A Memory-Efficient, High-Performance Key-Value Store* (Lim, Fan, Andersen, Kaminsky; SOSP 2011) and
-//! chapter 5 of Bin Fan's thesis.
+//! It follows *SILT: A Memory-Efficient, High-Performance Key-Value Store* (Lim, Fan, Andersen, Kaminsky; SOSP 2011)
+//! and chapter 5 of Bin Fan's thesis.
 //!
-//! [`Db`] is the store; the README shows it at work. Files: `docs/store-format.md`.
+//! [`Db`] is the store; the README shows how to use it. The file formats are in `docs/store-format.md`.
 //!
 //! # How it works
-//! A write goes to a log, which has an index in memory. A full log becomes a young run: a file in the order of the keys'
-//! hashes, with an index of its blocks and a ribbon filter. Young runs are merged into the last level, which is cut into
-//! partitions by hash and has an index of blocks only. A get looks from young to old and stops at the first file that
+//! A write goes to a log, which has an index in memory. A full log becomes a young run: a file sorted by the keys'
+//! hashes, with a block index and a ribbon filter. Young runs are merged into the last level, which is divided into
+//! partitions by hash and has only block indexes. A get searches from young to old and stops at the first file that
 //! knows the key.
 //!
 //! # Costs
-//! A get reads once, whether it hits or misses: one block, or two for an entry that goes on in the next. Memory: 0.6 bits
-//! per key of 100 bytes in the last level, 12 bits per key in young runs, some bytes per key in logs. A byte is
-//! written two times, and once more per merge of its partition: about eight times as long as the last level is below 68 GB.
+//! A get reads once, whether it hits or misses: one block, or two for an entry that continues in the next block.
+//! Memory: 0.6 bits per key of 100 bytes in the last level, 12 bits per key in young runs, some bytes per key in logs.
+//! Each byte is written twice, and once more per merge of its partition: about eight times if the last level is below
+//! 68 GB.
 //!
 //! # Floors
 //! A module uses only modules declared below it.

@@ -1,20 +1,21 @@
 //! The manifest: a file of edits that names the store's live files, and `CURRENT`, which names the manifest.
 //!
-//! A manifest begins with the header block of every file and two marks that say how far it is durable (`mark.rs`); then
-//! come records (`record.rs`) of edits (`edits.rs`). A new one is written as a snapshot when the old one is longer than
-//! `Options::manifest_bytes`. `CURRENT` holds the manifest's name and the CRC-32C of that name; it is replaced by
-//! renaming, so it names the old one or the new one.
+//! A manifest begins with the header block that every file has, and two marks that show how far the manifest is durable
+//! (`mark.rs`). Records (`record.rs`) of edits (`edits.rs`) follow. When a manifest is longer than
+//! `Options::manifest_bytes`, a new one is written as a snapshot. `CURRENT` holds the manifest's name and the CRC-32C
+//! of that name. It is replaced by a rename, so it names the old manifest or the new one.
 //!
 //! # Invariants
-//! 1. [`Manifest::append`] returns after its record was synced, and after that a mark. Whoever removes a file that the
-//!    edit replaced does so later. So the files that a manifest names are there, whatever moment the power fails at.
-//! 2. What an acknowledged edit said is inside a mark. So if its record can't be read, the manifest is corrupt; and a
-//!    torn record outside the marks was never acknowledged, and is cut off.
-//! 3. A record that failed to be written is cut off again, durably. If that fails too, or a sync or a mark fails, nobody
-//!    knows what the disk holds, and no edit is accepted any more.
+//! 1. [`Manifest::append`] returns after its record was synced, and then a mark. A file that the edit replaced is
+//!    removed later than that. So all files that a manifest names exist, whenever the power fails.
+//! 2. An acknowledged edit is inside a mark. So if its record can't be read, the manifest is corrupt. A torn record
+//!    outside the marks was never acknowledged, and is cut off.
+//! 3. A record that can't be written is cut off again, durably. If that fails too, or a sync or a mark fails, it is
+//!    unknown what the disk holds, and no more edits are accepted.
 //!
 //! # Costs
-//! An edit: two writes and two syncs. A store of 1 TiB in partitions of 256 MiB has 4096 of them: a snapshot of 100 KB.
+//! An edit takes two writes and two syncs. A store of 1 TiB in partitions of 256 MiB has 4096 of them: a snapshot of
+//! 100 KB.
 
 mod found;
 mod names;
@@ -37,7 +38,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A manifest that is written to.
+/// A manifest that is open for writing.
 pub(crate) struct Manifest {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -46,19 +47,19 @@ pub(crate) struct Manifest {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     id: u64,
-    /// Where the next record goes.
+    /// The offset of the next record.
     end: u64,
-    /// Space was taken up to here, so that a full disk takes edits.
+    /// Space is allocated up to this offset, so that a full disk accepts edits.
     allocated: u64,
     set: FileSet,
     marks: Marks,
     is_poisoned: bool,
-    /// At this length it is written anew.
+    /// The manifest is rewritten at this length.
     rewrite_bytes: u64,
 }
 
 impl Manifest {
-    /// Writes `set` as a new manifest. It counts once [`Manifest::make_current`] succeeded.
+    /// Writes `set` as a new manifest. It takes effect once [`Manifest::make_current`] has succeeded.
     pub(crate) fn create(
         (disk, dir): (&Arc<dyn Disk>, &Path),
         (id, hash_id): (u64, u64),
@@ -109,7 +110,7 @@ impl Manifest {
         })
     }
 
-    /// Goes on with a manifest that was read, behind its last whole record.
+    /// Continues a manifest that was read, after its last whole record.
     pub(crate) fn resume(
         (disk, dir): (&Arc<dyn Disk>, &Path),
         found: FoundManifest,
@@ -124,7 +125,7 @@ impl Manifest {
                 allocated = end;
             }
             file.sync_data()?;
-            // A process that was killed may have renamed `CURRENT` and not made that durable.
+            // A process that was killed may have renamed `CURRENT` without making that durable.
             disk.sync_dir(dir)?;
             Ok(file)
         };
@@ -146,20 +147,20 @@ impl Manifest {
             is_poisoned: false,
             rewrite_bytes: REWRITE_BYTES,
         };
-        // The last record was synced before the power failed, or just now.
+        // The last record is durable: it was synced before the power failed, or just now.
         if marks.durable() != Some(end) || marks.is_damaged() {
             manifest.mark(end)?;
         }
         Ok(manifest)
     }
 
-    /// Makes `CURRENT` name this manifest. After an error it may name either.
+    /// Makes `CURRENT` name this manifest. After an error `CURRENT` may name the old manifest or this one.
     pub(crate) fn make_current(&self) -> Result<(), StoreError> {
         self.write_current_new()?;
         self.replace_current()
     }
 
-    /// Writes what will be `CURRENT`.
+    /// Writes the file that will become `CURRENT`.
     fn write_current_new(&self) -> Result<(), StoreError> {
         let text = current_text(self.id);
         replaced::prepare(&*self.disk, &self.dir.join(CURRENT_NEW), text.as_bytes())
@@ -170,7 +171,7 @@ impl Manifest {
         replaced::replace(&*self.disk, &new, &current)
     }
 
-    /// The same, but written anew when it is this long.
+    /// Returns the manifest with another length at which it is rewritten.
     pub(crate) fn with_rewrite_at(mut self, bytes: u64) -> Self {
         self.rewrite_bytes = bytes;
         self
@@ -181,15 +182,15 @@ impl Manifest {
         &self.set
     }
 
-    /// Where the manifest is.
+    /// The path of the manifest.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes edits durable, all or none. `spare`: a file number above all others, for a manifest that is written anew;
-    /// `last_seq`: the highest sequence number.
+    /// Makes edits durable, all or none. `spare` is a file number above all others, for a manifest that is rewritten.
+    /// `last_seq` is the highest sequence number.
     ///
-    /// After `NoSpace` the manifest is as before. After any other error it accepts nothing more.
+    /// After an error the manifest is either as before or poisoned: see [`Manifest::is_poisoned`].
     pub(crate) fn append(
         &mut self,
         edits: &[Edit],
@@ -224,12 +225,13 @@ impl Manifest {
         Ok(())
     }
 
-    /// True after a failed sync: what the disk holds is unknown until the store is reopened.
+    /// Whether no more edits are accepted. After a failed sync, mark or undo it is unknown what the disk holds, until
+    /// the store is reopened.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.is_poisoned
     }
 
-    /// Takes space up to `end`, and ahead if there is some.
+    /// Allocates space up to `end`, and in advance if there is enough.
     fn reach(&mut self, end: u64) -> io::Result<()> {
         if end > self.allocated {
             let ahead = self.file.allocate(end + AHEAD_BYTES).map(|()| end + AHEAD_BYTES);
@@ -238,7 +240,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Says that the file is durable up to `end`, durably.
+    /// Records durably that the file is durable up to `end`.
     fn mark(&mut self, end: u64) -> Result<(), StoreError> {
         let number = self.marks.next();
         let block = mark::encode(self.id, end, number);
@@ -250,8 +252,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// A snapshot in place of a long history. If it can't be written now, the old manifest goes on. If it was written
-    /// and `CURRENT` may name either, nothing more is accepted: edits to one would be lost to the other.
+    /// Replaces a long manifest by a snapshot. If that can't be written now, the old manifest is kept. If `CURRENT` may
+    /// name either one, no more edits are accepted: edits to one would be missing from the other.
     fn rewrite_if_long(&mut self, id: u64) {
         if self.end < self.rewrite_bytes {
             return;
@@ -260,7 +262,7 @@ impl Manifest {
         let set = self.set.clone();
         let Ok(new) = Self::create(at, (id, self.hash_id), set, &self.tally) else { return };
         if new.write_current_new().is_err() {
-            // What can't be removed is a stray that the next open removes.
+            // A file that can't be removed is a stray, which the next open removes.
             let _ = self.disk.remove(&new.path);
             return;
         }
@@ -273,9 +275,9 @@ impl Manifest {
     }
 }
 
-/// Space that is taken ahead of use.
+/// Bytes of space that are allocated in advance.
 const AHEAD_BYTES: u64 = 32 << 10;
-/// A longer manifest is written anew, unless options tell another length.
+/// A longer manifest is rewritten, unless the options set another length.
 const REWRITE_BYTES: u64 = 4 << 20;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Several sorted inputs as one: each key once, with its newest entry.
+//! Merges several sorted inputs into one: each key once, with its newest entry.
 //!
-//! Inputs are frozen logs, sorted in memory, and runs, read block after block. Both are in the order of (hash, key). A
-//! heap holds the inputs by their present entries; of equal keys the entry with the highest sequence number comes out,
-//! and the others are passed over. So the order of the inputs doesn't matter.
+//! The inputs are frozen logs, sorted in memory, and runs, read block by block. Both are in the order of (hash, key). A
+//! heap orders the inputs by their current entries. Of equal keys the entry with the highest sequence number is
+//! returned, and the others are skipped. So the order of the inputs doesn't matter.
 //!
 //! # Invariants
-//! 1. What comes out ascends strictly in (hash, key).
-//! 2. An input that fails to read ends the merge with its error: nothing is left out silently.
+//! 1. The entries that are returned ascend strictly in (hash, key).
+//! 2. An input that can't be read ends the merge with its error: no entry is omitted silently.
 //!
 //! # Costs
-//! Per entry log2(inputs) comparisons of hashes. Memory: what the inputs hold.
+//! log2(inputs) comparisons of hashes per entry. Memory: what the inputs hold.
 
 use crate::entry::Entry;
 use crate::error::StoreError;
@@ -18,18 +18,19 @@ use crate::log::SortedLog;
 use crate::run::{Run, RunIter};
 use std::cmp::Ordering;
 
-/// One sorted input, at its present entry.
+/// A sorted input, at its current entry.
 pub(crate) enum Source {
-    /// A frozen log, and the number of its present entry.
+    /// A frozen log, and the number of its current entry.
     Log(SortedLog, usize),
     /// A range of a run.
     Run(RunIter),
-    /// Runs one after the other, the last first: their hashes descend. One is open at a time.
+    /// Runs that follow each other. The last one in the list comes first, and their hashes descend along the list. One
+    /// is read at a time.
     Chain(Vec<Run>, Option<RunIter>),
 }
 
 impl Source {
-    /// The present entry.
+    /// The current entry.
     fn entry(&self) -> Option<Entry<'_>> {
         match self {
             Self::Log(log, at) => log.entry(*at),
@@ -38,7 +39,7 @@ impl Source {
         }
     }
 
-    /// Goes to the next entry; false at the end.
+    /// Moves to the next entry; false at the end.
     fn advance(&mut self) -> Result<bool, StoreError> {
         match self {
             Self::Log(log, at) => {
@@ -59,16 +60,16 @@ impl Source {
     }
 }
 
-/// Inputs that are merged as they are read.
+/// A merge of inputs, which are read as it proceeds.
 pub(crate) struct Sources {
-    /// A heap: the source whose entry comes out next is the first. Each has an entry.
+    /// A heap, whose first source has the next entry to return. Each source has a current entry.
     heap: Vec<Source>,
-    /// Key and hash of what came out last.
+    /// Hash and key of the entry that was returned last.
     last: Option<(KeyHash, Vec<u8>)>,
 }
 
 impl Sources {
-    /// Begins with these; runs stand before their first entry, logs at theirs.
+    /// Begins a merge. Each run stands before its first entry, each log at its first entry.
     pub(crate) fn new(sources: impl IntoIterator<Item = Source>) -> Result<Self, StoreError> {
         let mut heap = Vec::new();
         for mut source in sources {
@@ -87,10 +88,10 @@ impl Sources {
         Ok(sources)
     }
 
-    /// The next key's newest entry.
+    /// Returns the newest entry of the next key.
     pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
         if self.last.is_some() {
-            // The first source's entry came out the last time: it and older ones of the same key are passed over.
+            // The first source's entry was returned last: skip it, and older entries of the same key.
             while self.is_last_again() {
                 self.pass()?;
             }
@@ -111,7 +112,7 @@ impl Sources {
         }
     }
 
-    /// Takes the first source to its next entry.
+    /// Moves the first source to its next entry.
     fn pass(&mut self) -> Result<(), StoreError> {
         if !self.heap[0].advance()? {
             self.heap.swap_remove(0);

@@ -1,13 +1,13 @@
-//! How far the opening of a store has come: for whoever waits for it, and for whoever calls it off.
+//! The progress of opening a store: for callers that watch the opening, and for callers that cancel it.
 //!
-//! One thread opens the store and counts; any other may read the counts or cancel. Each is a relaxed atomic: they are for
-//! people, and order nothing.
+//! One thread opens the store and counts; any other thread may read the counts or cancel. Each count is a relaxed
+//! atomic: the counts are for people, and order nothing.
 
 use crate::error::StoreError;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// How far an opening has come: see [`crate::Db::open_watched`]. `Display` says it in a few words.
+/// The progress of an opening: see [`crate::Db::open_watched`]. `Display` describes it in a few words.
 #[derive(Debug, Default)]
 pub struct OpenProgress {
     runs: AtomicU64,
@@ -18,25 +18,25 @@ pub struct OpenProgress {
 }
 
 impl OpenProgress {
-    /// Calls the opening off: it ends with [`StoreError::Cancelled`] after the record or file that it is at, and the folder
-    /// opens the next time as it would have now. An opening that is over isn't changed.
+    /// Cancels the opening. It ends with [`StoreError::Cancelled`] after the current record or file, and the folder can
+    /// be opened later as if nothing had happened. An opening that has ended isn't affected.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Relaxed);
     }
 
-    /// Runs to open, those of the last level among them; 0 until they are known.
+    /// The number of runs to open, including those of the last level; 0 until it is known.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.runs.load(Relaxed)
     }
 
-    /// Runs that are open.
+    /// The number of runs that are open.
     #[must_use]
     pub fn runs_open(&self) -> u64 {
         self.runs_open.load(Relaxed)
     }
 
-    /// Bytes of the logs to replay; 0 until they are known.
+    /// Bytes of logs to replay; 0 until it is known.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.log_bytes.load(Relaxed)
@@ -48,29 +48,29 @@ impl OpenProgress {
         self.log_bytes_replayed.load(Relaxed)
     }
 
-    /// There are so many runs.
+    /// Sets the number of runs.
     pub(crate) fn expect_runs(&self, runs: usize) {
         self.runs.store(runs as u64, Relaxed);
     }
 
-    /// The logs have so many bytes.
+    /// Sets the number of bytes of the logs.
     pub(crate) fn expect_log_bytes(&self, bytes: u64) {
         self.log_bytes.store(bytes, Relaxed);
     }
 
-    /// One more run is open.
+    /// Counts one more open run.
     ///
     /// # Errors
-    /// The opening was cancelled.
+    /// If the opening was cancelled.
     pub(crate) fn note_run(&self) -> Result<(), StoreError> {
         self.runs_open.fetch_add(1, Relaxed);
         self.go_on()
     }
 
-    /// So many more bytes of logs were replayed.
+    /// Counts more replayed bytes.
     ///
     /// # Errors
-    /// The opening was cancelled.
+    /// If the opening was cancelled.
     pub(crate) fn note_replayed(&self, bytes: u64) -> Result<(), StoreError> {
         self.log_bytes_replayed.fetch_add(bytes, Relaxed);
         self.go_on()

@@ -1,88 +1,93 @@
-//! How a store is opened: sizes, durability, limits of the background's work.
+//! The options of a store: sizes, durability, and limits of the background work.
 //!
-//! A directory keeps no options: each open gives them anew, and files of other sizes are read all the same. What cannot
-//! change, the seed of the hash, is in the manifest.
+//! A directory stores no options: each open passes them anew, and files of other sizes can still be read. The seed of
+//! the hash can't change, and is in the manifest.
 
 use crate::error::StoreError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a write is safe from a loss of power. A crash of the process alone loses nothing at any level.
+/// When a write survives a loss of power. A crash of the process alone loses nothing at any level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Before it is answered. Writes that wait together share one sync.
+    /// Before the write is answered. Writes that wait at the same time share one sync.
     Always,
-    /// At most this long after it was answered.
+    /// At most this long after the write was answered.
     Interval(Duration),
-    /// When the operating system writes it back.
+    /// Once the operating system has written it back.
     Os,
 }
 
-/// Which index finds a key's block in a run.
+/// The kind of index that finds a key's block in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunIndex {
-    /// 16.5 bits a block, about 40 ns a lookup.
+    /// 16.5 bits per block, about 40 ns per lookup.
     Fence,
-    /// 9 bits a block by Elias-Fano; one lookup in a hundred reads a second block.
+    /// 9 bits per block, by Elias-Fano coding; one lookup in 250 reads a second block.
     EliasFano,
-    /// SILT's entropy-coded trie: 2.6 bits a *record*, microseconds a lookup. For comparison with the paper.
+    /// SILT's entropy-coded trie: 2.6 bits per *record*, microseconds per lookup. For comparison with the paper.
     Trie,
 }
 
-/// Tells from key, value and sequence number whether a merge keeps an entry: see [`Options::alive`].
+/// Decides from key, value and sequence number whether a merge keeps an entry: see [`Options::alive`].
 pub type Alive = dyn Fn(&[u8], &[u8], u64) -> bool + Send + Sync;
 
 /// How to open a store.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Durability of writes that don't name their own.
+    /// The durability of writes that don't set their own.
     pub durability: Durability,
-    /// A log of this many bytes is frozen and becomes a run, as long as the last level is small.
+    /// The size at which a log is frozen and becomes a run, while the last level is small.
     pub log_bytes: u64,
-    /// As the last level grows, logs are doubled, up to this, before more runs than twice `runs_merge` are awaited.
+    /// The most bytes of a log. As the last level grows, logs are doubled up to this, before merges wait for more than
+    /// twice `runs_merge` runs.
     pub log_bytes_most: u64,
-    /// The size that partitions of the last level are kept near.
+    /// The target size of the last level's partitions.
     pub partition_bytes: u64,
-    /// Young runs at which they are merged into the last level, while that is small. More of them: fewer bytes written, more
-    /// filters.
+    /// The number of young runs at which they are merged into the last level, while that is small. With more of them,
+    /// fewer bytes are written, and there are more filters.
     pub runs_merge: usize,
-    /// How many times the logs that a merge takes go into the last level, once that is large: so many times at most a merge
-    /// writes what a change brought. Then more than `runs_merge` runs are awaited. 0: never.
+    /// The target ratio of the last level's bytes to the bytes of logs that a merge takes, once the last level is
+    /// large. A merge then writes at most about this many bytes for each changed byte, because merges wait for more
+    /// than `runs_merge` runs. 0: they never do.
     pub last_per_young: u64,
-    /// The most young runs that are awaited for that: each costs a get a look at its filter.
+    /// The most young runs that a merge waits for because of that: each of them costs a get a filter check.
     pub runs_most: usize,
-    /// Young runs at which writes are slowed. It grows by as many as `runs_merge` does.
+    /// The number of young runs at which writes are slowed. If merges wait for more than `runs_merge` runs, it grows by
+    /// the difference.
     pub runs_soft: usize,
-    /// Young runs at which writes wait. It grows by as many as `runs_merge` does.
+    /// The number of young runs at which writes wait. If merges wait for more than `runs_merge` runs, it grows by the
+    /// difference.
     pub runs_hard: usize,
-    /// Frozen logs at which writes wait.
+    /// The number of frozen logs at which writes wait.
     pub logs_hard: usize,
-    /// The longest that one write waits for the background, before it fails with [`StoreError::Stalled`].
+    /// The longest time that a write waits for the background before it fails with [`StoreError::Stalled`].
     pub stall_max: Duration,
-    /// Bytes that conversions and merges write each second; 0: no limit.
+    /// Bytes per second that conversions may write, and that merges may write; 0: no limit.
     pub merge_bytes_per_second: u64,
-    /// The index of new runs.
+    /// The index kind of new runs.
     pub index: RunIndex,
-    /// Bits a key of the last level's filter; 0: none, so a miss reads a block as a hit does.
+    /// Bits per key of the last level's filter. 0: it has none, so a miss reads a block as a hit does.
     pub last_level_filter_bits: u8,
-    /// Bytes of disk left free, for deletes and for merges; 0: three logs, as long as they are now, and a partition. As much as
-    /// waits to be merged is left free besides.
+    /// Bytes of disk to leave free, for deletes and for merges. 0: three logs of the current size, and a partition. In
+    /// addition, as much is left free as waits to be merged.
     pub reserve_bytes: u64,
-    /// Threads that read for blocking calls with several keys.
+    /// The number of threads that read for blocking calls with several keys, if the kernel has no ring.
     pub read_threads: usize,
-    /// Open for reading: no lock is taken, no file is changed, no thread is started.
+    /// Opens the store for reading only: no lock is taken, no file is changed, no thread is started.
     pub read_only: bool,
-    /// A log that ends in corruption, not in a torn tail, is cut there instead of refused.
+    /// A log that ends in corruption, not in a torn tail, is cut there instead of being refused.
     pub repair: bool,
-    /// Which entries conversions and merges keep; `None`: all. What was dead once must stay dead. Gets don't ask.
-    /// If it panics, neither goes on until the store is opened again, and who waits for them is told.
+    /// Decides which entries conversions and merges keep; `None`: all. An entry that was dead once must stay dead. Gets
+    /// don't consult the rule. If it panics, conversions and merges stop until the store is reopened, and callers that
+    /// wait for them get an error.
     pub alive: Option<Arc<Alive>>,
-    /// Called between the steps of conversions, merges and edits. For tests that crash there.
+    /// Called between the steps of conversions, merges and edits. For tests that simulate a crash there.
     #[doc(hidden)]
     pub at_point: Option<Arc<dyn Fn(&'static str) + Send + Sync>>,
-    /// A manifest of this many bytes is written anew. For tests of that.
+    /// The length at which a manifest is rewritten. For tests.
     #[doc(hidden)]
     pub manifest_bytes: u64,
     /// Keeps only this many bits of each key's hash. For tests of collisions.
@@ -120,7 +125,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Bytes of disk that stay free though nothing waits to be merged, when the last level has so many.
+    /// Bytes of disk to leave free even if nothing waits to be merged, for a last level of `last_bytes` bytes.
     pub(crate) fn reserve_least(&self, last_bytes: u64) -> u64 {
         match self.reserve_bytes {
             0 => {
@@ -131,8 +136,8 @@ impl Options {
         }
     }
 
-    /// Bytes of the next log, when the last level has so many: a few runs of long logs cost a get less than many of short
-    /// ones, and long logs cost more memory than a small store should take.
+    /// The size of the next log, for a last level of `last_bytes` bytes. A few runs of long logs cost a get less than
+    /// many runs of short ones. But long logs take more memory than a small store should use.
     pub(crate) fn log_bytes_at(&self, last_bytes: u64) -> u64 {
         let runs_most = 2 * self.runs_merge as u64;
         let is_short = |bytes: &u64| {
@@ -146,24 +151,25 @@ impl Options {
         bytes
     }
 
-    /// Bytes of logs that a merge should take, when the last level has so many.
+    /// The bytes of logs that a merge should take, for a last level of `last_bytes` bytes.
     fn young_bytes(&self, last_bytes: u64) -> u64 {
         last_bytes.checked_div(self.last_per_young).unwrap_or(0)
     }
 
-    /// Young runs at which a merge is due, when the last level has so many bytes. A run counts as long as a full log.
+    /// The number of young runs at which a merge is due, for a last level of `last_bytes` bytes. Each run counts as a
+    /// full log.
     pub(crate) fn runs_due(&self, last_bytes: u64) -> usize {
         let runs = self.young_bytes(last_bytes).div_ceil(self.log_bytes_at(last_bytes));
         usize::try_from(runs).unwrap_or(usize::MAX).min(self.runs_most).max(self.runs_merge)
     }
 
-    /// Of keys that a young run doesn't have, the share that its filter lets through, when so many runs are merged: all
-    /// filters together let less than a get in a hundred through.
+    /// The false-positive rate of a young run's filter, if so many runs are merged. All filters together let fewer than
+    /// one absent key in a hundred pass.
     pub(crate) fn young_rate(runs_due: usize) -> f64 {
         READS_OF_YOUNG / runs_due.max(RUNS_LEAST) as f64
     }
 
-    /// Refuses what can't work.
+    /// Refuses options that can't work.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let wrong = if self.log_bytes < 1 << 16 || self.log_bytes > 16 << 30 {
             "log_bytes must be 64 KiB to 16 GiB"
@@ -186,9 +192,9 @@ impl Options {
     }
 }
 
-/// Reads for nothing of a get, at most, while runs wait for their merge.
+/// The most useless reads per get, on average, while runs wait for their merge.
 const READS_OF_YOUNG: f64 = 0.008;
-/// Fewer runs don't get a filter that lets more through: while a merge lags there are more of them.
+/// With fewer runs the filters don't get weaker: while a merge lags, there are more runs than planned.
 const RUNS_LEAST: usize = 8;
 
 impl fmt::Debug for Options {
@@ -209,7 +215,7 @@ mod tests {
     #[test]
     fn as_many_runs_are_awaited_as_the_last_level_is_large() {
         let options = Options::default();
-        // So many bytes of the last level ask for a run more.
+        // So many bytes of the last level make a merge wait for one more run.
         let run = options.log_bytes * options.last_per_young;
         let sizes = [0, 16 * run, 16 * run + 8, 31 * run, 32 * run, 100 * run, 300 * run, u64::MAX];
         assert_eq!(sizes.map(|it| options.runs_due(it)), [16, 16, 17, 31, 16, 25, 38, 64]);

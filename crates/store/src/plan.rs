@@ -1,8 +1,8 @@
-//! Sizes in advance: memory, disk and bytes written, from how many keys there are and how they change.
+//! Estimates of memory, disk and bytes written, from the number of keys and how they change.
 //!
-//! The analytic model of the SILT paper (section 5), for these files. All keys are there, of equal length, and changes are
-//! puts of keys drawn evenly: the worst case for merges. With n records in a log, of which d are of different keys, r young
-//! runs in a merge and N keys, a change writes
+//! This is the analytic model of the SILT paper (section 5), for these files. All keys exist and have equal lengths,
+//! and changes are puts of keys drawn uniformly: the worst case for merges. Let a log have n records of d different
+//! keys, a merge r young runs, and the store N keys. Then a change writes
 //!
 //! ```text
 //! log record  +  d/n of an entry of a young run  +  N/(r n) of an entry of the last level
@@ -17,10 +17,10 @@ use crate::ribbon;
 use crate::run::{BLOCK_ROOM, SPLIT_BYTES_MAX, SPLIT_ROOM, UNIT_HEAD};
 use guira_filter::Plan;
 
-/// What a store is expected to hold.
+/// The expected content of a store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
-    /// Keys.
+    /// The number of keys.
     pub keys: u64,
     /// Bytes of a key.
     pub key_bytes: u64,
@@ -28,47 +28,47 @@ pub struct Expected {
     pub value_bytes: u64,
 }
 
-/// What a store will take: see [`Expected::sizing`].
+/// The expected resources of a store: see [`Expected::sizing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Sizing {
-    /// Young runs that a merge takes.
+    /// The number of young runs that a merge takes.
     pub runs: f64,
-    /// Memory of logs: their indexes, and what was written last.
+    /// Memory of the logs: their indexes, and their last records.
     pub log_memory_bytes: f64,
-    /// Memory of young runs, when they are about to be merged: indexes of blocks, and filters.
+    /// Memory of the young runs when they are about to be merged: their block indexes and filters.
     pub young_memory_bytes: f64,
-    /// Memory of the last level's index of blocks.
+    /// Memory of the last level's block indexes.
     pub last_index_bytes: f64,
-    /// Memory of its filter.
+    /// Memory of the last level's filters.
     pub last_filter_bytes: f64,
     /// Bytes of logs.
     pub log_bytes: f64,
-    /// Bytes of young runs, when they are about to be merged.
+    /// Bytes of the young runs when they are about to be merged.
     pub young_bytes: f64,
     /// Bytes of the last level.
     pub last_bytes: f64,
-    /// Bytes that stay free for merges.
+    /// Bytes of disk that stay free for merges.
     pub reserve_bytes: f64,
-    /// Of a change: bytes that it brings.
+    /// Bytes of key and value that a change brings.
     pub bytes_of_caller: f64,
-    /// Bytes that it writes to a log.
+    /// Bytes that a change writes to a log.
     pub bytes_logged: f64,
-    /// Bytes that conversions write for it.
+    /// Bytes that conversions write for a change.
     pub bytes_converted: f64,
-    /// Bytes that merges write for it.
+    /// Bytes that merges write for a change.
     pub bytes_merged: f64,
 }
 
 impl Sizing {
-    /// Memory of all.
+    /// The total memory.
     #[must_use]
     pub fn memory_bytes(&self) -> f64 {
         let last = self.last_index_bytes + self.last_filter_bytes;
         self.log_memory_bytes + self.young_memory_bytes + last
     }
 
-    /// Disk for all, with what stays free.
+    /// The total disk space, including the part that stays free.
     #[must_use]
     pub fn disk_bytes(&self) -> f64 {
         self.log_bytes + self.young_bytes + self.last_bytes + self.reserve_bytes
@@ -82,7 +82,7 @@ impl Sizing {
     }
 }
 
-/// Files of runs that hold so many entries.
+/// The sizes of runs that hold so many entries.
 struct Files {
     bytes: f64,
     index_bytes: f64,
@@ -90,7 +90,7 @@ struct Files {
 }
 
 impl Expected {
-    /// What it takes to hold this, opened by `options`.
+    /// Estimates what a store with this content takes, if it is opened with `options`.
     #[must_use]
     pub fn sizing(&self, options: &Options) -> Sizing {
         let body = self.key_bytes + self.value_bytes;
@@ -108,7 +108,7 @@ impl Expected {
         )]
         let last_bytes = last.bytes as u64;
         let log_bytes = options.log_bytes_at(last_bytes);
-        // The log is full when its bytes are, or its index.
+        // The log is full when its bytes or its index are full.
         let slots = slots(log_bytes);
         let by_bytes = (log_bytes - BLOCK_BYTES as u64) as f64 / record;
         let by_index = records_of(keys, slots * 15.0 / 16.0);
@@ -127,7 +127,7 @@ impl Expected {
             log_bytes: LOGS * log_bytes as f64,
             young_bytes: runs * young.bytes,
             last_bytes: last.bytes,
-            // What waits to be merged exists twice before the end of a merge.
+            // Data that waits to be merged exists twice at the end of a merge.
             reserve_bytes: options.reserve_least(last_bytes) as f64 + runs * young.bytes,
             bytes_of_caller: body as f64,
             bytes_logged: record,
@@ -136,8 +136,8 @@ impl Expected {
         }
     }
 
-    /// Files with so many `entries` in all, `in_file` in each, which are `age` changes old. `how`: the index, and bits of a
-    /// filter for each entry.
+    /// Files with `entries` entries in total, `in_file` of them per file, whose numbers are `age` below the highest.
+    /// `how`: the index kind, and the filter bits per entry.
     fn files(&self, entries: f64, age: f64, how: (RunIndex, f64), in_file: f64) -> Files {
         let block = BLOCK_BYTES as f64;
         let (key, value) = (self.key_bytes as f64, self.value_bytes as f64);
@@ -148,7 +148,7 @@ impl Expected {
         let split_bytes = if packed.is_split { units / 2.0 } else { 0.0 };
         let index_bytes = index_bits(how.0, units, entries) / 8.0 + split_bytes;
         let filter_bytes = entries * how.1 / 8.0;
-        // Each file has a header, a footer and sections, which begin at blocks.
+        // Each file has a header, a footer and sections, which begin at block boundaries.
         let files = (entries / in_file).max(1.0);
         let is_filtered = if filter_bytes > 0.0 { 0.5 } else { 0.0 };
         let beside = files * block * (4.5 + is_filtered);
@@ -157,17 +157,17 @@ impl Expected {
     }
 }
 
-/// What an entry takes of a run.
+/// The space that an entry takes in a run.
 struct Packed {
     /// Blocks.
     blocks: f64,
     /// Blocks in which an entry begins.
     units: f64,
-    /// Whether entries go on in the next block.
+    /// Whether entries continue in the next block.
     is_split: bool,
 }
 
-/// How entries of so many bytes lie in blocks.
+/// Computes how entries of `entry` bytes lie in blocks.
 fn packed(entry: f64) -> Packed {
     let (room, least) = (BLOCK_ROOM as f64, SPLIT_ROOM as f64);
     if entry > SPLIT_BYTES_MAX as f64 {
@@ -179,29 +179,29 @@ fn packed(entry: f64) -> Packed {
         let blocks = 1.0 / in_block;
         return Packed { blocks, units: blocks, is_split: false };
     }
-    // A block's rest that is too short to split is lost: where an entry ends is any place of a block.
+    // The end of a block is lost if it is too short for a part of an entry. An entry may end anywhere in a block.
     let lost = least * least / 2.0 / entry.min(room);
     let blocks = if entry < room { entry / (room - lost) } else { (entry + lost) / room };
     Packed { blocks, units: blocks.min(1.0), is_split: true }
 }
 
-/// Slots of a log's index.
+/// The number of slots of a log's index.
 fn slots(log_bytes: u64) -> f64 {
     let buckets = log_bytes / BYTES_PER_KEY / 4;
     ((buckets - buckets / 8).max(2).next_power_of_two() * 4) as f64
 }
 
-/// Of `keys`, how many `records` name, drawn evenly.
+/// How many of `keys` keys occur in `records` records, if the keys are drawn uniformly.
 fn distinct_of(keys: f64, records: f64) -> f64 {
     -keys * (-records / keys).exp_m1()
 }
 
-/// The records after which `distinct` of `keys` were named.
+/// The number of records in which `distinct` of `keys` keys occur.
 fn records_of(keys: f64, distinct: f64) -> f64 {
     if distinct >= keys { f64::INFINITY } else { -keys * (-distinct / keys).ln_1p() }
 }
 
-/// Bits of the index of so many units with so many entries.
+/// Bits of the index of so many units and entries.
 fn index_bits(index: RunIndex, units: f64, entries: f64) -> f64 {
     match index {
         RunIndex::Fence => 16.5 * units,
@@ -210,7 +210,7 @@ fn index_bits(index: RunIndex, units: f64, entries: f64) -> f64 {
     }
 }
 
-/// Bits of the last level's filter for each of so many entries.
+/// Bits per entry of the last level's filter, for a file of `entries` entries.
 fn filter_bits(entries: f64, rate: f64) -> f64 {
     Plan::for_rate(whole(entries).max(1), rate).map_or(0.0, |plan| plan.bits_per_item())
 }
@@ -228,13 +228,13 @@ fn varint_bytes(n: f64) -> f64 {
     (n.max(1.0).log2().floor() / 7.0).floor() + 1.0
 }
 
-/// The active log, and one that is being sorted.
+/// The active log, and one that is being converted.
 const LOGS: f64 = 2.0;
-/// Of a log's index, a tag and a place.
+/// Bytes of a slot of a log's index: a tag and a place.
 const SLOT_BYTES: f64 = 6.0;
-/// What stays in memory of a log's last records.
+/// Memory of a log's last records.
 const TAIL_BYTES: f64 = (1 << 20) as f64;
-/// Partitions are split when they are full, and lie between a half and that.
+/// The mean fill of partitions: they are split when they are full, so they are between half full and full.
 const PARTITION_FULL: f64 = 0.75;
 
 #[cfg(test)]
@@ -252,7 +252,7 @@ mod tests {
             "{last_bits} bits a key, as the crate's head says"
         );
         let amplification = sizing.write_amplification();
-        // 110,000 records in a log, 1.76 million in a merge of 5 million keys.
+        // 110,000 records per log, 1.76 million per merge, 5 million keys.
         assert!((4.5..5.5).contains(&amplification), "{amplification}");
         let more = Expected { keys: 10_000_000, ..expected }.sizing(&options);
         assert!(more.write_amplification() > amplification + 2.0);
@@ -261,7 +261,7 @@ mod tests {
         let more = expected.sizing(&filtered);
         assert!((7e6..9e6).contains(&more.last_filter_bytes), "{more:?}");
         assert_eq!(sizing.last_filter_bytes, 0.0);
-        // Values go on in the next block.
+        // These values continue in the next block.
         let long = Expected { value_bytes: 5000, ..expected }.sizing(&options);
         assert!((2.5e10..2.6e10).contains(&long.last_bytes), "{long:?}");
     }

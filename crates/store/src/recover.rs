@@ -1,19 +1,20 @@
-//! Opening a store: which files are its own, what the logs hold, what a crash left behind.
+//! Opening a store: finds its files, replays its logs, and cleans up what a crash left behind.
 //!
 //! # Steps
-//! 1. Take the lock. Read `CURRENT` and the manifest; if there is none, and no log or run either, make a new store.
-//! 2. Open the runs that the manifest names. One that is missing or damaged ends the opening.
-//! 3. Replay the newest log, the one that it names as the one before, and so on down to the manifest's low-water mark.
-//!    Each becomes a frozen log, which is converted like any other. One that a later log names and that is missing or
-//!    damaged ends the opening. One that none names never had a record that was answered: a log is named by the next
-//!    one, which is made once it is sealed.
+//! 1. Take the lock. Read `CURRENT` and the manifest. If there is no manifest, and no log or run either, create a new
+//!    store.
+//! 2. Open the runs that the manifest names. If one is missing or corrupt, the opening fails.
+//! 3. Replay the newest log, then the log that it names as the one before, and so on down to the manifest's low-water
+//!    mark. Each becomes a frozen log, which is converted like any other. If a log that a later log names is missing or
+//!    corrupt, the opening fails. An older log that no later log names never had an acknowledged record: the next log
+//!    is created once a log is sealed, and names it.
 //! 4. Remove strays: runs that no edit took in, logs that were converted, old manifests.
-//! 5. Make a new log for what will be written.
+//! 5. Create a new log for new writes.
 //!
 //! # Invariants
-//! 1. A crash in any step leaves a directory that opens alike.
-//! 2. A store that is only read changes nothing: no lock, no stray removed, no torn tail cut.
-//! 3. An opening that is called off ends as by a crash, after one more record or file: see [`OpenProgress`].
+//! 1. A crash in any step leaves a directory that opens the same way.
+//! 2. A store that is opened for reading only changes nothing: it takes no lock, removes no stray, and cuts no torn tail.
+//! 3. A cancelled opening ends as by a crash, after at most one more record or file: see [`OpenProgress`].
 //!
 //! # Costs
 //! Reads all logs, and of each run its index, filter and footer. Two syncs, and those of the new log.
@@ -40,20 +41,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{self, Receiver, Sender};
 
-/// An opened store, without threads.
+/// An opened store whose threads aren't started yet.
 pub(crate) struct Opened {
     pub(crate) core: Arc<Core>,
-    /// Held as long as the store is open. `None` if it is only read.
+    /// Held while the store is open. `None` if it is open for reading only.
     pub(crate) lock: Option<Box<dyn Send + Sync>>,
-    /// Paths of files to remove.
+    /// The channel of files to remove.
     pub(crate) bin: Receiver<PathBuf>,
-    /// The log to write to; `None` in a store that is only read, and on a disk without space for one.
+    /// The log to write to. `None` in a store that is open for reading only, and on a disk without space for a log.
     pub(crate) active: Option<Arc<LogFile>>,
     /// The first sequence number to give.
     pub(crate) next_seq: u64,
 }
 
-/// Opens or makes the store in `dir`, and tells `progress` how far it is.
+/// Opens or creates the store in `dir`, and reports its progress to `progress`.
 pub(crate) fn open(
     disk: Arc<dyn Disk>,
     dir: &Path,
@@ -118,7 +119,7 @@ pub(crate) fn open(
     Ok(Opened { core, lock, bin: removed, active, next_seq })
 }
 
-/// The log of a store that is opened. A full disk may have no space for it: then the first write tries again.
+/// Creates the first log of an opened store. A full disk may have no space for it: then the first write tries again.
 fn first_log(core: &Core) -> Result<Option<Arc<LogFile>>, StoreError> {
     match new_log(core) {
         Err(StoreError::NoSpace) => Ok(None),
@@ -126,7 +127,7 @@ fn first_log(core: &Core) -> Result<Option<Arc<LogFile>>, StoreError> {
     }
 }
 
-/// Makes a log and puts it in front of the version's. On a full disk it is a small one, for deletes.
+/// Creates a log and puts it at the front of the version's logs. On a full disk it is a small one, for deletes.
 pub(crate) fn new_log(core: &Core) -> Result<Arc<LogFile>, StoreError> {
     let mut bytes = core.options.log_bytes_at(core.versions.load().last_bytes());
     let made = loop {
@@ -137,7 +138,7 @@ pub(crate) fn new_log(core: &Core) -> Result<Arc<LogFile>, StoreError> {
             made => break made,
         }
     };
-    // Space is looked at with each log: a log's own is taken when it is made.
+    // The free space is checked with each new log, because a log allocates its space when it is created.
     core.look_at_space();
     let (id, log) = made?;
     let held = HeldLog { id, log: core.keep(log.clone(), log.path()) };
@@ -148,14 +149,14 @@ pub(crate) fn new_log(core: &Core) -> Result<Arc<LogFile>, StoreError> {
 
 fn make_log(core: &Core, bytes: u64) -> Result<(u64, Arc<LogFile>), StoreError> {
     let id = core.new_id();
-    // All that are there are sealed.
+    // All existing logs are sealed.
     let before = core.versions.load().logs.first().map_or(0, |it| it.id);
     let path = core.path(FileKind::Log, id);
     let header = Header { before, ..core.header(FileKind::Log, id) };
     Ok((id, Arc::new(LogFile::create(&*core.disk, &path, &header, bytes)?)))
 }
 
-/// No log takes less.
+/// The smallest log.
 const LOG_BYTES_LEAST: u64 = 1 << 16;
 
 fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, StoreError> {
@@ -169,7 +170,7 @@ fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, StoreE
 
 type Listed = Vec<(FileKind, u64, PathBuf)>;
 
-/// The files that have names of the store's.
+/// Lists the files whose names are names of store files.
 fn list(disk: &dyn Disk, dir: &Path) -> Result<Listed, StoreError> {
     let all = disk.list(dir).map_err(|e| StoreError::io("list", dir, e))?;
     let parse = |path: PathBuf| {
@@ -183,7 +184,7 @@ fn hasher_of(identity: &Identity) -> Hasher {
     Hasher::from_seed(identity.seed).keeping(u32::from(identity.hash_bits))
 }
 
-/// Goes on with the manifest that was found.
+/// Continues the manifest that was found.
 fn resume(
     at: (&Arc<dyn Disk>, &Path),
     found: FoundManifest,
@@ -196,7 +197,7 @@ fn resume(
     Ok((manifest.set().clone(), Some(manifest)))
 }
 
-/// Makes a store where none is.
+/// Creates a store where there is none.
 fn create(
     (disk, dir): (&Arc<dyn Disk>, &Path),
     listed: &Listed,
@@ -207,7 +208,7 @@ fn create(
     if options.read_only {
         return Err(foreign("there is no store, and none is made to be only read"));
     }
-    // A manifest alone is what a crash left of the first opening.
+    // A manifest without other files is what a crash during the first opening left.
     if listed.iter().any(|it| it.0 != FileKind::Manifest) {
         return Err(foreign("it has logs or runs, but no CURRENT that names their manifest"));
     }
@@ -218,7 +219,8 @@ fn create(
     set.next_id = id + 1;
     let named = (id, hasher_of(&identity).id());
     let manifest = Manifest::create((disk, dir), named, set.clone(), tally)?;
-    // The folder's own name, before the store counts as made: who finds `CURRENT` relies on it.
+    // The folder's own name must be durable before the store counts as created: a process that finds `CURRENT` relies
+    // on it.
     if let Some(parent) = dir.parent().filter(|it| !it.as_os_str().is_empty()) {
         disk.sync_dir(parent).map_err(|e| StoreError::io("sync", parent, e))?;
     }
@@ -226,7 +228,7 @@ fn create(
     Ok((set, Some(manifest)))
 }
 
-/// Bytes that nobody can foretell: the standard library takes its hash's keys from the system.
+/// Returns unpredictable bytes: the standard library gets the keys of its hash from the system.
 fn random_bytes() -> [u8; 16] {
     let half = || RandomState::new().hash_one(0_u8).to_le_bytes();
     let mut bytes = [0; 16];
@@ -235,11 +237,11 @@ fn random_bytes() -> [u8; 16] {
     bytes
 }
 
-/// What opening a file needs to know.
+/// What opening a file needs.
 struct Place<'a> {
     disk: &'a Arc<dyn Disk>,
     dir: &'a Path,
-    /// The manifest that was found.
+    /// The path of the manifest that was found.
     named_by: &'a Path,
     bin: &'a Sender<PathBuf>,
     identity: Identity,
@@ -276,7 +278,7 @@ impl Place<'_> {
         Ok(Kept::new(run, path, self.bin))
     }
 
-    /// The frozen logs, newest first.
+    /// Replays the live logs. Returns the frozen logs, newest first.
     fn replay_logs(
         &self,
         listed: &Listed,
@@ -297,7 +299,7 @@ impl Place<'_> {
             let Replayed { log, lost_bytes, before } =
                 replay((&**self.disk, self.progress), &path, &header, self.hasher, how)?;
             stats::add(&self.tally.lost_by_repair, lost_bytes);
-            // Without a record it is a stray.
+            // A log without records is a stray.
             if log.records() > 0 {
                 logs.push(HeldLog { id, log: Kept::new(log, path.clone(), self.bin) });
             }
@@ -317,14 +319,14 @@ impl Place<'_> {
         Ok(logs)
     }
 
-    /// The length of a log, for the progress alone: who replays it says what is wrong with it.
+    /// Returns the length of a log, for the progress only: the replay reports what is wrong with a log.
     fn log_bytes(&self, path: &Path) -> u64 {
         let access = FileAccess { write: false, direct: false };
         self.disk.open(path, access).and_then(|file| file.len()).unwrap_or(0)
     }
 }
 
-/// Above every number that was given, as far as the disk knows.
+/// Returns the next sequence number: above every number that was given, as far as the disk shows.
 fn next_seq(set: &FileSet, version: &Version) -> Option<u64> {
     let of_logs = version.logs.iter().map(|it| it.log.seq_max());
     let of_runs = version.runs().map(|it| it.facts().seq_max);
@@ -332,17 +334,18 @@ fn next_seq(set: &FileSet, version: &Version) -> Option<u64> {
     highest.max(set.last_seq).max(set.horizon).checked_add(1).filter(|&it| it <= SEQ_END)
 }
 
-/// Nobody writes so many entries: a file that tells of more makes no sense.
+/// No store writes so many entries: a file with a higher number is corrupt.
 const SEQ_END: u64 = 1 << 63;
 
-/// Whether it is a log that never got its name.
+/// Whether the file is a log that never got its final name.
 fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().and_then(|it| it.to_str()?.strip_suffix(".new"));
     let parsed = name.and_then(|it| manifest::parse_name(OsStr::new(it)));
     parsed.is_some_and(|it| it.0 == FileKind::Log)
 }
 
-/// Removes what no edit took in, and what an edit made needless. What can't be removed now is there the next time.
+/// Removes files that no edit took in, and files that an edit made obsolete. A file that can't be removed now is left
+/// for the next open.
 fn remove_strays(
     disk: &dyn Disk,
     listed: &Listed,

@@ -1,14 +1,14 @@
-//! A small file that is replaced whole: after a crash it is the old one or the new one.
+//! Replaces a small file as a whole: after a crash the file is the old one or the new one.
 //!
-//! The new bytes are written beside it, then they take its name.
+//! The new bytes are written to a file next to the old one, which is then renamed over it.
 
 use crate::error::StoreError;
 use guira_disk::Disk;
 use std::path::Path;
 
-/// Writes what will take the place of a file, durably, under the name `new`.
+/// Writes the new content durably to the file `new`.
 pub(crate) fn prepare(disk: &dyn Disk, new: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    // One may be left of a write that didn't come to its end.
+    // An earlier attempt may have left a file.
     let _ = disk.remove(new);
     let write = || {
         let file = disk.create(new, false)?;
@@ -18,7 +18,7 @@ pub(crate) fn prepare(disk: &dyn Disk, new: &Path, bytes: &[u8]) -> Result<(), S
     write().map_err(|e| StoreError::io("write", new, e))
 }
 
-/// Puts it in the place of `path`, durably. After an error it may be either.
+/// Renames `new` to `path`, durably. After an error `path` may be the old file or the new one.
 pub(crate) fn replace(disk: &dyn Disk, new: &Path, path: &Path) -> Result<(), StoreError> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let replaced = disk.rename(new, path).and_then(|()| disk.sync_dir(dir));

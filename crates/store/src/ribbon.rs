@@ -1,7 +1,7 @@
-//! A ribbon filter: which hashes a run may have, in 1.03 times as many bits as the rate of mistakes takes.
+//! A ribbon filter: which hashes a run may have. It takes 1.03 times the bits that its false-positive rate requires.
 //!
-//! *Ribbon filter: practically smaller than Bloom and Xor* (Dillinger, Walzer; 2021), the standard one with a width of 128.
-//! A run is written once, so nothing needs to be inserted later: that is what a cuckoo filter takes a third more bits for.
+//! *Ribbon filter: practically smaller than Bloom and Xor* (Dillinger, Walzer; 2021), the standard variant with a width
+//! of 128. A run is written once, so nothing is inserted later. A cuckoo filter takes a third more bits to allow that.
 //!
 //! # Layout
 //! ```text
@@ -10,17 +10,19 @@
 //! block    | column, 16 B | column, 16 B | …                            one bit for each of 128 slots, the lowest first
 //! ```
 //! # How it works
-//! A hash names a window of 128 slots, which of them count, and c bits. The columns solve one linear equation for each hash
-//! of the run and each column: the sum (by XOR) of the slots that count is the hash's bit. Of other hashes, one in 2^c finds
-//! all its bits by chance.
+//! A hash determines a window of 128 slots, a mask of the slots that count, and c bits. The columns are the solution of
+//! one linear equation for each hash of the run and each column: the sum (XOR) of the slots that count is the hash's
+//! bit. Of the other hashes, one in 2^c matches all its bits by chance.
 //!
 //! # Invariants
-//! 1. Each hash that the filter was made of is found.
-//! 2. Making it ends: each try takes another seed and half a percent more slots. With 5 % more hardly any fails.
+//! 1. Each hash that the filter was built from is found.
+//! 2. Building the filter ends: each attempt uses another seed and half a percent more slots. With 5 % more slots
+//!    hardly any attempt fails.
 //!
 //! # Costs
-//! Making: 0.2 to 0.5 µs and 20 bytes for a hash, which are given back. A look-up reads two lines next to each other for the
-//! first four bits, where 15 in 16 of what isn't there ends, and c/2 lines for what is: about twice a cuckoo filter's time.
+//! Building takes 0.2 to 0.5 µs per hash, and 20 bytes per hash of temporary memory. A lookup reads two adjacent cache
+//! lines for the first four bits, which reject 15 in 16 absent hashes. It reads c/2 lines for a hash that is present:
+//! about twice the time of a cuckoo filter.
 
 /// See the module's head.
 #[derive(Debug)]
@@ -31,40 +33,41 @@ pub(crate) struct Ribbon {
     words: Vec<u128>,
 }
 
-/// What a hash stands for.
+/// The equation of a hash.
 struct Row {
     /// The first slot of its window.
     start: usize,
-    /// Which slots of the window count. The first does.
+    /// The slots of the window that count. The first slot always does.
     mask: u128,
-    /// Their sum, a bit for each column.
+    /// The sum of these slots: a bit for each column.
     sum: u32,
 }
 
 impl Ribbon {
-    /// The filter of these hashes, that finds at most about `rate` of all others.
+    /// Builds the filter of these hashes. At most about `rate` of all other hashes are found in it.
     pub(crate) fn of(hashes: &[u64], rate: f64) -> Self {
         Self::in_blocks(hashes, columns(rate), blocks(hashes.len()))
     }
 
-    /// The filter with so many columns, and at least so many blocks.
+    /// Builds the filter with `columns` columns and at least `blocks` blocks.
     fn in_blocks(hashes: &[u64], columns: usize, mut blocks: usize) -> Self {
         let mut seed = 0_u32;
         loop {
             if let Some(solved) = solve(hashes, (columns, seed), blocks) {
                 return solved;
             }
-            // One try in a few fails: a little more room makes the next one likelier.
+            // One attempt in a few fails. A little more room makes the next one likelier to succeed.
             blocks += blocks.div_ceil(200);
             seed = seed.wrapping_add(1);
         }
     }
 
-    /// False if it wasn't made of this hash.
+    /// Returns false if the filter wasn't built from this hash.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         let row = Row::of(hash, self.seed, self.blocks);
         let (block, within) = (row.start / WIDTH, row.start % WIDTH);
-        // The part of the window in its first block, and the part in the next one: none, if there is no next one.
+        // The part of the window in its first block, and the part in the next block. It is empty if there is no next
+        // block.
         let low = row.mask << within;
         let high = (row.mask >> 1) >> (WIDTH - 1 - within);
         let next = (block + 1).min(self.blocks - 1);
@@ -76,7 +79,7 @@ impl Ribbon {
             let (group, others) = words.split_at(self.blocks * columns);
             let here = &group[block * columns..][..columns];
             let there = &group[next * columns..][..columns];
-            // All of a group before the first question: a wrong guess of the processor costs more.
+            // All columns of a group are computed before the first branch: a mispredicted branch costs more.
             let sums = here.iter().zip(there).rev().fold(0, |sums, (here, there)| {
                 let both = (here & low) ^ (there & high);
                 sums << 1 | (high_half(both) ^ low_half(both)).count_ones() & 1
@@ -90,7 +93,7 @@ impl Ribbon {
         true
     }
 
-    /// As a section of a file.
+    /// Encodes the filter as a section of a file.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut section = Vec::with_capacity(HEAD_BYTES + self.bytes());
         section
@@ -100,7 +103,7 @@ impl Ribbon {
         section
     }
 
-    /// The filter in such a section. None for what `encode` doesn't write.
+    /// Decodes such a section. None for bytes that `encode` doesn't write.
     pub(crate) fn decode(section: &[u8]) -> Option<Self> {
         let (columns, rest) = section.split_first_chunk()?;
         let (seed, rest) = rest.split_first_chunk()?;
@@ -116,7 +119,7 @@ impl Ribbon {
         Some(Self { columns, seed: u32::from_le_bytes(*seed), blocks, words })
     }
 
-    /// Memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.words.len() * WORD_BYTES
     }
@@ -133,7 +136,7 @@ impl Row {
     }
 }
 
-/// Two numbers that depend on all bits of `a`, by the halves of a product.
+/// Returns two numbers that depend on all bits of `a`, made from the halves of a product.
 fn mix(a: u64, b: u64) -> (u64, u64) {
     let product = u128::from(a ^ (b << 1 | 1)) * u128::from(b);
     let (high, low) = (high_half(product), low_half(product));
@@ -149,7 +152,8 @@ fn high_half(n: u128) -> u64 {
     low_half(n >> 64)
 }
 
-/// The columns that meet all equations, by Gauss's elimination: no row is longer than a window. None if two contradict.
+/// Solves all equations by Gaussian elimination, in which no row is longer than a window. None if two equations
+/// contradict.
 fn solve(hashes: &[u64], (columns, seed): (usize, u32), blocks: usize) -> Option<Ribbon> {
     let slots = blocks * WIDTH;
     let keep = u32::MAX >> (COLUMNS_MAX - columns);
@@ -174,7 +178,8 @@ fn solve(hashes: &[u64], (columns, seed): (usize, u32), blocks: usize) -> Option
             return None;
         }
     }
-    // From the last slot on, each slot's bits follow from those behind it. A column's last 128 are in `behind`.
+    // Back substitution: from the last slot down, each slot's bits follow from those after it. `behind` holds a
+    // column's last 128.
     let mut words = vec![0_u128; blocks * columns];
     let mut behind = vec![0_u128; columns];
     for at in (0..slots).rev() {
@@ -194,24 +199,24 @@ fn solve(hashes: &[u64], (columns, seed): (usize, u32), blocks: usize) -> Option
     Some(Ribbon { columns, seed, blocks, words })
 }
 
-/// Bits of the filter for each of so many hashes, at such a rate: as a rule, when the first try succeeds.
+/// Filter bits per hash for so many hashes and this rate, if the first attempt succeeds.
 pub(crate) fn bits_per_hash(hashes: usize, rate: f64) -> f64 {
     (columns(rate) * blocks(hashes) * WIDTH) as f64 / hashes.max(1) as f64
 }
 
-/// Columns for a rate.
+/// The number of columns for a rate.
 fn columns(rate: f64) -> usize {
     let keeps = |columns: &usize| (*columns as f64).exp2() * rate >= 1.0;
     (1..=COLUMNS_MAX).find(keeps).unwrap_or(COLUMNS_MAX)
 }
 
-/// Blocks for so many hashes: three tries in four succeed.
+/// The number of blocks for so many hashes, with which three attempts in four succeed.
 fn blocks(hashes: usize) -> usize {
     let spare = hashes / 625 * hashes.max(2).ilog2() as usize;
     (hashes + spare + WIDTH).div_ceil(WIDTH)
 }
 
-/// Columns that are looked at at once.
+/// Columns that are checked together.
 const GROUP: usize = 4;
 /// Slots of a window, and of a block.
 const WIDTH: usize = 128;
@@ -227,7 +232,7 @@ mod tests {
     use super::*;
 
     fn numbers(from: u64, count: u64) -> Vec<u64> {
-        // Sequences of well mixed numbers, as hashes of keys are.
+        // Well mixed numbers, as hashes of keys are.
         (from..from + count)
             .map(|n| mix(n.wrapping_mul(ONE), SEED_STEP).1 ^ mix(n, OTHER).0.rotate_left(17))
             .collect()
@@ -265,7 +270,7 @@ mod tests {
     #[test]
     fn equations_that_contradict_are_tried_again_with_more_room() {
         let hashes = numbers(0, 5000);
-        // More equations than slots.
+        // There are more equations than slots.
         assert!(solve(&hashes, (8, 0), 39).is_none());
         let filter = Ribbon::in_blocks(&hashes, 8, 30);
         assert!(filter.seed > 8 && (40..44).contains(&filter.blocks), "{}", filter.blocks);

@@ -1,4 +1,4 @@
-//! A run: a file of entries in the order of (hash, key), written once, and what finds a key's block in it.
+//! A run: a file of entries in the order of (hash, key), written once, with the structures that find a key's block in it.
 //!
 //! # Layout
 //! ```text
@@ -10,19 +10,21 @@
 //! starts      of each unit of several blocks:  its number 4, blocks beyond one so far 4
 //! properties  entries 8, deletes 8, first seq 8, last seq 8, first hash 16, last hash 16, end of the units in blocks 8
 //! ```
-//! A unit is one block, or as many as its only entry needs if that is long. An entry that doesn't fit into the rest of a
-//! block may go on in the next: `cut` bytes of it follow, and the blocks that have them begin with them (`carried`). A
-//! block in which no entry begins isn't indexed; it counts to the unit before. A unit's first checksum also covers file number and place, so that
-//! a block of elsewhere isn't taken for it. An entry is laid out by `entry.rs`; its hash is computed again from the key.
+//! A unit is one block, or as many as its only entry needs if that is long. An entry that doesn't fit into the rest of
+//! a block may continue in the next blocks: `cut` bytes of it follow, and the blocks that have them begin with them
+//! (`carried`). A block in which no entry begins isn't indexed: it belongs to the unit before it. A unit's first
+//! checksum also covers the file number and the unit's position, so that a block from elsewhere isn't accepted. The
+//! layout of an entry is in `entry.rs`; its hash is computed from the key.
 //!
 //! # Invariants
-//! 1. A file without a valid footer is no run: writing it was never finished.
-//! 2. Whatever comes out of a file was covered by a checksum that was compared.
-//! 3. An entry is found in the unit that the index names, or in one before it whose entries have the same hash or a near
-//!    one: see [`Look::At`].
+//! 1. A file without a valid footer isn't a run: it was never finished.
+//! 2. All data that is read from a file was covered by a checksum that was verified.
+//! 3. An entry is found in the unit that the index returns, or in an earlier unit whose entries have the same hash or a
+//!    close one: see [`Look::At`].
 //!
 //! # Costs
-//! Memory: the index and the filter. A lookup: no read if the filter says no, else one; a second one in 1 of 2000.
+//! Memory: the index and the filter. A lookup needs no read if the filter says no, otherwise one; one in 2000 needs a
+//! second one.
 
 mod verify;
 mod iter;

@@ -6,19 +6,19 @@
 //! ```text
 //! put ─▶ LogStore ──full──▶ HashStore, HashStore, … ──enough of them──▶ SortedStore
 //!        6 B per slot       2 B per slot                                0.4 B per key, or less
-//! get ─▶ the same, until one knows the key
+//! get ─▶ the same stages, until one knows the key
 //! ```
-//! It differs from the paper's program in what a user would miss: it can be reopened, each record has a checksum, a
-//! delete works for entries of fixed size, and a key that the log's table refuses goes to the next log.
+//! It differs from the paper's program in four ways: it can be reopened; each record has a checksum; deletes work for
+//! entries of fixed size; and a key that the log's table refuses goes to the next log.
 //!
 //! # Invariants
-//! 1. What a younger stage says of a key counts.
-//! 2. A file is durable before `STAGES` names it, and `STAGES` before a file that it no longer names is removed.
+//! 1. The youngest stage that knows a key decides.
+//! 2. A file is durable before `STAGES` names it. `STAGES` is durable before a file that it no longer names is removed.
 //!
 //! # Costs
 //! A get that ends in the `SortedStore` reads once, and once more with probability 8 / buckets per younger store. A put
-//! that fills the log waits for the conversion, and perhaps for a merge. Bad at: waiting, and values of different lengths:
-//! that is what [`crate::Db`] is for.
+//! that fills the log waits for the conversion, and perhaps for a merge.
+//! Bad at: latency of puts, and values of different lengths. [`crate::Db`] is for those.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -49,16 +49,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How a [`Silt`] is laid out.
+/// The layout of a [`Silt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiltOptions {
     /// Bytes of each value. With 1000, four entries fill a block of 4 KiB.
     pub value_bytes: usize,
     /// Buckets of four slots in each `LogStore` and `HashStore`: a power of two up to 2^15, the paper's number.
     pub buckets: usize,
-    /// So many `HashStore`s are merged; at least 1.
+    /// The number of `HashStore`s at which they are merged; at least 1.
     pub hash_stores: usize,
-    /// The trie doesn't tell apart the entries of one block, where a whole number of them fills it.
+    /// If a whole number of entries fills a block, the trie doesn't distinguish the entries of one block.
     pub is_sparse: bool,
     /// The trie gives absent keys no rank, which saves 0.44 bits per key.
     pub is_weak: bool,
@@ -76,35 +76,35 @@ impl Default for SiltOptions {
     }
 }
 
-/// What one stage holds, and has done since the store was opened.
+/// The figures of one stage. Reads and writes are counted since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiltStage {
-    /// Entries, deleted ones too.
+    /// The number of entries, including deleted ones.
     pub entries: u64,
     /// Bytes of its index in memory.
     pub memory_bytes: u64,
-    /// Reads of gets and puts. Conversions and merges read the rest.
+    /// Reads by gets and puts. Those of conversions and merges aren't counted.
     pub reads: u64,
     /// Bytes of those reads.
     pub read_bytes: u64,
-    /// Bytes written to its files.
+    /// Bytes written to the stage's files.
     pub written_bytes: u64,
 }
 
-/// All stages.
+/// The figures of all stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SiltFigures {
     /// The `LogStore`.
     pub log: SiltStage,
-    /// The `HashStore`s together.
+    /// All `HashStore`s together.
     pub hash: SiltStage,
-    /// How many `HashStore`s there are.
+    /// The number of `HashStore`s.
     pub hash_stores: usize,
     /// The `SortedStore`.
     pub sorted: SiltStage,
 }
 
-/// Traffic of the three stages.
+/// The traffic of the three stages.
 #[derive(Default)]
 struct Traffics {
     log: Arc<Traffic>,
@@ -126,11 +126,11 @@ pub struct Silt {
 }
 
 impl Silt {
-    /// Opens the store in `dir`, or makes one there.
+    /// Opens the store in `dir`, or creates one there.
     ///
     /// # Errors
-    /// If the options make no sense or aren't those of the store that is there, if another one has it open, for damaged
-    /// files, and for what the disk refuses.
+    /// If the options are invalid or differ from those of the existing store, if another handle has the store open, if
+    /// a file is corrupt, or if the disk fails.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: SiltOptions) -> Result<Self, StoreError> {
         check(&options)?;
         let failed = |what| move |e| StoreError::io(what, dir, e);
@@ -170,10 +170,10 @@ impl Silt {
         Ok(Self { options, place, traffics, log, hashes, sorted, next, _lock: lock })
     }
 
-    /// The key's value.
+    /// Returns the key's value.
     ///
     /// # Errors
-    /// For a record that fails its checksum, and for what the disk refuses.
+    /// If a record fails its checksum, or the disk fails.
     pub fn get(&self, key: &SiltKey) -> Result<Option<Vec<u8>>, StoreError> {
         if let Some(known) = self.log.get(key)? {
             return Ok(known);
@@ -186,11 +186,11 @@ impl Silt {
         self.sorted.as_ref().map_or(Ok(None), |it| it.get(key))
     }
 
-    /// Stores a value. It is durable after [`Silt::sync`], or once its log is converted.
+    /// Stores a value. The write is durable after [`Silt::sync`], or once its log is converted.
     ///
     /// # Errors
-    /// For a value of another length than the options say, and for what the disk refuses. Of a failed conversion or merge
-    /// the store is as before, and the next put tries again.
+    /// If the value doesn't have the length that the options set, or the disk fails. A failed conversion or merge
+    /// leaves the store as before, and the next put tries again.
     pub fn put(&mut self, key: &SiltKey, value: &[u8]) -> Result<(), StoreError> {
         if value.len() != self.options.value_bytes {
             return Err(StoreError::ValueLength(value.len()));
@@ -198,7 +198,7 @@ impl Silt {
         self.write(Record { key: *key, value: Some(value) })
     }
 
-    /// Deletes a key, whether it is there or not.
+    /// Deletes a key, whether it exists or not.
     ///
     /// # Errors
     /// As [`Silt::put`].
@@ -222,15 +222,15 @@ impl Silt {
     /// Makes all writes durable.
     ///
     /// # Errors
-    /// For what the disk refuses.
+    /// If the disk fails.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.log.sync()
     }
 
-    /// Makes the log a `HashStore`, and begins another one.
+    /// Converts the log into a `HashStore`, and begins another log.
     ///
     /// # Errors
-    /// For what the disk refuses; the store is as before.
+    /// If the disk fails; the store is as before.
     pub fn convert(&mut self) -> Result<(), StoreError> {
         self.log.sync()?;
         let (hash_id, log_id) = (self.next, self.next + 1);
@@ -246,10 +246,10 @@ impl Silt {
         self.place.remove(old.id())
     }
 
-    /// Makes all `HashStore`s and the `SortedStore` one `SortedStore`.
+    /// Merges all `HashStore`s and the `SortedStore` into one `SortedStore`.
     ///
     /// # Errors
-    /// For what the disk refuses; the store is as before.
+    /// If the disk fails; the store is as before.
     pub fn merge(&mut self) -> Result<(), StoreError> {
         let id = self.next;
         self.next += 1;
@@ -268,7 +268,7 @@ impl Silt {
         old.iter().try_for_each(|&id| self.place.remove(id))
     }
 
-    /// What each stage holds.
+    /// Returns the figures of each stage.
     #[must_use]
     pub fn figures(&self) -> SiltFigures {
         let stage = |entries: usize, memory: usize, traffic: &Traffic| SiltStage {
@@ -306,14 +306,14 @@ impl Silt {
     }
 }
 
-/// Names of new files are durable before `STAGES` has them: its own rename syncs the folder.
+/// Makes the names of new files durable, then writes `STAGES`, whose own rename syncs the folder again.
 fn publish(place: &Place, stages: &Stages, options: &SiltOptions) -> Result<(), StoreError> {
     let synced = place.disk.sync_dir(&place.dir);
     synced.map_err(|e| StoreError::io("sync", &place.dir, e))?;
     stages.write(place, table_size(options))
 }
 
-/// Removes files that a conversion or merge left behind that didn't come to its end.
+/// Removes files that an unfinished conversion or merge left behind.
 fn remove_strays(place: &Place, stages: &Stages, is_new: bool) -> Result<(), StoreError> {
     let names = place.disk.list(&place.dir);
     for path in names.map_err(|e| StoreError::io("list", &place.dir, e))? {
@@ -341,7 +341,7 @@ fn table_size(options: &SiltOptions) -> u32 {
     u32::try_from(options.buckets).expect("2^15 at most")
 }
 
-/// The order of the trie, and how many entries of a block it doesn't tell apart.
+/// Returns the order of the trie, and the number of entries in a block that it doesn't distinguish.
 fn trie_shape(options: &SiltOptions, shape: Shape) -> (Order, u64) {
     let order = if options.is_weak { Order::Weak } else { Order::Strict };
     (order, if options.is_sparse { shape.per_block() as u64 } else { 1 })

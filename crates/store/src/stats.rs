@@ -1,7 +1,7 @@
-//! Counters that threads add to, and the picture of them that [`crate::Db::stats`] gives.
+//! Event counters, and the copy of them that [`crate::Db::stats`] returns.
 //!
-//! Each counter is one relaxed atomic: they are read for people and tests, and order nothing.
-//! Gets add to four of them: a shared line, but one that costs nanoseconds next to a read of tens of microseconds.
+//! Each counter is a relaxed atomic: counters are read by people and tests, and order nothing. Gets update four of
+//! them. These share a cache line among threads, but that costs nanoseconds, and a read takes tens of microseconds.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -69,7 +69,7 @@ counters! {
     sync_us_max,
     /// Writes that waited because merging lags.
     stalls,
-    /// How long writes waited so, in microseconds.
+    /// The total time of such waits, in microseconds.
     stall_us,
     /// The longest such wait, in microseconds.
     stall_us_max,
@@ -79,9 +79,9 @@ counters! {
     lost_by_repair,
     /// Logs turned into runs.
     conversions,
-    /// Partitions of the last level written anew.
+    /// Partitions of the last level that merges wrote.
     partition_merges,
-    /// Conversions and merges that failed and are tried again.
+    /// Conversions and merges that failed and were scheduled for a retry.
     background_failures,
     /// Deletes and dead entries that merges dropped.
     dropped_by_merges,

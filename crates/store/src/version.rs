@@ -1,18 +1,20 @@
-//! Which files a read looks at: one immutable list, replaced as a whole.
+//! Versions: the immutable list of files that a read looks at, which is replaced as a whole.
 //!
-//! A reader takes the present [`Version`] (an `Arc`, by `arc-swap`) and keeps it for as long as it reads. Who changes the
-//! set of files makes another version and publishes it. So no reader waits for a lock, and a file that was replaced stays
-//! readable until the last version that holds it is gone.
+//! A reader takes the current [`Version`] (an `Arc`, by `arc-swap`) and keeps it for as long as it reads. A thread that
+//! changes the set of files creates another version and publishes it. So no reader waits for a lock, and a file that
+//! was replaced can be read until the last version that holds it is dropped.
 //!
 //! # Invariants
-//! 1. Whatever is in a younger file hides what is in an older one: `logs` newest first, `young` newest first, `last`.
-//! 2. A version and the one after it answer every get alike: a conversion or a merge publishes files with the same
-//!    content. Only the horizon and writes to the active log change answers.
-//! 3. Versions are published one at a time, under a lock that no reader takes and nobody holds while doing I/O.
-//! 4. A file is removed by [`Kept`] when nobody holds it, and only if it was doomed: after the manifest forgot it.
+//! 1. Entries in a younger file hide those in an older one. The order is `logs` (newest first), `young` (newest first),
+//!    `last`.
+//! 2. A version and the next one give the same results for every get: a conversion or a merge publishes files with the
+//!    same content. Only the horizon and writes to the active log change results.
+//! 3. Versions are published one at a time, under a lock that no reader takes. No thread holds it during I/O.
+//! 4. [`Kept`] removes a file when its last holder is gone, and only if the file was doomed, which happens after the
+//!    manifest stopped naming it.
 //!
-//! The atomics of the exchange are arc-swap's, which has models of its own; none are written here, so there is nothing
-//! for loom to explore but them. `Kept::doom` is a flag that is read after the last `Arc` is gone: the count orders it.
+//! The atomics of the exchange are arc-swap's, which has its own models. This module adds none that loom could explore.
+//! `Kept::doom` sets a flag that is read after the last `Arc` is gone: the reference count orders it.
 
 use crate::hash::KeyHash;
 use crate::log::LogFile;
@@ -25,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 
-/// An open file of the store, which is removed when nobody holds it any more, if it was doomed.
+/// An open file of the store. When its last holder is gone, the file is removed if it was doomed.
 pub(crate) struct Kept<T> {
     value: T,
     path: PathBuf,
@@ -34,17 +36,17 @@ pub(crate) struct Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// Keeps an open file. What is doomed is sent to `bin`, whose owner removes it.
+    /// Wraps an open file. Once it is doomed and has no holder, its path is sent to `bin`, whose owner removes it.
     pub(crate) fn new(value: T, path: PathBuf, bin: &Sender<PathBuf>) -> Arc<Self> {
         Arc::new(Self { value, path, is_doomed: AtomicBool::new(false), bin: bin.clone() })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The store's set of files no longer has it.
+    /// Marks the file for removal: it is no longer in the store's set of files.
     pub(crate) fn doom(&self) {
         self.is_doomed.store(true, Relaxed);
     }
@@ -61,7 +63,7 @@ impl<T> Deref for Kept<T> {
 impl<T> Drop for Kept<T> {
     fn drop(&mut self) {
         if *self.is_doomed.get_mut() {
-            // Without a receiver the store is closing: the next open removes the file.
+            // If there is no receiver, the store is closing: the next open removes the file.
             let _ = self.bin.send(std::mem::take(&mut self.path));
         }
     }
@@ -72,14 +74,14 @@ impl<T> Drop for Kept<T> {
 pub(crate) struct YoungRun {
     /// Its file's number.
     pub(crate) id: u64,
-    /// Open.
+    /// The open run.
     pub(crate) run: Arc<Kept<Run>>,
-    /// Entries with a hash below this one are in the last level too.
+    /// Entries with a hash below this one are also in the last level, so they no longer count here.
     pub(crate) merged_to: KeyHash,
 }
 
 impl YoungRun {
-    /// About how many of its bytes aren't in the last level. Hashes are uniform.
+    /// Estimates how many of its bytes aren't in the last level. Hashes are uniform.
     pub(crate) fn unmerged_bytes(&self) -> u64 {
         let left = (KeyHash::MAX.0 - self.merged_to.0) >> 64;
         let bytes = (u128::from(self.run.facts().bytes) * left) >> 64;
@@ -94,7 +96,7 @@ pub(crate) struct Partition {
     pub(crate) from: KeyHash,
     /// Its file's number; 0: it is empty.
     pub(crate) id: u64,
-    /// Open; `None`: it is empty.
+    /// The open run; `None`: the partition is empty.
     pub(crate) run: Option<Arc<Kept<Run>>>,
 }
 
@@ -103,36 +105,36 @@ pub(crate) struct Partition {
 pub(crate) struct HeldLog {
     /// Its file's number.
     pub(crate) id: u64,
-    /// Open.
+    /// The open log.
     pub(crate) log: Arc<Kept<Arc<LogFile>>>,
 }
 
 /// The files of the store at one moment.
 #[derive(Clone, Default)]
 pub(crate) struct Version {
-    /// Newest first. The first one is active, in a store that is written to.
+    /// Newest first. In a store that is open for writing, the first log may be active; the others are sealed.
     pub(crate) logs: Vec<HeldLog>,
     /// Newest first.
     pub(crate) young: Vec<YoungRun>,
-    /// In the order of hashes; together they cover all.
+    /// In the order of hashes. Together they cover all hashes.
     pub(crate) last: Vec<Partition>,
     /// Entries up to this sequence number are dead.
     pub(crate) horizon: u64,
 }
 
 impl Version {
-    /// The partition that holds `hash`.
+    /// Returns the partition that holds `hash`.
     pub(crate) fn partition(&self, hash: KeyHash) -> Option<&Partition> {
         let after = self.last.partition_point(|it| it.from <= hash);
         self.last.get(after.checked_sub(1)?)
     }
 
-    /// The last hash of partition `at`.
+    /// Returns the last hash of partition `at`.
     pub(crate) fn end_of(&self, at: usize) -> KeyHash {
         self.last.get(at + 1).map_or(KeyHash::MAX, |next| KeyHash(next.from.0 - 1))
     }
 
-    /// Bytes of the last level.
+    /// The bytes of the last level.
     pub(crate) fn last_bytes(&self) -> u64 {
         self.last.iter().filter_map(|it| it.run.as_ref()).map(|it| it.facts().bytes).sum()
     }
@@ -144,24 +146,24 @@ impl Version {
     }
 }
 
-/// The present version, and the right to replace it.
+/// The current version, and the lock for replacing it.
 pub(crate) struct Versions {
     present: ArcSwap<Version>,
     publishing: Mutex<()>,
 }
 
 impl Versions {
-    /// Begins with this one.
+    /// Begins with the version `first`.
     pub(crate) fn new(first: Version) -> Self {
         Self { present: ArcSwap::from_pointee(first), publishing: Mutex::new(()) }
     }
 
-    /// The present one.
+    /// Returns the current version.
     pub(crate) fn load(&self) -> Arc<Version> {
         self.present.load_full()
     }
 
-    /// Publishes what `change` makes of the present one, and returns it.
+    /// Applies `change` to a copy of the current version, publishes the copy, and returns it.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Version)) -> Arc<Version> {
         let _one_at_a_time = self.publishing.lock();
         let mut next = Version::clone(&self.present.load());

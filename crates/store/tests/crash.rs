@@ -1,13 +1,13 @@
-//! Killed at any moment, the store has all that it acknowledged, and nothing that was never written.
+//! After a kill at any moment, the store has everything that it acknowledged, and nothing that was never written.
 //!
-//! A child process writes from four threads, each to its own keys; which operation comes n-th follows from the cycle's
-//! number alone. Before an operation's effect is counted as acknowledged, its number is written to the thread's file,
-//! which outlives the process. The parent kills the child, opens the store itself and compares: each thread's keys are
-//! as after all acknowledged operations, or as after one more, since that one may have been under way. A batch counts
-//! as one operation, so a half of it is noticed.
+//! A child process writes from four threads, each to its own keys. The n-th operation of a thread follows from the
+//! cycle's number, the thread and n alone. Once an operation is acknowledged, its number is written to the thread's
+//! file, which outlives the process. The parent kills the child, opens the store itself and compares: each thread's
+//! keys are as after all acknowledged operations, or as after one more, which may have been in progress. A batch is one
+//! operation, so a partly applied batch is detected.
 //!
-//! Some children die by themselves at a point that the store passes: between the steps of a conversion, of a merge, of
-//! an edit of the manifest. `make crashes` runs the long test: 1,500 deaths.
+//! Some children abort at a point that the store passes: between the steps of a conversion, of a merge, of an edit of
+//! the manifest. `make crashes` runs the long test: 1,500 deaths.
 
 use guira_store::{Batch, Db, Durability, Options, WriteOptions};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const KEYS: u64 = 300;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// One operation: what each of its keys becomes.
+/// An operation: the new value of each of its keys.
 struct Op {
     changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     durability: Durability,
@@ -71,7 +71,7 @@ fn options() -> Options {
     options
 }
 
-/// What a child does: nothing, unless a parent started it.
+/// The child process. Does nothing unless a parent started it.
 #[test]
 #[ignore = "the child of the other tests"]
 fn child() {
@@ -134,7 +134,7 @@ fn ack_file(folder: &Path, thread: u64) -> File {
         .expect("a file")
 }
 
-/// How many operations the thread's child saw acknowledged; the count begins anew.
+/// Returns how many operations of the thread were acknowledged, and resets the count.
 fn take_acks(folder: &Path, thread: u64) -> u64 {
     let file = ack_file(folder, thread);
     let mut bytes = [0; 8];
@@ -154,7 +154,7 @@ fn start(folder: &Path, cycle: u64, point: Option<(&str, u64)>) -> Child {
     command.stdout(Stdio::null()).stderr(errors).spawn().expect("a child")
 }
 
-/// Waits for the child's own death, at most `longest`; then kills it. True if it died by itself, of `abort`.
+/// Waits for the child to die, and kills it after `longest`. True if it died by itself, of `abort`.
 fn await_death(folder: &Path, child: &mut Child, longest: Duration) -> bool {
     let mut waited = Duration::ZERO;
     let step = Duration::from_millis(2);
@@ -172,7 +172,7 @@ fn await_death(folder: &Path, child: &mut Child, longest: Duration) -> bool {
     false
 }
 
-/// Compares the store with the models, after `cycle`, and takes over what it has.
+/// Compares the store with the models after `cycle`, and brings the models up to date.
 fn check(folder: &Path, cycle: u64, models: &mut [Model]) -> u64 {
     let db = Db::open(folder.join("store"), options()).expect("the store opens after a kill");
     let mut acknowledged = 0;
@@ -213,7 +213,7 @@ fn matches(db: &Db, thread: u64, model: &Model) -> bool {
     })
 }
 
-/// Where the store calls the hook.
+/// The points at which the store calls the hook.
 const POINTS: [&str; 8] = [
     "before an edit",
     "after an edit",

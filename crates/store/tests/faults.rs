@@ -1,4 +1,4 @@
-//! A full disk, failing syncs, flipped bits, short reads, a second opener, a store that is only read.
+//! A full disk, failing syncs, flipped bits, short reads, a second opener, and a store that is opened for reading only.
 
 use guira_disk::faulty::{DiskOp, Injected};
 use guira_disk::{Disk, SimulatedDisk, System};
@@ -188,7 +188,7 @@ fn check_each(db: &Db, model: &Model) {
     }
 }
 
-/// The same files on a disk of their own.
+/// Copies the files to another disk.
 fn copy_of(disk: &SimulatedDisk) -> SimulatedDisk {
     let copy = SimulatedDisk::with_dir(Path::new("/"));
     copy.make_dir(Path::new(DIR)).expect("a folder");
@@ -314,7 +314,7 @@ fn a_store_that_is_only_read_changes_no_file() {
     assert!(none.is_err(), "there is no store to read");
 }
 
-/// One that is called off before it begins still comes as far as the first run or record.
+/// An opening that is cancelled before it begins still proceeds to the first run or record.
 #[test]
 fn an_opening_that_is_called_off_loses_nothing() {
     let (simulated, disk) = new_disk();
@@ -324,7 +324,7 @@ fn an_opening_that_is_called_off_loses_nothing() {
     db.freeze().expect("a run");
     drop(db);
     for part in 1..4 {
-        // Runs alone are there, then a log, too.
+        // At first there are only runs, later also a log.
         let progress = OpenProgress::default();
         progress.cancel();
         let opened = Db::open_watched(disk.clone(), Path::new(DIR), options(), &progress);
@@ -343,7 +343,7 @@ fn an_opening_that_is_called_off_loses_nothing() {
     }
 }
 
-/// A copy shares the log's file, and whoever opens the copy seals it.
+/// A copy shares the log's file, and opening the copy seals it.
 #[test]
 fn a_log_that_somebody_may_write_to_is_not_copied() {
     let (_, disk) = new_disk();
@@ -477,7 +477,7 @@ fn a_rule_that_panics_ends_merges_and_nobody_waits_for_them() {
         for _ in 0..3 {
             let _ = tell.send(waiting.compact());
         }
-        // Until the logs that nobody converts are too many.
+        // Until there are too many logs that wait for conversion.
         let refused =
             (0..100_000).map(pair).find_map(|(key, value)| waiting.put(&key, &value).err());
         let _ = tell.send(refused.map_or(Ok(()), Err));

@@ -1,4 +1,5 @@
-//! A disk that the store itself filled: deletes and flushes are taken, and the room that they make comes back unasked.
+//! A disk that the store itself has filled: deletes and flushes are accepted, and the space that they free comes back
+//! by itself.
 
 use guira_disk::{Disk, SimulatedDisk};
 use guira_store::{Batch, Db, Durability, Options, StoreError};
@@ -39,7 +40,7 @@ fn value(n: u32) -> Vec<u8> {
     vec![n.to_le_bytes()[0]; 3000]
 }
 
-/// Puts until they are refused though all is merged; how many were taken.
+/// Puts until puts are refused although everything is merged. Returns how many were accepted.
 fn fill(db: &Db) -> u32 {
     let (mut n, mut refused) = (0, 0);
     while n < 100_000 {
@@ -56,7 +57,7 @@ fn fill(db: &Db) -> u32 {
     panic!("6 MiB hold less than that");
 }
 
-/// Waits until a put is taken.
+/// Waits until a put is accepted.
 fn await_room(db: &Db) {
     await_that(db, || match db.put(b"more", b"room") {
         Err(StoreError::NoSpace) => false,
@@ -105,7 +106,7 @@ fn half_of_it_deleted_leaves_the_other_half() {
     }
 }
 
-/// As `flush_all` does it: a put under a key of its own, and a rule by which what is older is dead.
+/// As `flush_all` does it: a put under its own key, and a rule by which everything older is dead.
 #[test]
 fn a_flush_is_taken_by_a_full_disk_and_makes_room() {
     let (_, shared) = new_disk();
@@ -149,7 +150,7 @@ fn a_horizon_on_a_full_disk_makes_room() {
     await_room(&db);
 }
 
-/// Another program took what the store had left, before it was opened or while it was.
+/// Another program took the space that the store had left, before the store was opened or while it was open.
 #[test]
 fn a_brimful_disk_opens_and_takes_deletes() {
     let (disk, shared) = new_disk();
@@ -164,7 +165,7 @@ fn a_brimful_disk_opens_and_takes_deletes() {
     assert!(db.get(&key(7)).expect("an answer").is_some());
     (0..taken).for_each(|n| db.delete(&key(n)).expect("a delete on a brimful disk"));
     db.snapshot().expect("a snapshot of a brimful disk");
-    // What is deleted makes room, though there was none at all.
+    // The deletes free space, although there was none at all.
     await_that(&db, || disk.used_bytes() < SPACE / 4);
     disk.set_space(Some(SPACE));
     await_room(&db);
@@ -178,7 +179,7 @@ fn without_space_for_any_log_it_opens_and_goes_on_once_there_is_some() {
     compact(&db);
     drop(db);
     drop(open(&shared, options()));
-    // The log that an orderly end left is empty: it is removed, and then another program is faster.
+    // The log that the orderly end left is empty. It is removed, and another program takes its space.
     for path in disk.list(Path::new(DIR)).expect("a folder") {
         if path.to_string_lossy().contains("L-") {
             disk.remove(&path).expect("an empty log");

@@ -1,4 +1,4 @@
-//! Which logs a start needs, and what it says when one is missing or damaged.
+//! Which logs an opening needs, and its error when one is missing or corrupt.
 
 use guira_disk::faulty::{DiskOp, Injected};
 use guira_disk::{Disk, FileAccess, SimulatedDisk};
@@ -25,13 +25,13 @@ fn logs(disk: &SimulatedDisk) -> Vec<PathBuf> {
     all.into_iter().filter(|it| it.to_string_lossy().starts_with("/store/L-")).collect()
 }
 
-/// Keeps logs from becoming runs.
+/// Prevents logs from being converted into runs.
 fn hold_conversions(disk: &SimulatedDisk) {
     let name = "R-".to_owned();
     disk.inject(Injected { name, times: usize::MAX, ..Injected::once(DiskOp::Create, 5) });
 }
 
-/// A store with so many values in four logs, none of them a run.
+/// A store with `n` values in four logs and no run. Returns the disk and `n`.
 fn with_four_logs() -> (SimulatedDisk, u32) {
     let disk = SimulatedDisk::with_dir(Path::new("/"));
     hold_conversions(&disk);
@@ -76,7 +76,7 @@ fn a_log_that_is_cut_is_damaged_at_any_length() {
             let path = &logs(&disk)[at];
             let file = disk.open(path, FileAccess { write: true, direct: false });
             file.and_then(|it| it.set_len(len)).expect("a cut");
-            // Of the newest one nobody says how long it was, if it isn't cut inside its header.
+            // Nothing records the length of the newest log, so a cut of it outside its header isn't detected.
             if at == 3 && len >= 4096 {
                 continue;
             }
@@ -95,7 +95,7 @@ fn a_log_that_was_made_in_vain_is_no_hindrance() {
     hold_conversions(&disk);
     let db = open(&disk).expect("a store");
     db.put(b"first", b"value").expect("a put");
-    // Before it is made, its unfinished name, its name.
+    // The faults skip the removal before the log is created and that of its unfinished name, and hit that of its name.
     disk.inject(Injected::once(DiskOp::SyncDir, 5));
     let name = "L-".to_owned();
     disk.inject(Injected { name, skip: 2, ..Injected::once(DiskOp::Remove, 5) });

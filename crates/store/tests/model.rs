@@ -1,7 +1,7 @@
-//! The store beside a `BTreeMap`: any order of writes, freezes, merges, snapshots, flushes and reopenings.
+//! The store compared with a `BTreeMap`, for any order of writes, freezes, merges, snapshots, flushes and reopenings.
 //!
-//! Sizes are tiny, so that a few hundred operations fill logs, make runs and split partitions. Each case runs on the
-//! simulated disk, on a real one, and with a hash of 8 bits, in which all keys collide.
+//! Sizes are tiny, so that a few hundred operations fill logs, create runs and split partitions. Cases run on the
+//! simulated disk, on a real one, and with hashes of 8 and of 0 bits, in which keys collide.
 
 use guira_disk::{Disk, SimulatedDisk, System};
 use guira_store::{Batch, Db, Durability, Options, RunIndex, Snapshot};
@@ -54,7 +54,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn key(n: u16) -> Vec<u8> {
-    // Some keys are long, some are prefixes of others.
+    // Some keys are long, and some are prefixes of others.
     let pad = if n.is_multiple_of(17) { 300 } else { usize::from(n % 5) };
     format!("key-{n}-{}", "p".repeat(pad)).into_bytes()
 }
@@ -64,7 +64,7 @@ fn value(n: u16, step: usize, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.u8(..)).collect()
 }
 
-/// Each opening writes its runs with another index than the last.
+/// Each opening writes its runs with another index than the previous one.
 fn options(hash_bits: Option<u8>, openings: usize) -> Options {
     let mut options = Options::default();
     options.index = [RunIndex::Fence, RunIndex::Trie, RunIndex::EliasFano][openings % 3];
@@ -73,14 +73,14 @@ fn options(hash_bits: Option<u8>, openings: usize) -> Options {
     options.partition_bytes = 64 << 10;
     options.reserve_bytes = 1;
     (options.runs_merge, options.runs_soft, options.runs_hard) = (3, 30, 40);
-    // So the merges of some openings await more runs, the larger the last level is.
+    // In some openings merges wait for more runs if the last level is larger.
     options.last_per_young = [0, 1][openings / 3 % 2];
     options.runs_most = 6;
     options.hash_bits = hash_bits;
     options
 }
 
-/// A store, its model, and what it looked like at each snapshot.
+/// A store, its model, and the model's state at each snapshot.
 struct Pair {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -228,7 +228,7 @@ fn run(disk: Arc<dyn Disk>, dir: &Path, hash_bits: Option<u8>, ops: &[Op]) {
     pair.check();
 }
 
-/// Cases per test; `PROPTEST_CASES` has more for a long run.
+/// The number of cases per test, which `PROPTEST_CASES` overrides for a long run.
 fn config(cases: u32) -> ProptestConfig {
     let cases =
         std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(cases);

@@ -1,8 +1,9 @@
-//! Changed files, with checksums that are right: refused, or a store that answers. No panic, and no end without a bound.
+//! Changed files with correct checksums are refused, or give a store that answers. Nothing panics or runs without a
+//! bound.
 //!
-//! A changed byte alone never gets past a checksum. So each mutant is a real file of which a few fields were changed, and
-//! all checksums computed anew, as `docs/store-format.md` describes them. Seeds are fixed; `MUTANTS` is how many of each
-//! kind there are.
+//! A changed byte alone never passes a checksum. So each mutant is a real file with a few changed fields, whose
+//! checksums were all recomputed as `docs/store-format.md` describes. Seeds are fixed; `MUTANTS` is the number of
+//! mutants of each kind.
 
 use guira_disk::{Disk, SimulatedDisk};
 use guira_store::{Db, Durability, Options, RunIndex, StoreError};
@@ -26,7 +27,8 @@ fn options(index: RunIndex) -> Options {
     options
 }
 
-/// The files of a store with a last level, a young run, and a log. Some entries go on in the next block, one is long.
+/// The files of a store with a last level, a young run, and a log. Some entries continue in the next block, and one is
+/// long.
 fn files(index: RunIndex) -> Files {
     let disk = SimulatedDisk::with_dir(Path::new("/"));
     let db = Db::open_on(Arc::new(disk.clone()), Path::new(DIR), options(index)).expect("a store");
@@ -62,7 +64,7 @@ fn seal_block(bytes: &mut [u8], at: usize, more: &[u8]) {
     set(bytes, at + BLOCK - 4, sum);
 }
 
-/// Parts of a file that a change may be in, and how its checksums are computed.
+/// The areas of a file to change, and the function that recomputes its checksums.
 struct Shape {
     areas: Vec<Range<usize>>,
     seal: Seal,
@@ -83,7 +85,7 @@ fn of_run(bytes: &[u8]) -> Shape {
     }
     let mut areas = vec![0..64, footer..footer + 160];
     areas.extend(units.iter().flat_map(|it| [it.start + 8..it.start + 32, it.start + 32..it.end]));
-    // Sections are short: as often as units.
+    // Sections are short, so they are listed as often as units.
     let often = areas.len().div_ceil(sections.len());
     areas.extend((0..often).flat_map(|_| sections.clone()));
     Shape { areas, seal: Box::new(move |bytes| seal_run(bytes, &units, &sections)) }
@@ -110,7 +112,7 @@ fn seal_run(bytes: &mut [u8], units: &[Range<usize>], sections: &[Range<usize>])
     seal_block(bytes, footer, &[]);
 }
 
-/// The records of a log, or those of a manifest; `len` tells how long the one there is.
+/// The records of a log or of a manifest. `len` returns the length of the record at a place.
 fn records(bytes: &[u8], mut at: usize, len: fn(&[u8], usize) -> usize) -> Vec<Range<usize>> {
     let mut records = Vec::new();
     while at + 32 <= bytes.len() && number(bytes, at, 8) != 0 {
@@ -182,7 +184,7 @@ fn of_current(bytes: &[u8]) -> Shape {
     Shape { areas, seal: Box::new(|_| ()) }
 }
 
-/// Changes one byte, or a few that follow each other, to what numbers and lengths are likely to fail at.
+/// Changes one byte, or a few adjacent ones, to values at which numbers and lengths are likely to fail.
 fn change(bytes: &mut [u8], area: Range<usize>, random: &mut fastrand::Rng) {
     let at = random.usize(area.clone());
     match random.u8(0..6) {
@@ -210,7 +212,7 @@ fn check(files: &Files, (changed, bytes): (usize, &[u8]), random: &mut fastrand:
     let is_read_only = options.read_only;
     let Ok(db) = Db::open_on(Arc::new(disk.clone()), Path::new(DIR), options) else { return false };
     for n in 0..92_u16 {
-        // An error or any answer: the file says what it says.
+        // An error or any answer is right.
         let _ = db.get(&n.to_le_bytes());
     }
     if let Ok(entries) = db.iter() {
@@ -228,10 +230,10 @@ fn check(files: &Files, (changed, bytes): (usize, &[u8]), random: &mut fastrand:
     true
 }
 
-/// Each file of a store tells of another format before anything of it is believed, and nothing is changed.
+/// Each file of another format is refused before anything else in it is trusted, and no file is changed.
 #[test]
 fn a_file_of_another_format_is_refused_with_what_to_do() {
-    // Of the log that closing seals, the background may make a run before it ends. Then a start just removes it.
+    // The background may convert the log that closing seals into a run. Then an opening just removes the log.
     let mut refused = (0..100).map(|_| refused_for_their_format(&files(RunIndex::Fence)));
     assert_eq!(refused.find(|it| it.contains('L')).as_deref(), Some("LMR"));
 }
@@ -260,7 +262,7 @@ fn refused_for_their_format(files: &Files) -> String {
         let opened = Db::open_on(Arc::new(disk.clone()), Path::new(DIR), options(RunIndex::Fence));
         let told = match opened.map(drop) {
             Err(told) => told.to_string(),
-            // A file that no list names, which each start removes.
+            // No list names this file, so each opening removes it.
             Ok(()) => {
                 assert!(disk.contents(path).is_none(), "{} is believed", path.display());
                 continue;
@@ -274,7 +276,7 @@ fn refused_for_their_format(files: &Files) -> String {
     refused.into_iter().collect()
 }
 
-/// It was the same, but for the filters of young runs.
+/// Format 3 is the same except for the filters of young runs.
 #[test]
 fn a_store_of_format_3_is_read_and_written_on() {
     let disk = SimulatedDisk::with_dir(Path::new("/"));
@@ -299,7 +301,7 @@ fn a_store_of_format_3_is_read_and_written_on() {
     }
 }
 
-/// Mutants of all files whose name begins so; returns how many opened.
+/// Tries mutants of all files whose names begin with `name`. Returns how many opened.
 fn mutate(index: RunIndex, name: &str, shape: fn(&[u8]) -> Shape) -> usize {
     let files = files(index);
     let count = std::env::var("MUTANTS").ok().and_then(|it| it.parse().ok()).unwrap_or(400);

@@ -1,4 +1,4 @@
-//! What `plan` says in advance, against the counters of a store under that load.
+//! The predictions of `plan`, compared with the counters of a store under that load.
 
 use guira_disk::{Disk, SimulatedDisk};
 use guira_store::{Db, Durability, Expected, Options, RunIndex, Sizing, StoreStats};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const KEYS: u64 = 20_000;
 const KEY_BYTES: usize = 20;
-/// Runs of a merge.
+/// Runs per merge.
 const RUNS: usize = 8;
 
 fn options() -> Options {
@@ -22,7 +22,7 @@ fn options() -> Options {
     options
 }
 
-/// Waits until nothing is to be done in the background.
+/// Waits until the background has nothing to do.
 fn settled(db: &Db) -> StoreStats {
     loop {
         let stats = db.stats();
@@ -33,7 +33,7 @@ fn settled(db: &Db) -> StoreStats {
     }
 }
 
-/// Puts of keys drawn evenly, until so many merges are over; each log is sorted before the next is written.
+/// Puts keys drawn uniformly, until so many merges have ended. Each log is converted before the next one is written.
 fn change(db: &Db, value: &[u8], (keys, merges): (u64, usize)) -> StoreStats {
     let mut over = 0;
     let mut runs_before = usize::MAX;
@@ -63,12 +63,12 @@ fn a_real_load_writes_and_takes_what_was_planned() {
     let cases = [
         (100, RunIndex::Fence, 0, RUNS as u64, None),
         (700, RunIndex::EliasFano, 12, RUNS as u64, None),
-        // The last level is as large as 40 logs, which stay as they are, or grow.
+        // The last level is as large as 40 logs. In one case the logs keep their size, in the other they grow.
         (100, RunIndex::Fence, 0, 14, Some(0)),
         (100, RunIndex::Fence, 0, 4, Some(1 << 20)),
     ];
     for (value_bytes, index, filter, runs, grown) in cases {
-        // Its syncs take no time.
+        // The simulated disk's syncs take no time.
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::with_dir(Path::new("/")));
         let mut options = options();
         (options.index, options.last_level_filter_bits) = (index, filter);
@@ -121,13 +121,13 @@ fn what_a_change_writes_stays_bounded_as_the_store_grows() {
         let amplification = sizing.write_amplification();
         let bytes_per_key = sizing.memory_bytes() / keys as f64;
         println!("{keys}: {} runs, {amplification:.1}, {bytes_per_key:.2} B/key", sizing.runs);
-        // Log, conversion, and as many times as the last level is larger than a merge's logs.
+        // The log, the conversion, and as many merges as the last level is larger than a merge's logs.
         let most = 2.5 + 1.3 * options.last_per_young as f64;
         assert!(amplification < most, "{keys}: {amplification}");
     }
     let large = sizing(100_000_000);
     assert!((16.0..32.0).contains(&large.runs), "{large:?}");
-    // When all runs are there; without what stays in memory of logs' ends, and without a second log.
+    // With all runs present, but without the tails of logs and without a second log.
     let index = |it: &Sizing, keys: f64| {
         let log = it.log_memory_bytes / 2.0 - f64::from(1 << 20);
         (log + it.young_memory_bytes + it.last_index_bytes) / keys

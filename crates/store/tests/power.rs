@@ -1,8 +1,8 @@
-//! After a loss of power the store is as after some prefix of the writes, and no synced write is missing.
+//! After a loss of power the store is as after a prefix of the writes, and no synced write is missing.
 //!
-//! The simulated disk keeps a journal of writes, syncs and renames. The test walks it, and at many instants makes disks
-//! as they may be found: sectors of 4 KiB lost, kept, torn, in any order since the last sync. There is one writer, so
-//! the log's order is the writer's, and what is found must be exactly what the map was after some write.
+//! The simulated disk keeps a journal of writes, syncs and renames. The test walks through it, and at many instants
+//! builds disks as they may be found: sectors of 4 KiB lost, kept or torn, in any order since the last sync. There is
+//! one writer, so the log's order is the writer's. The content must be exactly what the map was after some write.
 
 use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 use guira_disk::{Disk, SimulatedDisk};
@@ -24,10 +24,10 @@ fn options() -> Options {
     options
 }
 
-/// What the writer did: the map after each write, and at which event the write was durable, if it waited for that.
+/// The history of the writer: the map after each write, and the events at which each write began and ended.
 struct History {
     states: Vec<Model>,
-    /// Event at which the write began, event at which it was answered, waits for the disk.
+    /// The event at which the write began, the event at which it was answered, and whether it waited for the disk.
     writes: Vec<(usize, usize, bool)>,
 }
 
@@ -128,7 +128,7 @@ fn a_prefix_with_all_synced_writes_survives_everywhere() {
     }
 }
 
-/// The process is killed at any sync of a folder while it makes the store; the next one writes on, and the power fails.
+/// The process is killed at any sync of a folder while it creates the store. The next one continues, and the power fails.
 #[test]
 fn a_store_whose_making_was_interrupted_keeps_its_name() {
     for skip in 0..4 {

@@ -1,4 +1,4 @@
-//! The paper's layout passes the store's own tests: beside a `BTreeMap`, after a loss of power, and with flipped bits.
+//! The paper's layout passes the store's own tests: against a `BTreeMap`, after a loss of power, and with flipped bits.
 
 use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 use guira_disk::{Disk, SimulatedDisk, System};
@@ -38,11 +38,11 @@ fn op() -> impl Strategy<Value = Op> {
 /// How keys are chosen.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
-    /// Spread evenly, as the paper asks.
+    /// Spread evenly, as the paper requires.
     Even,
-    /// All with the same last four bytes: every key meets every other in the cuckoo tables.
+    /// All with the same last four bytes: all keys collide in the cuckoo tables.
     SameTail,
-    /// All in one bucket of the trie, and neighbours in order.
+    /// All in one bucket of the trie, and adjacent in order.
     SameHead,
 }
 
@@ -59,7 +59,7 @@ fn value(options: &SiltOptions, n: u16, step: usize) -> Vec<u8> {
     (0..options.value_bytes).map(|_| random.u8(..)).collect()
 }
 
-/// Records of 1024 bytes, four to a block; and such as lie in two blocks.
+/// For 1000 value bytes, four records of 1024 bytes fill a block. With other lengths, records may lie in two blocks.
 fn tiny(value_bytes: usize, is_sparse: bool, is_weak: bool) -> SiltOptions {
     SiltOptions { value_bytes, buckets: 8, hash_stores: 3, is_sparse, is_weak }
 }
@@ -144,10 +144,10 @@ proptest! {
     }
 }
 
-/// After a loss of power the store is as after some prefix of the writes, and no synced one is missing.
+/// After a loss of power the store is as after a prefix of the writes, and no synced write is missing.
 #[test]
 fn a_prefix_with_all_synced_writes_survives() {
-    // A block of the large ones is a hole of whole records where it is lost; the small ones are torn.
+    // A lost block is a hole of whole records if they are large; small records are torn.
     [tiny(37, true, true), tiny(1000, true, false)].into_iter().for_each(power_loss);
 }
 
@@ -158,7 +158,7 @@ fn power_loss(options: SiltOptions) {
     let mut silt = Silt::open(shared, dir, options).expect("a store");
     let mut random = fastrand::Rng::with_seed(4);
     let mut states = vec![Model::new()];
-    // Of each write, the events at which it began, and at which it was durable.
+    // The events at which each write began; the writes that were durable, and since which event.
     let (mut begun, mut durable) = (Vec::new(), Vec::new());
     for step in 0..300 {
         let (n, mut state) = (random.u16(0..60), states[step].clone());
@@ -214,7 +214,7 @@ fn filled(disk: &SimulatedDisk, options: SiltOptions) -> (Silt, Model) {
     (silt, model)
 }
 
-/// A get gives the right value or says that a file is damaged, and so does an opening. Only a damaged log may end early.
+/// A get or an opening gives the right value or reports the corruption. Only a corrupt log may end early.
 #[test]
 fn a_flipped_bit_never_gives_a_wrong_value() {
     let options = tiny(37, true, true);

@@ -1,7 +1,7 @@
-//! What each engine must do to be measured, and the list of engines.
+//! The interface that each measured engine implements, and the list of engines.
 //!
-//! All engines get keys of 20 random bytes and values that don't compress; compression is off. Caches of blocks have
-//! 32 MiB, buffers of changes 64 MiB (guira's logs have 32 MiB, its default), and two threads work in the background.
+//! All engines get keys of 20 random bytes and values that don't compress; compression is off. Block caches have 32
+//! MiB, write buffers 64 MiB (guira's logs have 32 MiB, its default), and two threads work in the background.
 
 mod fjall;
 mod guira;
@@ -12,47 +12,47 @@ mod rocks;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A store of keys and values. A failure ends the program: a figure of a failing store is worth nothing.
+/// A store of keys and values. A failure ends the program, because the figures of a failing store are worthless.
 pub trait Rival: Send + Sync {
-    /// Sets a value; `is_synced` waits until the device has it.
+    /// Sets a value. With `is_synced` it waits until the device has it.
     fn put(&self, key: &[u8], value: &[u8], is_synced: bool);
-    /// Replaces `out` by the key's value. False if there is none.
+    /// Replaces `out` with the key's value. False if there is none.
     fn get(&self, key: &[u8], out: &mut Vec<u8>) -> bool;
     /// Waits until the background has nothing to do.
     fn settle(&self);
-    /// By the engine's own statistics.
+    /// The engine's own statistics.
     fn figures(&self) -> Figures;
 }
 
-/// What an engine says about itself.
+/// The statistics that an engine reports.
 #[derive(Clone, Copy, Default)]
 pub struct Figures {
     /// Memory of indexes and filters that find keys on the device.
     pub index_bytes: u64,
-    /// Of these, the part for the last level, if the engine tells.
+    /// The part of it for the last level, if the engine reports that.
     pub last_index_bytes: Option<u64>,
-    /// Memory that finds changes which are not sorted yet, if it is apart from their bytes.
+    /// Memory of the index of changes that aren't sorted yet, if the engine has a separate one.
     pub log_index_bytes: Option<u64>,
     /// Device reads of gets.
     pub reads: Option<u64>,
 }
 
-/// What a store is opened for.
+/// The purpose for which a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Measuring.
     Usual,
-    /// Changes stay in the log until it has more than 256 MiB.
+    /// Changes stay in the log until it is longer than 256 MiB.
     LongLog,
 }
 
 /// An engine's name and how it is opened.
 pub struct Maker {
-    /// On the command line and in tables.
+    /// Its name on the command line and in tables.
     pub name: &'static str,
-    /// Reads through the system's page cache, which is emptied all the time while it is measured.
+    /// Whether it reads through the system's page cache, which is emptied continually during the measurement.
     pub is_buffered: bool,
-    /// Opens or makes a store.
+    /// Opens or creates a store.
     pub open: fn(&Path, Purpose) -> Arc<dyn Rival>,
 }
 

@@ -1,4 +1,4 @@
-//! What is done with one engine, each in a process of its own: so that what it used is the process' use.
+//! The jobs: what is measured with one engine. Each job runs in its own process, so that the process' usage is the job's.
 //!
 //! A job prints one line of JSON, an object of numbers.
 
@@ -19,7 +19,7 @@ pub struct Sizes {
     pub seconds: f64,
 }
 
-/// Loads all items in random order by one thread, without syncs, and settles.
+/// Loads all items in random order with one thread, without syncs, and settles.
 pub fn load(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     let before = Used::now();
     let engine = (maker.open)(dir, Purpose::Usual);
@@ -47,7 +47,7 @@ pub fn load(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     })
 }
 
-/// Gets of random keys: hits by 1 and 16 threads, misses by 16.
+/// Gets random keys: hits with 1 and 16 threads, misses with 16.
 pub fn gets(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     let engine = (maker.open)(dir, Purpose::Usual);
     let cold = maker.is_buffered.then(|| Cold::keep(dir));
@@ -131,7 +131,7 @@ pub fn sync(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     })
 }
 
-/// Puts per second, and microseconds of CPU time for each, with what works in the background.
+/// Returns puts per second, and microseconds of CPU time per put, including the background work.
 fn put_for(engine: &Arc<dyn Rival>, sizes: Sizes, threads: u64, is_synced: bool) -> (f64, f64) {
     let puts = AtomicU64::new(0);
     let before = Used::now();
@@ -156,7 +156,7 @@ fn put_for(engine: &Arc<dyn Rival>, sizes: Sizes, threads: u64, is_synced: bool)
     (puts / spent.seconds, spent.cpu_us / puts)
 }
 
-/// Writes 256 MiB of items that stay in the log, and dies without closing.
+/// Writes 256 MiB of items that stay in the log, and kills itself without closing.
 pub fn crash(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     let engine = (maker.open)(dir, Purpose::LongLog);
     let mut values = Values::new(sizes.value_bytes);
@@ -169,7 +169,7 @@ pub fn crash(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     unreachable!("killed")
 }
 
-/// Opens what a crash left; all is there.
+/// Opens what a crash left, and checks how much of it is there.
 pub fn open(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     let begun = Instant::now();
     let engine = (maker.open)(dir, Purpose::LongLog);
@@ -180,7 +180,7 @@ pub fn open(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     json!({ "open_s": seconds, "kept": kept as f64 / asked.count() as f64 })
 }
 
-/// So many items have 256 MiB with their keys; a log has some bytes more for each.
+/// The number of items that take 256 MiB in the log, with their keys and a record head.
 fn log_items(sizes: Sizes) -> u64 {
     (256 << 20) / (KEY_BYTES + 24 + sizes.value_bytes) as u64
 }
@@ -196,7 +196,7 @@ fn key(n: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Values that don't compress; each begins with its item's number.
+/// Values that don't compress. Each begins with its item's number.
 struct Values {
     random: Vec<u8>,
     value: Vec<u8>,

@@ -1,4 +1,4 @@
-//! guira-store beside RocksDB, fjall and redb: memory, reads, CPU time and speed, in one interleaved run.
+//! Compares guira-store with RocksDB, fjall and redb: memory, reads, CPU time and speed, in one interleaved run.
 //!
 //! `cd crates/store/rivals && cargo run --release -- --dir /a/folder/on/the/device` loads a million items of 20 + 100 bytes
 //! into each engine, measures, and prints tables. `apt install librocksdb-dev fio` first; without RocksDB:
@@ -6,15 +6,15 @@
 //!
 //! | option | default | |
 //! |---|---|---|
-//! | `--dir D` | | a folder; stores stay in it, so that `--parts gets` can be run again |
+//! | `--dir D` | | a folder; the stores stay in it, so that `--parts gets` can be repeated |
 //! | `--items N`, `--value BYTES` | 1000000, 100 | |
 //! | `--parts A,B` | load,gets,puts,sync,open,fio | what is measured |
 //! | `--engines A,B` | all | names of [`engines::MAKERS`] |
-//! | `--rounds N`, `--seconds S` | 3, 2 | each round measures each engine in turn, so long for each kind of get |
-//! | `--json FILE` | | all figures of all rounds |
+//! | `--rounds N`, `--seconds S` | 3, 2 | each round measures each engine in turn, for S seconds per kind of get |
+//! | `--json FILE` | | where to write all figures of all rounds |
 //!
-//! Each engine is measured in a process of its own. Engines without direct I/O have their pages dropped from the page cache
-//! ten times a second while they are read. The tables have the medians of the rounds.
+//! Each engine is measured in its own process. For engines without direct I/O, their pages are dropped from the page
+//! cache ten times a second while they are read. The tables show the medians of the rounds.
 
 #![expect(clippy::disallowed_methods, reason = "measures time")]
 
@@ -29,7 +29,7 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Figures by engine, then by name: one of each round.
+/// Figures by engine, then by name: one for each round.
 type Figures = Map<String, Value>;
 
 fn main() {
@@ -68,7 +68,7 @@ struct Args {
     engines: Vec<&'static Maker>,
     rounds: usize,
     json: Option<PathBuf>,
-    /// Of a process that this program started itself.
+    /// The job of a process that this program started itself.
     job: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl Args {
         }
     }
 
-    /// Where an engine has its files for a part.
+    /// The folder of an engine's files for a part.
     fn dir_of(&self, maker: &Maker, part: &str) -> PathBuf {
         self.dir.join(format!("{}-{part}-{}", maker.name, self.sizes.value_bytes))
     }
@@ -153,7 +153,7 @@ fn remove(dir: &Path) {
     }
 }
 
-/// One job in a process of its own.
+/// Runs one job in its own process.
 fn child(args: &Args, maker: &Maker, job: &str) -> Map<String, Value> {
     let program = std::env::current_exe().expect("this program has a path");
     let sizes = args.sizes;
@@ -186,7 +186,7 @@ fn run_job(job: &str, args: &Args) {
     println!("{told}");
 }
 
-/// Random reads of 4 KiB a second by 16 threads: the device's most.
+/// Returns the device's limit: random reads of 4 KiB per second by 16 threads.
 fn fio(args: &Args) -> f64 {
     eprintln!("fio");
     std::fs::create_dir_all(&args.dir).expect("the folder of --dir can be made");

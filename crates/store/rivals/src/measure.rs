@@ -1,4 +1,5 @@
-//! What a process used: CPU time, bytes from and to the device; and a page cache that is kept empty.
+//! Measures what a process uses: CPU time, and bytes read from and written to the device. Also keeps the page cache
+//! empty.
 
 use rustix::fs::{Advice, fadvise};
 use rustix::time::{ClockId, clock_gettime};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-/// What the process used up to a moment.
+/// What the process had used at a moment.
 #[derive(Clone, Copy)]
 pub struct Used {
     at: Instant,
@@ -19,7 +20,7 @@ pub struct Used {
     write_bytes: u64,
 }
 
-/// What it used between two.
+/// What the process used between two moments.
 #[derive(Clone, Copy)]
 pub struct Spent {
     pub seconds: f64,
@@ -43,7 +44,7 @@ impl Used {
         }
     }
 
-    /// What was used since `self`.
+    /// Returns what was used since `self`.
     pub fn spent(self) -> Spent {
         let now = Self::now();
         let between = |now: u64, before: u64| now.saturating_sub(before) as f64;
@@ -83,7 +84,7 @@ impl Cold {
         Self { ends, cpu_us: cpu, thread: Some(thread) }
     }
 
-    /// CPU time of the thread: no engine's.
+    /// CPU time of the thread, which isn't the engine's.
     pub fn cpu_us(&self) -> f64 {
         self.cpu_us.load(Relaxed) as f64
     }
@@ -107,7 +108,7 @@ fn drop_pages(dir: &Path) {
     }
 }
 
-/// Bytes of the device that a folder's files have.
+/// Bytes of the device that a folder's files occupy.
 pub fn disk_bytes(dir: &Path) -> u64 {
     files(dir).iter().filter_map(|it| it.metadata().ok()).map(|it| it.blocks() * 512).sum()
 }

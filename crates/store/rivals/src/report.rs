@@ -1,10 +1,10 @@
-//! The figures as tables, and whether guira-store meets its goals.
+//! Prints the figures as tables, and whether guira-store meets its goals.
 
 use crate::Figures;
 use crate::jobs::Sizes;
 use serde_json::Value;
 
-/// A column: its head, the figure's name, and its decimals.
+/// A column: its heading, the figure's name, and its number of decimals.
 type Column = (&'static str, &'static str, usize);
 
 const LOADED: &[Column] = &[
@@ -41,7 +41,7 @@ const READ: &[Column] = &[
     ("CPU µs/miss", "miss_16_cpu_us", 1),
 ];
 
-/// Prints what was measured.
+/// Prints all figures.
 pub fn print(figures: &Figures, sizes: Sizes) {
     println!("{} items of 20 + {} bytes", sizes.items, sizes.value_bytes);
     table(figures, READ);
@@ -77,7 +77,7 @@ fn median(figures: &Figures, engine: &str, name: &str) -> Option<f64> {
     all.get(all.len() / 2).copied()
 }
 
-/// The store's goals, for each figure that was measured.
+/// Prints the store's goals, for each figure that was measured.
 fn goals(figures: &Figures, sizes: Sizes) {
     println!("\n| goal | measured | met |\n|---|---|---|");
     let of = |engine: &str, name: &str| median(figures, engine, name);

@@ -1,8 +1,9 @@
-//! Frozen logs become a young run: sorted, without what a later record of the same log replaced.
+//! Converts frozen logs into a young run: sorted, with only the newest record of each key.
 //!
-//! The oldest logs are taken first, and small ones together, as many as one log may be long. Deletes stay, and entries
-//! that `Options::alive` calls dead become deletes: an older value of the key may lie below. Above an empty store both go.
-//! What the horizon covers goes, since whatever lies below it is covered as well.
+//! The oldest logs are converted first. Small logs are taken together, up to the size of one full log. Deletes are
+//! kept, and entries that `Options::alive` calls dead become deletes, because an older value of the key may exist
+//! below. If there is no run below, both are dropped. Entries that the horizon covers are dropped, because it covers
+//! all older entries too.
 
 use super::output::{Output, Piece, abandon};
 use super::pace::Pace;
@@ -18,13 +19,13 @@ use crate::run::RunOptions;
 use crate::stats;
 use crate::version::{HeldLog, Version, YoungRun};
 
-/// The thread that converts.
+/// The state of the thread that converts.
 pub(super) struct Converter {
     pace: Pace,
 }
 
 impl Converter {
-    /// Writes at this pace.
+    /// Creates a converter that writes at this pace.
     pub(super) fn new(pace: Pace) -> Self {
         Self { pace }
     }
@@ -76,7 +77,7 @@ impl Converter {
         let counted = (&core.tally.bytes_converted, "convert: half written");
         let mut output = Output::new((core, &mut self.pace), (how, 0), counted);
         let mut dropped = 0;
-        // Only this thread makes the first run, so nothing comes below meanwhile.
+        // Only this thread creates the first run, so no run can appear below during the conversion.
         let is_lowest = version.runs().next().is_none();
         while let Some(entry) = sources.next()? {
             if is_alive(core, &entry, version.horizon) {

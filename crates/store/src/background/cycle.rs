@@ -1,14 +1,15 @@
-//! Young runs are merged into the last level, one stretch of hashes after the other.
+//! Merges young runs into the last level, one range of hashes (a stretch) after the other.
 //!
-//! A cycle takes the young runs that are there when it begins, and walks through the partitions. Each step reads one
-//! partition, or several small neighbours, and what the young runs have of these hashes, and writes the partitions anew.
-//! An edit then replaces them, and moves the young runs' mark: below it they count no more. With the last stretch the
-//! runs are dropped. So a step needs the space of one partition, a cycle also that of its runs, and a crash loses one step.
+//! A cycle takes the young runs that exist when it begins, and walks through the partitions. Each step reads one
+//! partition, or several small neighbours, and the young runs' entries of the same range, and rewrites the partitions.
+//! An edit then replaces the partitions and moves the young runs' mark, `merged_to`: their entries below the mark no
+//! longer count. After the last stretch the young runs are dropped. So a step needs the space of one partition, a cycle
+//! also that of its runs, and a crash loses one step.
 //!
 //! # Invariants
-//! 1. The runs of a cycle are the oldest young ones: nothing older than they and the last level exists. So deletes, and
-//!    entries that are dead by `Options::alive`, are dropped here, and only here.
-//! 2. Only this thread changes the last level, and it alone takes young runs away.
+//! 1. The runs of a cycle are the oldest young runs: only the last level is older. So deletes, and entries that are
+//!    dead by `Options::alive`, are dropped here. A conversion drops them only if there is no run at all.
+//! 2. Only this thread changes the last level, and only this thread removes young runs.
 
 use super::output::{Output, Piece, abandon};
 use super::pace::Pace;
@@ -24,38 +25,38 @@ use crate::version::{Partition, Version, YoungRun};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The thread that merges.
+/// The state of the thread that merges.
 pub(super) struct Merger {
     pace: Pace,
     cycle: Option<Cycle>,
 }
 
-/// A walk through all hashes.
+/// One pass over all hashes.
 #[derive(Clone)]
 struct Cycle {
     /// The young runs that take part.
     ids: Vec<u64>,
-    /// The stretch to merge next begins here.
+    /// Where the next stretch to merge begins.
     next: KeyHash,
-    /// The merge that was asked for, if it began after that.
+    /// The latest merge request that the cycle serves: it was made before the cycle began. 0: a former process began it.
     serves: u64,
 }
 
-/// What a step reads and replaces.
+/// The range of hashes that one step reads and replaces.
 struct Stretch {
-    /// Which partitions.
+    /// The indexes of the partitions.
     parts: Range<usize>,
     from: KeyHash,
     to: KeyHash,
     old: Vec<Partition>,
     young: Vec<YoungRun>,
-    /// Runs that are younger than the cycle: what they replaced or deleted isn't written again. That costs reading them,
-    /// and is done on a full disk.
+    /// Young runs that are newer than the cycle. On a full disk they are read too, so that entries that they replaced
+    /// or deleted aren't written again. Otherwise that isn't worth the reads, and the list is cleared.
     newer: Vec<YoungRun>,
 }
 
 impl Merger {
-    /// Writes at this pace.
+    /// Creates a merger that writes at this pace.
     pub(super) fn new(pace: Pace) -> Self {
         Self { pace, cycle: None }
     }
@@ -114,7 +115,7 @@ impl Merger {
         let mut output = Output::new((core, &mut self.pace), (how, split.max(4096)), counted);
         let mut dropped = 0;
         while let Some(entry) = sources.next()? {
-            // What a newer run has stays there, and is found there.
+            // An entry of a newer run stays in that run, where gets find it.
             if entry.seq <= seq_max && is_alive(core, &entry, horizon) {
                 output.push(&entry)?;
             } else {
@@ -125,7 +126,7 @@ impl Merger {
     }
 }
 
-/// The cycle that is due: one that a former process began, or a new one.
+/// Returns the cycle that is due: one that a former process left unfinished, or a new one.
 fn begin(core: &Core, version: &Version) -> Option<Cycle> {
     let begun = version.young.iter().filter(|it| it.merged_to > KeyHash(0));
     if let Some(next) = begun.clone().map(|it| it.merged_to).min() {
@@ -174,7 +175,7 @@ fn publish(
 }
 
 impl Stretch {
-    /// The partition at the cycle's place, and small ones after it, while they fill half a partition at most.
+    /// Takes the partition at the cycle's position, and those after it while they fill at most half a partition together.
     fn of(version: &Version, cycle: &Cycle, partition_bytes: u64) -> Self {
         let begin = version.last.partition_point(|it| it.from < cycle.next);
         let begin = begin.min(version.last.len().saturating_sub(1));
@@ -200,7 +201,7 @@ impl Stretch {
         }
     }
 
-    /// About how many bytes it has. Hashes are uniform.
+    /// Estimates the stretch's bytes. Hashes are uniform, so a young run's share follows from the width of the range.
     fn estimate(&self) -> u64 {
         let share = (self.to.0 - self.from.0) as f64 / u128::MAX as f64;
         let bytes = |run: &Run| run.facts().bytes as f64;
@@ -211,7 +212,7 @@ impl Stretch {
         bytes
     }
 
-    /// First hash and run of each new partition. The first one begins where the stretch does.
+    /// Returns the new partitions. The first one begins where the stretch begins.
     fn partitions(&self, pieces: Vec<Piece>) -> Vec<Partition> {
         let mut from = Some(self.from);
         let fresh = pieces.into_iter().map(|piece| Partition {

@@ -1,8 +1,8 @@
-//! Runs that a conversion or a merge writes: removed again unless the step reaches its end.
+//! The runs that a conversion or a merge writes. They are removed again unless the step completes.
 //!
 //! # Invariants
-//! 1. Every run that [`Output::finish`] returns is synced, its name too, and open for reading.
-//! 2. Entries of one hash go into one run: a partition's border lies between two hashes.
+//! 1. Every run that [`Output::finish`] returns is open for reading, and its content and its name are durable.
+//! 2. Entries with the same hash go into the same run: the boundary of a partition lies between two hashes.
 
 use super::pace::Pace;
 use crate::core::Core;
@@ -18,26 +18,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// A run that was written.
+/// A finished run.
 pub(super) struct Piece {
     /// Its first hash.
     pub(super) from: KeyHash,
     /// Its file's number.
     pub(super) id: u64,
-    /// Open.
+    /// The open run.
     pub(super) run: Arc<Kept<Run>>,
 }
 
-/// Where entries go, in order.
+/// A sink for entries, which come in order and go into one run or several.
 pub(super) struct Output<'a> {
     core: &'a Core,
     pace: &'a mut Pace,
     how: RunOptions,
-    /// A run of this many bytes is followed by another; 0: there is one.
+    /// A run that has reached this many bytes is followed by another. 0: there is only one run.
     split_bytes: u64,
-    /// Counts the bytes.
+    /// The counter to which the written bytes are added.
     counter: &'a AtomicU64,
-    /// What a test's hook is told when something was written.
+    /// The name that a test's hook gets while a run is being written.
     point: &'static str,
     open: Option<Open>,
     made: Vec<(KeyHash, u64, PathBuf)>,
@@ -45,18 +45,18 @@ pub(super) struct Output<'a> {
     is_kept: bool,
 }
 
-/// The run that is written to.
+/// The run that is being written.
 struct Open {
     from: KeyHash,
     id: u64,
     path: PathBuf,
     writer: RunWriter,
-    /// Bytes that the pace knows of.
+    /// Bytes that were reported to the pace.
     paced: u64,
 }
 
 impl<'a> Output<'a> {
-    /// Writes nothing yet.
+    /// Creates an output that has no run yet.
     pub(super) fn new(
         (core, pace): (&'a Core, &'a mut Pace),
         (how, split_bytes): (RunOptions, u64),
@@ -79,7 +79,7 @@ impl<'a> Output<'a> {
     /// Appends an entry.
     ///
     /// # Errors
-    /// If it can't be written, or the store closes.
+    /// If the entry can't be written, or the store closes.
     pub(super) fn push(&mut self, entry: &Entry<'_>) -> Result<(), StoreError> {
         let is_full = |it: &Open| self.split_bytes != 0 && it.writer.bytes() >= self.split_bytes;
         if self.open.as_ref().is_some_and(is_full) && entry.hash != self.last_hash {
@@ -106,7 +106,7 @@ impl<'a> Output<'a> {
         let header = self.core.header(FileKind::Run, id);
         let writer = RunWriter::create(&self.core.disk, &path, &header, self.how.clone());
         let writer = writer.inspect_err(|_| {
-            // It may be there, without content.
+            // The file may exist, without content.
             let _ = self.core.disk.remove(&path);
         })?;
         Ok(Open { from, id, path, writer, paced: 0 })
@@ -114,14 +114,14 @@ impl<'a> Output<'a> {
 
     fn end_run(&mut self) -> Result<(), StoreError> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        // First in the list: an error removes it.
+        // Listed before it is finished, so that an error removes the file.
         self.made.push((open.from, open.id, open.path));
         let facts = open.writer.finish()?;
         crate::stats::add(self.counter, facts.bytes);
         self.rest(facts.bytes.saturating_sub(open.paced))
     }
 
-    /// Sleeps as the pace wants it.
+    /// Reports written bytes to the pace, and sleeps for as long as it asks for.
     fn rest(&mut self, bytes: u64) -> Result<(), StoreError> {
         let mut left = self.pace.take(bytes);
         loop {
@@ -137,10 +137,10 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Ends the last run, makes the names durable, and opens all for reading.
+    /// Finishes the last run, makes the names durable, and opens all runs for reading.
     ///
     /// # Errors
-    /// Then nothing stays.
+    /// All runs of this output are removed then.
     pub(super) fn finish(mut self) -> Result<Vec<Piece>, StoreError> {
         self.end_run()?;
         if self.made.is_empty() {
@@ -165,20 +165,20 @@ impl Drop for Output<'_> {
         }
         let open = self.open.take().map(|it| it.path);
         for path in self.made.drain(..).map(|it| it.2).chain(open) {
-            // What can't be removed is a stray that the next open removes.
+            // A file that can't be removed is a stray, which the next open removes.
             let _ = self.core.disk.remove(&path);
         }
     }
 }
 
-/// Removes what an edit didn't take in. If nobody knows whether it did, the files stay for the next open to judge.
+/// Removes runs whose edit failed. In a read-only store it is unknown whether the edit is durable: the next open decides.
 pub(super) fn abandon(core: &Core, pieces: &[Piece]) {
     if !core.is_read_only.load(Relaxed) {
         pieces.iter().for_each(|it| it.run.doom());
     }
 }
 
-/// The pace is asked after this many bytes.
+/// Bytes between two reports to the pace.
 const PACED_BYTES: u64 = 64 << 10;
-/// A closing store waits this long at most for a sleeper.
+/// The longest single sleep: a closing store waits at most this long for a sleeping thread.
 const NAP: Duration = Duration::from_millis(20);

@@ -1,7 +1,8 @@
-//! A token bucket: how many bytes a second the background writes.
+//! A token bucket that limits how many bytes per second the background threads write.
 //!
-//! The bucket holds a fifth of a second's tokens at most. A taker that finds too few sleeps until they are there, in
-//! short naps, so that a closing store doesn't wait long. Without a rate it never sleeps.
+//! The bucket holds at most the tokens of a fifth of a second. A caller that finds too few tokens sleeps until they
+//! have accumulated. It does so in short naps, so that a closing store doesn't wait long. Without a rate no caller
+//! sleeps.
 
 use crate::clock;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A bucket with this rate; 0: no limit.
+    /// Creates a bucket with this rate; 0: no limit.
     pub(super) fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, tokens: 0.0, filled: clock::now() }
     }

@@ -1,11 +1,13 @@
-//! On a full disk, what is dead is dropped at once instead of by the merges of later writes, of which there are none.
+//! Reclaims space on a full disk. Dead entries are dropped at once: later writes, whose merges would drop them, are
+//! refused.
 //!
-//! It freezes the log and has all merged into the last level, as [`crate::Db::compact`] does: when the disk fills up, after
-//! deletes on a full disk, and now and then if the caller's rule may call entries dead with time.
+//! The thread freezes the log and has everything merged into the last level, as [`crate::Db::compact`] does. It does so
+//! when the disk fills up, after deletes on a full disk, and from time to time if the caller's rule may call entries
+//! dead as time passes.
 //!
 //! # Costs
-//! A merge rewrites all that is alive. So after one, twice the time that it took passes before the next; and one that
-//! nothing asked for, and that dropped nothing, doubles the time to the next.
+//! A merge rewrites all live entries. So after a merge, twice the time that it took passes before the next one. A merge
+//! that nothing asked for, and that dropped nothing, doubles the time until the next one of its kind.
 
 use crate::clock;
 use crate::core::Core;
@@ -15,10 +17,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Seals the log that is written to, and tells when that is done.
+/// Seals the active log, and calls back when that is done.
 pub(crate) type Freeze = Box<dyn Fn(OnDone) + Send>;
 
-/// The thread that makes room.
+/// The thread that reclaims space.
 pub(super) struct Reclaimer {
     freeze: Freeze,
     schedule: Schedule,
@@ -26,14 +28,15 @@ pub(super) struct Reclaimer {
 
 /// When the next merge is due.
 struct Schedule {
-    /// [`Core::freed`] as the last merge found it; `None`: the disk wasn't full since.
+    /// The value of [`Core::freed`] at the last merge. `None`: that failed, or the disk hasn't been full all the time
+    /// since.
     served: Option<u64>,
-    /// [`Core::freed`] as it was seen last, and since when, if it grew at all.
+    /// The last observed value of [`Core::freed`], and when it changed to that, if it ever did.
     seen: (u64, Option<Instant>),
-    /// When something new was seen first, after the last merge.
+    /// When the first reason for a merge was seen after the last merge.
     news: Option<Instant>,
     not_before: Instant,
-    /// A merge that nobody asked for comes then.
+    /// When the next merge that nothing asked for is due.
     by_time: Instant,
     pause: Duration,
 }
@@ -62,7 +65,7 @@ impl Reclaimer {
         }
     }
 
-    /// Merges all. Where there is no space to convert logs, merging the runs may make some.
+    /// Merges everything. A merge of the runs is tried even if there was no space to convert the logs: it may free some.
     fn reclaim(&self, core: &Core) -> Result<(), StoreError> {
         let (tell, told) = mpsc::sync_channel(1);
         (self.freeze)(Box::new(move |frozen| drop(tell.send(frozen))));
@@ -79,7 +82,7 @@ impl Schedule {
         Self { served, seen, news, not_before: now, by_time: now, pause: PAUSE_LEAST }
     }
 
-    /// Whether a merge is due. `freed`: the count of what made something dead; `None`: the disk isn't full.
+    /// Returns whether a merge is due. `freed` counts the writes that made something dead; `None`: the disk isn't full.
     fn is_due(&mut self, freed: Option<u64>, may_expire: bool, now: Instant) -> bool {
         let Some(freed) = freed else {
             self.served = None;
@@ -94,12 +97,13 @@ impl Schedule {
         if self.served == Some(freed) {
             return may_expire && now >= self.by_time;
         }
-        // Deletes come in crowds: one merge is for all of a crowd. It would also take the log from it that they go into.
+        // Deletes come in bursts, and one merge serves a whole burst. A merge would also freeze the log that the burst
+        // goes into.
         let first = *self.news.get_or_insert(now);
         self.seen.1.is_none_or(|last| now - last >= CALM) || now - first >= CROWD
     }
 
-    /// A merge ended, that began when the count was `freed`.
+    /// Records the end of a merge that began when the count was `freed`.
     fn ended(
         &mut self,
         (is_done, has_dropped): (bool, bool),
@@ -120,13 +124,13 @@ impl Schedule {
 }
 
 const IDLE: Duration = Duration::from_millis(200);
-/// Deletes count as a crowd that has ended after so long without another.
+/// A burst of deletes has ended after this long without another delete.
 const CALM: Duration = Duration::from_millis(500);
-/// Longer than this no delete waits for the crowd to end.
+/// The longest that a delete waits for its burst to end.
 const CROWD: Duration = Duration::from_secs(3);
-/// After a failure.
+/// The least pause after a failed merge.
 const FAILED: Duration = Duration::from_secs(2);
-/// Between merges that look whether something expired.
+/// The least and the longest pause between merges that only look for expired entries.
 const PAUSE_LEAST: Duration = Duration::from_secs(60);
 const PAUSE_MOST: Duration = Duration::from_secs(3600);
 

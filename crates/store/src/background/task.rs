@@ -1,9 +1,9 @@
-//! What a step of the background came to, and which entries it keeps.
+//! The outcome of a background step, and which entries a step keeps.
 
 use crate::core::Core;
 use crate::entry::{Entry, EntryKind};
 
-/// What a step came to.
+/// The outcome of a step.
 pub(super) enum Progress {
     /// There may be more to do.
     Worked,
@@ -11,7 +11,7 @@ pub(super) enum Progress {
     Idle,
 }
 
-/// False for deletes, and for what the horizon or the caller's rule calls dead.
+/// Returns false for deletes, and for entries that are dead by the horizon or by the caller's rule.
 pub(super) fn is_alive(core: &Core, entry: &Entry<'_>, horizon: u64) -> bool {
     let alive = core.options.alive.as_ref();
     entry.kind == EntryKind::Put

@@ -1,8 +1,8 @@
-//! A vector of bits, the most significant first, that numbers of any width are written to and read from.
+//! A vector of bits, the most significant first, that stores numbers of any width.
 //!
 //! # Invariants
-//! 1. Bits behind the last one are 0, so a vector has one form as bytes.
-//! 2. A read behind the end gives zeros and never fails: the caller compares its position with [`Bits::len`].
+//! 1. Bits after the last one are 0, so each vector has exactly one form as bytes.
+//! 2. A read past the end returns zeros and never fails: the caller compares its position with [`Bits::len`].
 
 /// Bits, the first in the highest place of the first word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,12 +12,12 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// How many there are.
+    /// The number of bits.
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Bytes that they take in memory.
+    /// Bytes in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.words.len() * 8
     }
@@ -57,7 +57,7 @@ impl Bits {
         if count == 0 { 0 } else { self.peek(at) >> (64 - count) }
     }
 
-    /// The words, for who walks over them.
+    /// The words, for callers that scan them.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
@@ -67,7 +67,7 @@ impl Bits {
         self.words.iter().for_each(|word| out.extend(word.to_le_bytes()));
     }
 
-    /// `len` bits from the front of `bytes`, which moves behind them.
+    /// Decodes `len` bits from the front of `bytes`, and advances `bytes` past them.
     pub(crate) fn decode(bytes: &mut &[u8], len: u64) -> Option<Self> {
         let size = usize::try_from(len.div_ceil(64).checked_mul(8)?).ok()?;
         let (taken, rest) = bytes.split_at_checked(size)?;

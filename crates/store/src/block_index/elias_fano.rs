@@ -1,7 +1,7 @@
-//! The small index of blocks: 9 bits for each, one lookup in 250 reads a second block.
+//! The compact block index: 9 bits per block, and one lookup in 250 reads a second block.
 //!
-//! The span of the hashes is cut into 128 cells per block, and the cell of each block's first hash is kept as
-//! Elias and Fano keep ascending numbers. The block of a hash is the last one whose cell isn't above.
+//! The span of the hashes is divided into 128 cells per block, and the cell of each block's first hash is stored in
+//! Elias-Fano coding. The block of a hash is the last one whose cell isn't above the hash's cell.
 
 use super::locate::{BlockIndex, Located};
 use super::monotone::Monotone;
@@ -16,7 +16,8 @@ pub(crate) struct EliasFano {
 }
 
 impl EliasFano {
-    /// The index of blocks whose first hashes begin with `firsts`, the last hash with `last`. None if they don't ascend.
+    /// Builds the index. `firsts` are the tops of the blocks' first hashes, `last` that of the last hash. None if they
+    /// don't ascend.
     pub(super) fn new(firsts: &[u64], last: u64) -> Option<Self> {
         let min = firsts.first().copied().unwrap_or(last);
         let universe = universe(firsts.len() as u64)?;
@@ -33,13 +34,13 @@ impl EliasFano {
         self.cells.len()
     }
 
-    /// Appends the index.
+    /// Appends the index to `out`.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         self.cells.encode(out);
         self.scale.encode(out);
     }
 
-    /// The index in `bytes`. None for what `encode` doesn't write.
+    /// Decodes the index. None for bytes that `encode` doesn't write.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let cells = Monotone::decode(&mut bytes)?;
         let universe = universe(cells.len())?;

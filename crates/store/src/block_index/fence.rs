@@ -1,11 +1,12 @@
-//! The default index of blocks: 16.5 bits for each, a lookup in 40 ns.
+//! The default block index: 16.5 bits per block, and 40 ns per lookup.
 //!
-//! A block's fence is 16 bits of the first hash in it. Buckets of about 64 fences each cover an equal span of the hashes,
-//! and the fence is the hash's place in its bucket's span. The block of a hash is the last one whose fence isn't above.
+//! A block's fence is 16 bits of its first hash. Fences are grouped into buckets of about 64, each of which covers an
+//! equal span of the hashes. A fence is the position of the hash in its bucket's span. The block of a hash is the last
+//! one whose fence isn't above the hash.
 //!
 //! # Costs
-//! A lookup reads two starts of buckets and 128 bytes of fences. Two hashes share one of the 65 536 places of a bucket's
-//! span now and then: one lookup in 2000 is sent to the block after the right one, whose first hash shows the mistake.
+//! A lookup reads two bucket starts and 128 bytes of fences. Sometimes two hashes share one of the 65 536 positions of
+//! a bucket's span: one lookup in 2000 is sent to the block after the right one, whose first hash shows the mistake.
 
 use super::locate::{BlockIndex, Located};
 use super::scale::Scale;
@@ -15,13 +16,14 @@ use crate::hash::KeyHash;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fence {
     scale: Scale,
-    /// The first block of each bucket, and the number of blocks.
+    /// The first block of each bucket; then the number of blocks.
     starts: Vec<u32>,
     slices: Vec<u16>,
 }
 
 impl Fence {
-    /// The index of blocks whose first hashes begin with `firsts`, the last hash with `last`. None if they don't ascend.
+    /// Builds the index. `firsts` are the tops of the blocks' first hashes, `last` that of the last hash. None if they
+    /// don't ascend.
     pub(super) fn new(firsts: &[u64], last: u64) -> Option<Self> {
         let min = firsts.first().copied().unwrap_or(last);
         let buckets = buckets(firsts.len());
@@ -64,7 +66,7 @@ impl Fence {
         self.slices.iter().for_each(|slice| out.extend(slice.to_le_bytes()));
     }
 
-    /// The index in `bytes`. None for what `encode` doesn't write.
+    /// Decodes the index. None for bytes that `encode` doesn't write.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let (blocks, rest) = bytes.split_first_chunk()?;
         bytes = rest;
@@ -106,7 +108,7 @@ impl BlockIndex for Fence {
     }
 }
 
-/// Bucket and place in it of a cell.
+/// The bucket of a cell, and the position in that bucket.
 #[inline]
 fn place(cell: u64) -> (usize, u16) {
     let bucket = usize::try_from(cell >> 16).expect("a bucket in memory");
@@ -117,5 +119,5 @@ fn buckets(blocks: usize) -> usize {
     (blocks / BUCKET_BLOCKS).max(1)
 }
 
-/// Fences that are searched at once.
+/// The mean number of fences in a bucket: a lookup searches one bucket.
 const BUCKET_BLOCKS: usize = 64;

@@ -1,14 +1,14 @@
-//! What every index of blocks answers.
+//! The interface of all block indexes.
 
 use crate::hash::KeyHash;
 
-/// Where a hash is.
+/// The position that an index returns for a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Located {
     /// The block.
     pub(crate) block: u64,
-    /// How far beyond the first hash of the block, in steps that are an index's own. A higher hash in the same block is as
-    /// far, or farther.
+    /// The distance from the block's first hash, in steps whose size depends on the index. Of two hashes in one block,
+    /// the higher one is at least as far.
     pub(crate) steps: u64,
 }
 
@@ -16,10 +16,11 @@ pub(crate) struct Located {
 ///
 /// Blocks are numbered among those in which an entry begins, in the order of the file.
 pub(crate) trait BlockIndex {
-    /// The last block that may hold entries of the hash.
+    /// Returns the last block that may hold entries of the hash.
     ///
-    /// If the hash is in the run, no later block holds entries of it. An earlier one may: the caller goes back while
-    /// `AnyBlockIndex::goes_back` says so of the block's first hash. If the hash isn't in the run, any block may come back.
+    /// If the hash is in the run, no later block holds entries of it. An earlier block may: the caller goes back while
+    /// `AnyBlockIndex::goes_back` returns true for the block's first hash. If the hash isn't in the run, any block may
+    /// be returned.
     fn locate(&self, hash: KeyHash) -> Located;
 
     /// Bytes in memory.

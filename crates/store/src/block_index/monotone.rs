@@ -1,11 +1,11 @@
-//! Ascending numbers in about 2 + log2(universe / len) bits each, by Elias and Fano.
+//! Ascending numbers in Elias-Fano coding: about 2 + log2(universe / len) bits each.
 //!
-//! The low bits of each number are stored as they are. The high bits are counted: for each possible value of them, as many
-//! ones as there are such numbers, then a zero. To find the numbers with high part h, find the h-th zero.
+//! The low bits of each number are stored verbatim. The high bits are stored in unary: for each possible value of them,
+//! a one for each number that has it, then a zero. The numbers whose high part is h follow the h-th zero.
 //!
 //! # Costs
-//! [`Monotone::last_at_most`]: one of the positions kept for every 256th zero, about eight words from there, then the
-//! numbers of one high part: two on average. Bad at: many numbers with the same high part, which it walks over.
+//! [`Monotone::last_at_most`] reads one sampled position (of every 256th zero), about eight words from there, then the
+//! numbers with one high part, two on average. Bad at: many numbers with the same high part, which it scans.
 
 use super::bits::Bits;
 
@@ -22,7 +22,7 @@ pub(super) struct Monotone {
 }
 
 impl Monotone {
-    /// The numbers, which ascend (equal ones are allowed) and are below `universe`. None for more than 2^32 bits.
+    /// Encodes numbers that ascend (equal ones are allowed) and are below `universe`. None for more than 2^32 bits.
     pub(super) fn new(numbers: impl ExactSizeIterator<Item = u64>, universe: u64) -> Option<Self> {
         let len = numbers.len() as u64;
         let low_bits = low_bits(len, universe);
@@ -59,17 +59,17 @@ impl Monotone {
         Some(Self { len, universe, low_bits: low_bits(len, universe), lows, highs, samples })
     }
 
-    /// How many numbers there are.
+    /// The number of numbers.
     pub(super) const fn len(&self) -> u64 {
         self.len
     }
 
-    /// What all numbers are below.
+    /// The bound that all numbers are below.
     pub(super) const fn universe(&self) -> u64 {
         self.universe
     }
 
-    /// The last number that is at most `n`: its place, and itself. None if all are higher.
+    /// Finds the last number that is at most `n`. Returns its index and its value; None if all numbers are higher.
     #[inline]
     pub(super) fn last_at_most(&self, n: u64) -> Option<(u64, u64)> {
         let n = n.min(self.universe.checked_sub(1)?);
@@ -84,7 +84,7 @@ impl Monotone {
             place += 1;
         }
         let place = place.checked_sub(1)?;
-        // Its bit is the last one before.
+        // The bit of the found number is the last 1 before `at`.
         at -= 1;
         while self.highs.read(at, 1) == 0 {
             at = at.checked_sub(1)?;
@@ -93,7 +93,7 @@ impl Monotone {
         Some((place, (at - place) << self.low_bits | low))
     }
 
-    /// The position of the zero number `n`; the end if there are fewer.
+    /// Returns the position of zero number `n`. If there are fewer, it is at or past the end.
     #[inline]
     fn zero(&self, n: u64) -> u64 {
         let sample = usize::try_from(n / SAMPLED).ok().and_then(|it| self.samples.get(it));
@@ -101,7 +101,7 @@ impl Monotone {
         let mut left = n % SAMPLED;
         let mut at = u64::from(from);
         loop {
-            // Ones behind the last bit, so that nothing is found there.
+            // Bits past the end count as zeros too.
             let gaps = !self.highs.peek(at);
             let count = u64::from(gaps.count_ones());
             if left < count {
@@ -128,7 +128,8 @@ impl Monotone {
         self.highs.encode(out);
     }
 
-    /// The numbers at the front of `bytes`, which moves behind them. None for what `encode` doesn't write.
+    /// Decodes numbers from the front of `bytes`, and advances `bytes` past them. None for bytes that `encode` doesn't
+    /// write.
     pub(super) fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let (taken, rest) = bytes.split_first_chunk::<16>()?;
         *bytes = rest;
@@ -166,7 +167,7 @@ impl Monotone {
     }
 }
 
-/// The bits that are stored as they are: as many as leave about one number for each high part.
+/// Bits of each number that are stored verbatim: enough to leave about one number for each high part.
 fn low_bits(len: u64, universe: u64) -> u32 {
     (universe / len.max(1)).checked_ilog2().unwrap_or(0)
 }
@@ -175,14 +176,14 @@ fn high_len(len: u64, universe: u64) -> u64 {
     len + (universe >> low_bits(len, universe)) + 1
 }
 
-/// The position, from the highest bit, of the one number `n` of a word that has more than `n`.
+/// The position, from the highest bit, of the `n`-th 1 (counted from 0) in a word that has more than `n` ones.
 #[inline]
 fn nth_one(mut word: u64, n: u64) -> u64 {
     (0..n).for_each(|_| word &= !(1 << (63 - word.leading_zeros())));
     u64::from(word.leading_zeros())
 }
 
-/// Zeros from one kept position to the next.
+/// Zeros from one sampled position to the next.
 const SAMPLED: u64 = 256;
 
 #[cfg(test)]

@@ -1,24 +1,26 @@
-//! The paper's trie as an index of blocks: the rank of a key, then the block that holds this rank.
+//! The paper's trie as a block index: it maps a key to its rank, and the rank to the block that holds it.
 //!
-//! Records of different lengths fill blocks with different numbers of them, so the first rank of each block is kept too, as
-//! Elias and Fano keep ascending numbers. For comparison with the paper: an index of blocks alone is smaller and faster.
+//! Records differ in length, so blocks hold different numbers of records. So the first rank of each block is stored
+//! too, in Elias-Fano coding. This index exists for comparison with the paper: an index of blocks alone is smaller and
+//! faster.
 
 use super::locate::{BlockIndex, Located};
 use super::monotone::Monotone;
 use super::trie::{Order, Trie, TrieBuilder};
 use crate::hash::KeyHash;
 
-/// Collects the hashes of a run, 16 bytes each: how many there are, and which bits they share, shows only at the end.
+/// Collects the hashes of a run, 16 bytes each. Their number, and the leading bits that they share, are known only at
+/// the end.
 #[derive(Debug, Default)]
 pub(super) struct RankedBuilder {
     /// Each hash once.
     hashes: Vec<KeyHash>,
-    /// Of each block, the rank of its first entry's hash.
+    /// The rank of the first entry's hash, for each block.
     first_ranks: Vec<u64>,
 }
 
 impl RankedBuilder {
-    /// Adds an entry; `begins` says whether it is the first to begin in its block.
+    /// Adds an entry. `begins`: it is the first entry that begins in its block.
     pub(super) fn push(&mut self, hash: KeyHash, begins: bool) {
         if self.hashes.last() != Some(&hash) {
             self.hashes.push(hash);
@@ -28,7 +30,7 @@ impl RankedBuilder {
         }
     }
 
-    /// The index. None if the hashes didn't ascend, or are more than 2^32.
+    /// Builds the index. None if the hashes didn't ascend, or there are more than 2^32.
     pub(super) fn finish(self) -> Option<Ranked> {
         let shared = match self.hashes[..] {
             [first, .., last] => (first.0 ^ last.0).leading_zeros(),
@@ -56,7 +58,7 @@ impl Ranked {
         self.first_ranks.encode(out);
     }
 
-    /// The index in `bytes`. None for what `encode` doesn't write.
+    /// Decodes the index. None for bytes that `encode` doesn't write.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let trie = Trie::decode(&mut bytes)?;
         let first_ranks = Monotone::decode(&mut bytes)?;

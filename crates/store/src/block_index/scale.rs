@@ -1,12 +1,12 @@
-//! Cuts the span of a run's hashes into cells of equal width.
+//! Divides the span of a run's hashes into cells of equal width.
 //!
-//! Hashes are uniform, so a cell number is all that an index must keep of one. The span needn't begin or end at a power of
-//! two: a partition may hold any part of the hashes.
+//! Hashes are uniform, so an index needs to keep only the cell number of a hash. The span needn't begin or end at a
+//! power of two: a partition may hold any range of hashes.
 //!
 //! # Invariants
-//! 1. The cell of a higher hash is never lower.
+//! 1. A higher hash never has a lower cell.
 
-/// From the top 64 bits of a hash to a cell.
+/// Maps the top 64 bits of a hash to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scale {
     min: u64,
@@ -17,7 +17,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// `cells` cells, at most 2^60 and at least one, over `min..=max`. None if there is no such scale.
+    /// Divides `min..=max` into `cells` cells. None if `min` is above `max`, or unless there are 1 to 2^60 cells.
     pub(super) fn new(min: u64, max: u64, cells: u64) -> Option<Self> {
         if min > max || cells == 0 || cells > 1 << 60 {
             return None;
@@ -26,20 +26,20 @@ impl Scale {
         Some(Self { min, max, cells, factor })
     }
 
-    /// The cell of a hash; of one outside the span, the first or the last.
+    /// Returns the cell of a hash. A hash outside the span gets the first or the last cell.
     #[inline]
     pub(super) fn cell(&self, top: u64) -> u64 {
         let above = top.clamp(self.min, self.max) - self.min;
         ((u128::from(above) * self.factor) >> 64) as u64
     }
 
-    /// The span, for a file: the number of cells follows from what the index holds.
+    /// Appends the span. The number of cells isn't stored: it follows from what the index holds.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.min.to_le_bytes());
         out.extend(self.max.to_le_bytes());
     }
 
-    /// The span at the front of `bytes`, which moves behind it, in `cells` cells.
+    /// Decodes the span from the front of `bytes`, and advances `bytes` past it. The scale has `cells` cells.
     pub(super) fn decode(bytes: &mut &[u8], cells: u64) -> Option<Self> {
         let (taken, rest) = bytes.split_first_chunk::<16>()?;
         *bytes = rest;

@@ -1,4 +1,4 @@
-//! Each index sends every stored hash to its block, and how often it sends it one too far is bounded.
+//! Each index sends every stored hash to its block; how often it sends one a block too far is bounded.
 
 use super::*;
 
@@ -21,8 +21,8 @@ fn random_hashes(count: usize, mask: u128, span: std::ops::Range<u128>) -> Vec<K
     hashes
 }
 
-/// Where a reader ends: it goes back from the located block while the block's first hash isn't lower. Gives the block, and
-/// how many were read.
+/// Walks as a reader does: from the located block backwards, while the index says that an earlier block may hold the
+/// hash. Returns the block that has it, and how many blocks were read.
 fn walk(
     index: &AnyBlockIndex,
     hashes: &[KeyHash],

@@ -1,9 +1,9 @@
 //! The paper's entropy-coded trie: a key's rank among sorted keys, in 2.5 to 3 bits per key.
 //!
-//! SILT (SOSP 2011) §4 and *Practical Batch-Updatable External Hashing with Sorting* (ALENEX 2013). Keys are cut by their
-//! first bits into buckets of about 200. Each bucket is a binary trie over the other bits, written as the numbers of keys
-//! that go left at each node, the left part before the right one. A *sparse* trie also leaves out the nodes whose keys all
-//! lie in one block of k, for files that hold k entries per block.
+//! SILT (SOSP 2011) §4 and *Practical Batch-Updatable External Hashing with Sorting* (ALENEX 2013). The first bits of a
+//! key choose its bucket, which holds about 200 keys. Each bucket is a binary trie over the remaining bits. The trie is
+//! written as the number of keys that go left at each node, with the left subtree before the right one. A *sparse* trie
+//! also omits the nodes whose keys all lie in one block of k, for files that hold k entries per block.
 //!
 //! # Layout
 //! ```text
@@ -12,11 +12,11 @@
 //! ```
 //! # Invariants
 //! 1. Keys ascend and differ. Only then is the rank of a stored key exact.
-//! 2. A lookup ends for any bits: a split takes at least one bit, and no path is longer than a key.
+//! 2. A lookup ends whatever the bits are: each split consumes at least one bit, and no path is longer than a key.
 //!
 //! # Costs
-//! 33 bits per bucket, and about half of a bucket's splits decoded per lookup: microseconds. Bad at: lookups, compared with
-//! an index of blocks, and absent keys, which it sends anywhere.
+//! 33 bits per bucket. A lookup decodes about half of a bucket's splits, which takes microseconds. Bad at: lookups,
+//! compared with an index of blocks; and absent keys, for which it returns any position.
 
 mod code;
 
@@ -25,19 +25,20 @@ pub(crate) use code::Order;
 use super::bits::Bits;
 use crate::hash::KeyHash;
 
-/// Builds a [`Trie`] from keys that ascend. Holds the keys of one bucket.
+/// Builds a [`Trie`] from ascending keys. Holds the keys of one bucket in memory.
 #[derive(Debug)]
 pub(crate) struct TrieBuilder {
     shape: Shape,
     keys: Vec<u128>,
-    /// Of each bucket so far: bits and keys before it.
+    /// The bits and keys before each bucket so far.
     ends: Vec<(u64, u64)>,
     bits: Bits,
     count: u64,
 }
 
 impl TrieBuilder {
-    /// For about `expected` keys that share their first `skip` bits, `keys_per_block` of them in a block.
+    /// Creates a builder for about `expected` keys that share their first `skip` bits. A block holds `keys_per_block`
+    /// of them.
     pub(crate) fn new(order: Order, expected: u64, skip: u32, keys_per_block: u32) -> Self {
         let buckets = expected.div_ceil(BUCKET_KEYS).max(1);
         let bucket_bits =
@@ -51,7 +52,8 @@ impl TrieBuilder {
         Self { shape, keys: Vec::new(), ends: vec![(0, 0)], bits: Bits::default(), count: 0 }
     }
 
-    /// Adds the next key. One that isn't above the last, or lies outside the shared bits, is ignored and gives false.
+    /// Adds the next key. A key that isn't above the last one, or lies outside the shared bits, is ignored: the result
+    /// is false.
     pub(crate) fn push(&mut self, key: KeyHash) -> bool {
         let bucket = self.shape.bucket(key.0);
         let is_higher = self.keys.last().is_none_or(|&last| key.0 > last);
@@ -63,13 +65,13 @@ impl TrieBuilder {
         true
     }
 
-    /// The trie. None for more than 2^32 keys or bits.
+    /// Builds the trie. None for more than 2^32 keys or bits.
     pub(crate) fn finish(mut self) -> Option<Trie> {
         self.close_until(1 << self.shape.bucket_bits);
         Trie::assemble(self.shape, &self.ends, self.bits)
     }
 
-    /// Writes the buckets before `bucket`.
+    /// Encodes the buckets before `bucket`.
     fn close_until(&mut self, bucket: usize) {
         while self.ends.len() <= bucket {
             let depth = self.shape.depth();
@@ -81,7 +83,7 @@ impl TrieBuilder {
     }
 }
 
-/// What a trie's bits mean.
+/// The parameters that the bits of a trie depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     order: Order,
@@ -103,7 +105,7 @@ impl Shape {
         self.skip + self.bucket_bits
     }
 
-    /// Nothing is coded: one key, or all in one block.
+    /// Returns whether no split is coded below a node: it has one key, or all its keys are in one block.
     #[inline]
     fn stops(&self, keys: u64, position: u64) -> bool {
         let block = |it: u64| it / u64::from(self.keys_per_block);
@@ -134,7 +136,7 @@ impl Trie {
         Some(Self { shape, directory: Directory::new(ends)?, bits })
     }
 
-    /// How many keys it knows.
+    /// The number of keys.
     pub(crate) fn len(&self) -> u64 {
         self.directory.end().1
     }
@@ -144,13 +146,14 @@ impl Trie {
         self.bits.bytes() + self.directory.bytes()
     }
 
-    /// The bits of the tries alone.
+    /// The bits of the tries, without the directory.
     #[cfg(test)]
     pub(crate) fn trie_bits(&self) -> u64 {
         self.bits.len()
     }
 
-    /// The rank of a stored key (of a sparse trie: some rank in its block), or any rank for another key.
+    /// Returns the rank of a stored key (in a sparse trie: some rank in its block). For other keys any rank may be
+    /// returned.
     pub(crate) fn position(&self, key: KeyHash) -> u64 {
         let bucket = self.shape.bucket(key.0);
         let ((mut at, mut position), (_, behind)) = self.directory.bucket(bucket);
@@ -175,7 +178,7 @@ impl Trie {
         position.min(self.len().saturating_sub(1))
     }
 
-    /// Moves `at` behind the trie of `keys` keys. None if its bits make no sense.
+    /// Moves `at` past the subtrie of `keys` keys. None if its bits are invalid.
     fn skip(&self, at: &mut u64, keys: u64, position: u64, depth: u32) -> Option<()> {
         if self.shape.stops(keys, position) {
             return Some(());
@@ -191,7 +194,7 @@ impl Trie {
         self.skip(at, keys - left, position + left, depth + 1)
     }
 
-    /// Appends the trie.
+    /// Appends the trie to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let order = u8::from(self.shape.order == Order::Weak);
         let [skip, bits] = [self.shape.skip, self.shape.bucket_bits].map(|it| it.to_le_bytes()[0]);
@@ -203,8 +206,8 @@ impl Trie {
         self.bits.encode(out);
     }
 
-    /// The trie at the front of `bytes`, which moves behind it. None for what has no such form; whether the bits are tries
-    /// shows only when they are walked.
+    /// Decodes the trie from the front of `bytes`, and advances `bytes` past it. None for bytes of another form.
+    /// Whether the bits are valid tries shows only when they are walked.
     pub(crate) fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<24>()?;
         *bytes = rest;
@@ -234,7 +237,7 @@ fn goes_right(key: u128, depth: u32) -> bool {
     key.checked_shl(depth).is_some_and(|it| it >> 127 == 1)
 }
 
-/// Where each bucket begins, in two bytes for the bits and two for the keys, from the base of its group.
+/// The start of each bucket: two bytes for its bits and two for its keys, relative to the base of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Directory {
     group: u32,
@@ -243,9 +246,9 @@ struct Directory {
 }
 
 impl Directory {
-    /// `ends` ascend, and hold one more than there are buckets. None for more than 2^32 bits or keys.
+    /// Builds the directory. `ends` ascend, and are one more than the buckets. None for more than 2^32 bits or keys.
     fn new(ends: &[(u64, u64)]) -> Option<Self> {
-        // Of uniform keys, 64 buckets fit a group. Of others, fewer; one always does.
+        // With uniform keys, a group can have 64 buckets; with others, fewer. A group of one always works.
         (0..=GROUP_BUCKETS.ilog2()).rev().find_map(|log| Self::with_group(ends, 1 << log))
     }
 
@@ -262,7 +265,7 @@ impl Directory {
         Some(made)
     }
 
-    /// Bits and keys before a bucket, and before the next.
+    /// Returns the bits and keys before a bucket, and those before the next one.
     #[inline]
     fn bucket(&self, bucket: usize) -> ((u64, u64), (u64, u64)) {
         (self.before(bucket), self.before(bucket + 1))
@@ -295,7 +298,7 @@ impl Directory {
         }
     }
 
-    /// The directory of so many buckets at the front of `bytes`, which moves behind it.
+    /// Decodes the directory of `buckets` buckets from the front of `bytes`, and advances `bytes` past it.
     fn decode(bytes: &mut &[u8], buckets: usize) -> Option<Self> {
         let (group, rest) = bytes.split_first_chunk()?;
         let group = u32::from_le_bytes(*group);
@@ -322,10 +325,10 @@ impl Directory {
     }
 }
 
-/// Keys of a full bucket; half as many at least, if the number of keys was foreseen.
+/// Keys of a full bucket. If the number of keys was known in advance, buckets have at least half as many.
 const BUCKET_KEYS: u64 = 256;
 
-/// 4 bits per key and 256 keys per bucket fill 2 bytes of bits.
+/// At 4 bits per key and 256 keys per bucket, a group's bits just fit an offset of 2 bytes.
 const GROUP_BUCKETS: u32 = 64;
 
 /// The directory of so many buckets takes 64 MiB.

@@ -1,17 +1,17 @@
-//! Places where a key's record may lie.
+//! The places where a key's record may lie.
 
-/// Places, the newest first: an iterator that owns what it has left, so that a look-up can wait for a read.
+/// Places, the newest first. The iterator owns what is left, so a lookup can keep it while it waits for a read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidates {
-    /// Those of two buckets.
+    /// Up to as many places as two buckets have slots.
     near: [u32; NEAR],
     count: usize,
-    /// All, if there are more.
+    /// All places, if there are more.
     far: Vec<u32>,
 }
 
 impl Candidates {
-    /// Adds one. After the last comes [`Candidates::sort`].
+    /// Adds a place. [`Candidates::sort`] must follow the last one.
     pub(super) fn push(&mut self, place: u32) {
         if !self.far.is_empty() {
             self.far.push(place);
@@ -24,13 +24,14 @@ impl Candidates {
         }
     }
 
-    /// Forgets all.
+    /// Removes all places.
     pub(super) fn clear(&mut self) {
         self.count = 0;
         self.far.clear();
     }
 
-    /// Puts the highest place first. One that was seen in two buckets, as it moved, may come twice.
+    /// Sorts the places so that the highest comes out first. An entry that moved and was seen in both buckets comes out
+    /// twice.
     pub(super) fn sort(&mut self) {
         if self.far.is_empty() {
             self.near[..self.count].sort_unstable();

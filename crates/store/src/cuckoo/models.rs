@@ -1,4 +1,4 @@
-//! Models: a small table run through every interleaving that loom finds, and the faults that it must catch.
+//! Loom models: a small table run through every interleaving that loom finds, and the faults that the models must catch.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p guira-store --release --lib models`. Buckets have two slots here.
 
@@ -17,7 +17,7 @@ fn hash_with(homes: [usize; 2], number: usize) -> u64 {
     fitting.nth(number).expect("endless")
 }
 
-/// Runs a model without a fault, then with each of `faults`: it must hold, and then fail.
+/// Runs a model without a fault, where it must hold, and then with each of `faults`, where it must fail.
 fn holds_but_for(faults: &[Mutation], model: impl Fn() + Clone + Send + Sync + 'static) {
     let run = |fault| {
         Mutation::plant(fault);
@@ -57,11 +57,12 @@ fn places(table: &Table, hash: u64) -> Vec<u32> {
     found.collect()
 }
 
-/// The item is in bucket 1, which is full, as bucket 2 is. A key of 1 and 2 comes: the item moves to its other bucket 0
-/// and leaves it its slot. All that time somebody finds the item.
+/// The item is in bucket 1, which is full, as bucket 2 is. A new key with the buckets 1 and 2 is inserted: the item
+/// moves to its other bucket, 0, and leaves its slot to the new key. Meanwhile a reader must find the item at all
+/// times.
 fn is_found_while_it_moves(item: u64, in_its_way: &[u64], beside: [u64; 3], new: u64) {
     let table = Arc::new(Table::with_slots(8));
-    // In bucket 0, so that the item goes to bucket 1 although it would look at 0 first.
+    // These entries fill bucket 0, so that the item goes to bucket 1 although bucket 0 comes first.
     in_its_way.iter().for_each(|&hash| enter(&table, hash, 7));
     enter(&table, item, ITEM);
     beside.iter().for_each(|&hash| enter(&table, hash, 8));

@@ -1,16 +1,17 @@
-//! The way to a free slot, searched breadth first before anything is moved.
+//! The search for a path to a free slot, breadth first, before anything is moved.
 //!
 //! # Invariants
-//! 1. A path visits no bucket twice: each entry on it is where its node says when its turn to move comes.
-//! 2. Entries move from the end of the path on, each into a slot that is empty by then. So all are found at all times.
+//! 1. A path visits no bucket twice. So each entry on it is still where its node says when its turn to move comes.
+//! 2. Entries move from the end of the path backwards, each into a slot that is empty by then. So all entries can be
+//!    found at all times.
 
 use super::table::{Slot, Table, WAYS};
 
-/// A bucket that is reached by moving the entry of a slot to it.
+/// A bucket that can be reached by moving the entry of a slot to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     bucket: usize,
-    /// The node of the bucket where that entry is, and its way there. `None`: a bucket of the new key.
+    /// The node of the bucket where that entry is, and its way in that bucket. `None`: this is a bucket of the new key.
     from: Option<(usize, usize)>,
 }
 
@@ -25,7 +26,7 @@ pub(super) fn make_room(table: &Table, hash: u64, nodes: &mut Vec<Node>) -> Opti
     Some(free)
 }
 
-/// The last node of the shortest path, and a free slot in its bucket.
+/// Returns the last node of the shortest path, and a free slot in its bucket.
 fn search(table: &Table, hash: u64, nodes: &mut Vec<Node>) -> Option<(usize, Slot)> {
     nodes.clear();
     nodes.extend(table.homes(hash).map(|bucket| Node { bucket, from: None }));
@@ -57,5 +58,5 @@ fn is_on_path(nodes: &[Node], mut at: usize, bucket: usize) -> bool {
     }
 }
 
-/// Buckets that a search looks at: 500 of 4 slots, the thesis' limit of moves.
+/// The most buckets that a search looks at: 500 of 4 slots, the thesis' limit of moves.
 const NODES_MAX: usize = 500;

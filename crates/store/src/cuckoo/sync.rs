@@ -1,7 +1,7 @@
 //! Atomics from the standard library or, under `--cfg loom`, from the model checker.
 //!
-//! [`Mutation`] is how the models prove that they can fail: each names one fault that a model plants and must then
-//! catch. In an ordinary build [`Mutation::is_planted`] is the constant `false` and the branches vanish.
+//! [`Mutation`] proves that the models can fail: each variant is a fault that a model plants and must then catch. In an
+//! ordinary build [`Mutation::is_planted`] is the constant `false`, and the branches vanish.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -11,7 +11,7 @@ pub(crate) use traced::{AtomicU32, AtomicU64};
 
 pub(crate) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// A fault that a model plants, to show that it would be seen.
+/// A fault that a model plants, to show that it would be detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutation {
     /// A move does not count.
@@ -26,9 +26,9 @@ pub(super) enum Mutation {
     RelaxedPlace,
     /// A tag is stored before its place.
     EarlyTag,
-    /// A reader believes a miss without looking at the count again.
+    /// A reader trusts a miss without reading the count again.
     Unvalidated,
-    /// A reader takes the count after it has looked at the first bucket.
+    /// A reader reads the count after it has looked at the first bucket.
     LateStamp,
 }
 
@@ -63,8 +63,8 @@ mod planted {
 
 /// Loom's atomics, with every access visible to its scheduler.
 ///
-/// Loom 0.7 remembers one access to each atomic: a writer's own load would take the place of a reader's before it. A
-/// second atomic that each access changes first keeps all orders apart. It is relaxed, so it orders no memory.
+/// Loom 0.7 remembers one access to each atomic: a writer's own load would replace an earlier load by a reader. So each
+/// access first changes a second atomic, which keeps all orders apart. That atomic is relaxed, so it orders no memory.
 #[cfg(loom)]
 mod traced {
     use super::Relaxed;

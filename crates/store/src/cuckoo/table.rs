@@ -1,20 +1,21 @@
-//! The buckets: one thread writes, others read without a lock.
+//! The buckets of the index: one thread writes, others read without a lock.
 //!
 //! # Invariants
-//! 1. An entry is at every instant in one of its two buckets: a move writes the target, then counts itself, then clears
-//!    the source.
-//! 2. A place is written before its tag, and a slot's tag is cleared before the place of its next entry is written. So a
-//!    reader that has loaded a tag loads its entry's place, or that of the slot's next entry, and never an empty slot's.
+//! 1. An entry is at every instant in one of its two buckets: a move writes the target, then increments the move count,
+//!    then clears the source.
+//! 2. A place is written before its tag, and a slot's tag is cleared before the place of its next entry is written. So
+//!    a reader that has loaded a tag loads the place of that entry or of the slot's next entry, never the place of an
+//!    empty slot.
 //!
 //! # Orderings
-//! All stores release, and all loads of readers but the last acquire.
+//! All stores are releases. All loads by readers are acquires, except the last one.
 //!
-//! | a reader | sees | and so |
+//! | a reader | sees | so |
 //! |---|---|---|
-//! | takes the count | a move's count | sees the entry in the target, by the first invariant |
-//! | loads a bucket's tags | a cleared source | sees the move's count when it looks again, and starts anew |
-//! | loads a place | that of the slot's next entry | likewise: the source was cleared before |
-//! | takes the count again | no difference | what left a bucket before it looked was in the other one |
+//! | loads the count | the count of a move | it sees the entry in the target, by invariant 1 |
+//! | loads a bucket's tags | a cleared source | it sees the move's count when it loads the count again, and starts over |
+//! | loads a place | the place of the slot's next entry | likewise: the source was cleared before |
+//! | loads the count again | the same count | what left a bucket before the reader looked was in the other one |
 
 use super::candidates::Candidates;
 use super::sync::{Acquire, AtomicU32, AtomicU64, Mutation, Relaxed, Release};
@@ -43,8 +44,8 @@ pub(super) struct Slot {
 }
 
 impl Table {
-    /// A table of about so many slots: from an eighth less to nearly twice as many. So a replay, which counts a file's
-    /// last blocks too, takes no table of twice the size.
+    /// Creates a table of about `slots` slots: from an eighth less to nearly twice as many. The eighth is for a replay,
+    /// which also counts a file's last blocks: it doesn't get a table of twice the size.
     pub(super) fn with_slots(slots: usize) -> Self {
         let buckets = slots / WAYS;
         let buckets = (buckets - buckets / 8).clamp(2, BUCKETS_MAX).next_power_of_two();
@@ -62,7 +63,7 @@ impl Table {
         size_of_val(&*self.buckets)
     }
 
-    /// Adds all places whose tag is that of `hash`.
+    /// Adds to `found` all places whose tag is the tag of `hash`.
     pub(super) fn find(&self, hash: u64, found: &mut Candidates) {
         let tag = tag_of(hash);
         let [home, other] = self.homes(hash);
@@ -90,7 +91,7 @@ impl Table {
         }
     }
 
-    /// Puts `place` where `old` is.
+    /// Replaces the place `old` by `place`. False if `old` isn't there.
     pub(super) fn replace(&self, hash: u64, old: u32, place: u32) -> bool {
         let tag = tag_of(hash);
         for bucket in self.homes(hash).map(|it| &self.buckets[it]) {
@@ -105,28 +106,28 @@ impl Table {
         false
     }
 
-    /// Enters a place into an empty slot.
+    /// Writes an entry into an empty slot.
     pub(super) fn fill(&self, slot: Slot, hash: u64, place: u32) {
         self.put(slot, tag_of(hash), place);
     }
 
-    /// Both buckets of a hash.
+    /// The two buckets of a hash.
     pub(super) fn homes(&self, hash: u64) -> [usize; 2] {
         homes(hash, self.buckets.len())
     }
 
-    /// An empty slot for a hash.
+    /// Finds an empty slot for a hash.
     pub(super) fn free_for(&self, hash: u64) -> Option<Slot> {
         self.homes(hash).into_iter().find_map(|it| self.free_slot(it))
     }
 
-    /// An empty slot of a bucket.
+    /// Finds an empty slot of a bucket.
     pub(super) fn free_slot(&self, bucket: usize) -> Option<Slot> {
         let tags = self.buckets[bucket].tags.load(Relaxed);
         (0..WAYS).find(|&way| lane(tags, way) == 0).map(|way| Slot { bucket, way })
     }
 
-    /// Where the entry of a slot could be instead; `None` if the slot is empty.
+    /// Returns the other bucket of a slot's entry; `None` if the slot is empty.
     pub(super) fn exit(&self, slot: Slot) -> Option<usize> {
         let tag = lane(self.buckets[slot.bucket].tags.load(Relaxed), slot.way);
         (tag != 0).then(|| self.other(slot.bucket, tag))
@@ -172,13 +173,13 @@ impl Table {
     }
 }
 
-/// Both buckets of a hash in a table of so many.
+/// The two buckets of a hash in a table of `buckets` buckets.
 pub(super) fn homes(hash: u64, buckets: usize) -> [usize; 2] {
     let home = usize::try_from(hash & u64::from(u32::MAX)).unwrap_or(0) & (buckets - 1);
     [home, other(home, tag_of(hash), buckets)]
 }
 
-/// Equation 3.1. The lowest bit always differs, so no entry has one bucket for two.
+/// Equation 3.1. The lowest bit always changes, so the two buckets of an entry differ.
 fn other(bucket: usize, tag: u16, buckets: usize) -> usize {
     let spread = (u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) | 1;
     bucket ^ (usize::try_from(spread).unwrap_or(1) & (buckets - 1))
@@ -189,7 +190,7 @@ fn release() -> std::sync::atomic::Ordering {
     if Mutation::UnorderedStores.is_planted() { Relaxed } else { Release }
 }
 
-/// Bits that don't choose the bucket; never 0.
+/// The tag: bits of the hash that don't choose the bucket. It is never 0.
 fn tag_of(hash: u64) -> u16 {
     ((hash >> 48) as u16).max(1)
 }
@@ -203,8 +204,8 @@ fn with_lane(tags: u64, way: usize, tag: u16) -> u64 {
     tags & !(0xffff << (16 * way)) | u64::from(tag) << (16 * way)
 }
 
-/// Slots of a bucket. A model has fewer, so that it has fewer states.
+/// Slots per bucket. The models have fewer, so that there are fewer states.
 pub(super) const WAYS: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// More buckets than the low half of a hash tells apart.
+/// At most as many buckets as the low half of a hash can distinguish.
 const BUCKETS_MAX: usize = 1 << 31;

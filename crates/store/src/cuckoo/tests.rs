@@ -1,4 +1,4 @@
-//! The index beside a map, to its last slot and beyond, and under readers.
+//! The index compared with a map, filled to its last slot and beyond, and read during inserts.
 
 use super::*;
 use fastrand::Rng;
@@ -23,7 +23,7 @@ fn all_that_was_entered_is_found_also_past_the_last_slot() {
     for n in 1..=6000 {
         assert!(index.candidates(hash(n)).any(|it| it == n), "{n}");
     }
-    // The overflow rule says 15/16 of 4096 slots, of which nearly all are reached before something spills.
+    // The overflow rule allows 15/16 of the 4096 slots. Nearly all of these fill before a key spills.
     assert_eq!((room, index.len()), (4096 - 256, 6000));
     assert_eq!(index.candidates(hash(6001)).filter(|&it| it > 6000).count(), 0);
 }
@@ -56,7 +56,7 @@ fn others_are_candidates_as_rarely_as_sixteen_bits_allow() {
 #[test]
 fn a_replaced_place_is_gone_and_the_newest_comes_first() {
     let index = LogIndex::with_keys(64);
-    // One hash for all: eight slots, and then the map.
+    // All keys have one hash: eight fit into the slots, the others go into the map.
     let places: Vec<u32> = (1..=300).collect();
     for &place in &places {
         index.insert(KeyHash(7), place);
@@ -95,7 +95,7 @@ fn the_index_agrees_with_a_map_of_few_hashes() {
     }
 }
 
-/// Readers look for what was entered while every insertion moves others.
+/// Readers look for inserted entries while every insert moves others.
 #[test]
 fn readers_find_all_while_a_full_table_is_stirred() {
     let index = LogIndex::with_keys(1 << 12);

@@ -1,4 +1,4 @@
-//! Which writes are accepted, which wait first.
+//! Admission of writes: which are accepted, and which wait first.
 
 use crate::backpressure::Pressure;
 use crate::clock;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Instant;
 
-/// Refuses what can't be written now, without waiting.
+/// Refuses a batch that can't be written now. Doesn't wait.
 pub(crate) fn check(core: &Core, batch: &Batch) -> Result<(), StoreError> {
     if core.is_read_only.load(Relaxed) {
         return Err(StoreError::ReadOnly);
@@ -26,14 +26,14 @@ pub(crate) fn check(core: &Core, batch: &Batch) -> Result<(), StoreError> {
     if is_far_behind { Err(behind(core)) } else { Ok(()) }
 }
 
-/// A write that may have made something dead was answered: a full disk looks for what to merge.
+/// Records that a write which may have made something dead was answered: on a full disk, a merge may free space now.
 pub(crate) fn note_freed(core: &Core) {
     if core.is_full.load(Relaxed) {
         core.freed.fetch_add(1, Relaxed);
     }
 }
 
-/// Waits as long as the background's lag asks for.
+/// Waits as long as the background's lag requires.
 pub(crate) fn wait(core: &Core) -> Result<(), StoreError> {
     let pressure = Pressure::of(&core.versions.load(), &core.options);
     if pressure == Pressure::Free {
@@ -76,7 +76,7 @@ fn wait_for_files(core: &Core, begun: Instant) -> Result<(), StoreError> {
     }
 }
 
-/// Why the background lags.
+/// Returns the error that explains why the background lags.
 fn behind(core: &Core) -> StoreError {
     match &*core.trouble.lock() {
         Some(error @ (StoreError::NoSpace | StoreError::Panicked)) => error.clone(),

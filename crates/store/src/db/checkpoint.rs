@@ -1,6 +1,6 @@
-//! A copy of a snapshot in another folder of the same file system: hard links, and a manifest of its own.
+//! Checkpoints: a copy of a snapshot in another folder of the same file system, made of hard links and its own manifest.
 //!
-//! The files are frozen, so both folders can share them. The copy opens as a store of its own, with its own log.
+//! The files are frozen, so both folders can share them. The copy opens as an independent store with its own log.
 
 use super::snapshot::Snapshot;
 use crate::error::StoreError;
@@ -10,11 +10,11 @@ use crate::version::Version;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Makes the copy in `dir`, which must have no file of a store.
+/// Creates the copy in `dir`, which must not have files of a store.
 pub(crate) fn write(snapshot: &Snapshot, dir: &Path) -> Result<(), StoreError> {
     let (core, version) = (snapshot.core(), snapshot.version());
     let disk = &core.disk;
-    // Only a store that is only read has such a log. Its owner may be writing to it, and the copy would seal it.
+    // Only a store that is open for reading has such a log. Its owner may be writing to it, and the copy would seal it.
     if version.logs.iter().any(|it| !it.log.is_sealed()) {
         return Err(StoreError::Option(
             "the log isn't sealed; only a store that is open for writing can copy it",
@@ -41,7 +41,7 @@ pub(crate) fn write(snapshot: &Snapshot, dir: &Path) -> Result<(), StoreError> {
     let set = FileSet { next_id: id + 1, ..set };
     let header = core.header(FileKind::Manifest, id);
     let copy = Manifest::create((disk, dir), (id, header.hash_id), set, &Arc::default())?;
-    // The folder's own name, before the copy counts as made.
+    // The folder's own name is made durable before the copy counts as made.
     if let Some(parent) = dir.parent().filter(|it| !it.as_os_str().is_empty()) {
         disk.sync_dir(parent).map_err(|e| StoreError::io("sync", parent, e))?;
     }

@@ -1,8 +1,8 @@
-//! Reads for callers that wait: one after the other for one key, all at once for several.
+//! Reads for blocking calls: one after the other for a single key, all at once for several keys.
 //!
 //! # Costs
-//! A get takes a buffer from a shelf. A get of several keys takes a ring (or the pool's inbox) from a shelf, so that only
-//! the first such gets open one.
+//! A get takes a buffer from a pool. A get of several keys takes a ring (or an inbox of the thread pool) from the idle
+//! ones, so that only the first such gets open one.
 
 use super::get::{GetStep, PendingRead, StoredValue};
 use crate::error::StoreError;
@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where blocking calls read.
+/// The reader of blocking calls.
 pub(crate) struct Desk {
     dir: PathBuf,
     threads: usize,
@@ -22,13 +22,13 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// For a store in `dir`; with at most so many threads, if the kernel has no ring.
+    /// Creates the reader for a store in `dir`. It uses at most `threads` threads, if the kernel has no ring.
     pub(crate) fn new(dir: PathBuf, threads: usize) -> Self {
         let (pool, idle) = (Mutex::new(None), Mutex::new(Vec::new()));
         Self { dir, threads, buffers: Buffers::new(BUFFERS_KEPT), pool, idle }
     }
 
-    /// Ends a get, reading in this thread.
+    /// Finishes a get, reading in this thread.
     pub(crate) fn finish(&self, mut step: GetStep) -> Result<Option<StoredValue>, StoreError> {
         loop {
             let reading = match step {
@@ -42,7 +42,7 @@ impl Desk {
         }
     }
 
-    /// Ends several gets, with all their reads under way at once. The answers are in the order of the steps.
+    /// Finishes several gets, with all their reads in flight at once. The results are in the order of the steps.
     pub(crate) fn finish_all(
         &self,
         steps: impl Iterator<Item = Result<GetStep, StoreError>>,
@@ -60,7 +60,7 @@ impl Desk {
         if readings.iter().any(Option::is_some) {
             let mut reads = self.take_reads().map_err(|e| self.failed(e))?;
             self.read_all(&mut reads, &mut readings, &mut answers)?;
-            // After an error, reads may be under way: then it is dropped, which waits for them.
+            // After an error some reads may still be in flight. Then `reads` is dropped instead, which waits for them.
             self.idle.lock().push(reads);
         }
         Ok(answers)
@@ -123,8 +123,8 @@ impl Desk {
     }
 }
 
-/// Buffers of each size that wait for their next use.
+/// Buffers of each size that are kept for reuse.
 const BUFFERS_KEPT: usize = 64;
 
-/// Reads that a ring has under way at once.
+/// Reads that a ring has in flight at once.
 const DEPTH: u32 = 64;

@@ -1,4 +1,4 @@
-//! Iteration: the merge of all files of a version, without deletes and without what the horizon covers.
+//! Iteration over a version: the merge of all its files, without deletes and without entries that the horizon covers.
 
 use crate::core::Core;
 use crate::entry::EntryKind;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// A key, its value, and when it was written.
+/// A key, its value, and its sequence number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEntry {
     /// The key.
@@ -33,7 +33,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Opens nothing yet.
+    /// Creates an iterator that has opened nothing yet.
     pub(crate) fn new(core: &Arc<Core>, version: &Arc<Version>) -> Self {
         Self { core: core.clone(), version: version.clone(), sources: None, is_over: false }
     }

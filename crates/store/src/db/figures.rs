@@ -1,4 +1,4 @@
-//! The store in figures: counts of events, sizes, and how it is.
+//! The store's statistics: event counts, sizes and state.
 
 use crate::core::Core;
 use crate::error::StoreError;
@@ -6,59 +6,59 @@ use crate::stats::EventCounts;
 use crate::version::Version;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A picture of a store at one moment.
+/// The statistics of a store at one moment.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StoreStats {
     /// What happened since the store was opened.
     pub events: EventCounts,
-    /// Logs, the active one and frozen ones.
+    /// The number of logs, active and frozen.
     pub logs: u64,
     /// Bytes written to these logs.
     pub log_bytes: u64,
-    /// Keys in these logs; a key may be in several files.
+    /// Keys in these logs. A key may be in several files and is counted in each.
     pub log_keys: u64,
-    /// Memory of the logs: indexes, and the records that were written last.
+    /// Memory of the logs: their indexes, and the records that were written last.
     pub log_memory_bytes: u64,
-    /// Of this memory, the part of the indexes.
+    /// The part of this memory that the indexes take.
     pub log_index_bytes: u64,
-    /// Young runs.
+    /// The number of young runs.
     pub young_runs: u64,
-    /// Young runs at which they are merged into the last level.
+    /// The number of young runs at which they are merged into the last level.
     pub young_runs_due: u64,
-    /// Their bytes.
+    /// Bytes of the young runs.
     pub young_bytes: u64,
-    /// Their entries, deletes too.
+    /// Entries of the young runs, including deletes.
     pub young_entries: u64,
-    /// Memory of what finds a key's block in them.
+    /// Memory of the young runs' block indexes.
     pub young_index_bytes: u64,
-    /// Memory of their filters.
+    /// Memory of the young runs' filters.
     pub young_filter_bytes: u64,
-    /// Partitions of the last level that hold something.
+    /// The number of partitions of the last level that aren't empty.
     pub partitions: u64,
-    /// Their bytes.
+    /// Bytes of the last level.
     pub last_bytes: u64,
-    /// Their entries: no delete, and each key once.
+    /// Entries of the last level: it has no deletes, and each key once.
     pub last_entries: u64,
-    /// Memory of what finds a key's block in them.
+    /// Memory of the last level's block indexes.
     pub last_index_bytes: u64,
-    /// Memory of their filters.
+    /// Memory of the last level's filters.
     pub last_filter_bytes: u64,
-    /// The highest sequence number that was given.
+    /// The highest sequence number given so far.
     pub last_seq: u64,
     /// Entries up to this sequence number are dead.
     pub horizon: u64,
-    /// Writing failed in a way that only a new start can mend, or the store was opened to be only read.
+    /// Writing failed in a way that only reopening can repair, or the store was opened for reading only.
     pub is_read_only: bool,
-    /// Bytes of disk that puts leave free now.
+    /// Bytes of disk that puts must leave free now.
     pub reserve_bytes: u64,
-    /// Only deletes are accepted until space is free again.
+    /// The disk is full: only deletes are accepted until space is free again.
     pub is_full: bool,
-    /// Why the last conversion or merge failed, if none succeeded since.
+    /// Why the last conversion or merge failed, unless one has succeeded since.
     pub trouble: Option<StoreError>,
 }
 
-/// The picture now.
+/// Reads the statistics as they are now.
 pub(crate) fn read(core: &Core, version: &Version, last_seq: u64) -> StoreStats {
     let mut stats = StoreStats {
         events: core.tally.read(),

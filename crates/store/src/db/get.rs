@@ -1,12 +1,12 @@
-//! A get in steps: what is known in memory, then the block to read, then what it says.
+//! A get in steps: search in memory, then read a block, then search the block.
 //!
-//! The walk goes from young to old and stops at the first file that knows the key, as value or as delete. A log's index
-//! and a run's filter and block index are in memory, so most files that don't have the key cost no read. The last level
-//! has no filter by default: a miss reads one block there, as a hit does.
+//! The search goes from young files to old ones and stops at the first file that knows the key, as a value or as a
+//! delete. A log's index and a run's filter and block index are in memory, so most files that don't have the key cost
+//! no read. The last level has no filter by default: a miss reads one block there, as a hit does.
 //!
 //! # Costs
-//! One allocation for the value that is found, and one for the key at each read. Reads: 1, and at most 0.008 more for all
-//! young runs, for a hit and a miss alike.
+//! One allocation for the value that is found, and one for the key at each read. A get reads once, and the young runs
+//! add at most 0.008 reads on average, for hits and misses alike.
 
 use crate::core::Core;
 use crate::error::{KEY_BYTES_MAX, StoreError};
@@ -23,12 +23,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// A value, and when it was written. It can be used as the value's bytes.
+/// A value and its sequence number. It dereferences to the value's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredValue {
     /// The value's bytes.
     pub value: Bytes,
-    /// The sequence number of its write: a later one is higher, also after reopening.
+    /// The sequence number of its write. Later writes have higher numbers, also after the store was reopened.
     pub seq: u64,
 }
 
@@ -40,12 +40,12 @@ impl Deref for StoredValue {
     }
 }
 
-/// Where a get stands.
+/// The state of a get.
 #[derive(Debug)]
 pub enum GetStep {
-    /// The answer.
+    /// The get has ended with this result.
     Done(Option<StoredValue>),
-    /// A read is needed first.
+    /// The get needs a read first.
     Read(PendingRead),
 }
 
@@ -59,7 +59,7 @@ pub struct PendingRead {
     bytes: usize,
 }
 
-/// What is read.
+/// What the read is for.
 enum Target {
     Log(LogRead),
     /// A block of a run.
@@ -67,28 +67,28 @@ enum Target {
 }
 
 impl PendingRead {
-    /// The file to read. It may be one of direct I/O, which wants an aligned buffer, as [`guira_disk::Buffer`] is.
+    /// The file to read. It may be open for direct I/O, which needs an aligned buffer such as [`guira_disk::Buffer`].
     #[must_use]
     pub fn file(&self) -> &Arc<dyn DiskFile> {
         &self.file
     }
 
-    /// Where to read: a multiple of 4096.
+    /// The offset to read from: a multiple of 4096.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How much: a multiple of 4096.
+    /// The number of bytes to read: a multiple of 4096.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Goes on with what was read: these bytes, or more.
+    /// Continues the get. `bytes` are the bytes that were read; more may follow them.
     ///
     /// # Errors
-    /// If the bytes fail their checksum, or are fewer than were asked for.
+    /// If the bytes fail their checksum, or are fewer than requested.
     pub fn fed(mut self, bytes: &[u8]) -> Result<GetStep, StoreError> {
         self.walk.reads += 1;
         self.walk.blocks += self.bytes.div_ceil(BLOCK_BYTES) as u64;
@@ -104,7 +104,7 @@ impl fmt::Debug for PendingRead {
     }
 }
 
-/// How far a get has come.
+/// The progress of a get.
 struct Walk {
     core: Arc<Core>,
     version: Arc<Version>,
@@ -114,7 +114,7 @@ struct Walk {
     blocks: u64,
 }
 
-/// The file that is looked at.
+/// The file that the get is looking at.
 #[derive(Clone, Copy)]
 enum Place {
     Log(usize),
@@ -123,13 +123,13 @@ enum Place {
     End,
 }
 
-/// What a file came to.
+/// What a file knows about the key.
 enum Heard {
-    /// The key isn't there.
+    /// Nothing: the key isn't there.
     Nothing,
     Value(Bytes, u64),
     Deleted,
-    /// It must read first, so many bytes at that offset.
+    /// The file must be read first: so many bytes at that offset.
     Read(Target, Arc<dyn DiskFile>, u64, usize),
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn begin(
 }
 
 impl Walk {
-    /// Looks at files until one knows the key or wants a read.
+    /// Looks at files until one knows the key or needs a read.
     fn run(mut self, key: &[u8]) -> Result<GetStep, StoreError> {
         loop {
             let heard = match self.place {
@@ -175,7 +175,7 @@ impl Walk {
         }
     }
 
-    /// The place after this one.
+    /// The next file to look at.
     fn next(&self) -> Place {
         match self.place {
             Place::Log(at) if at + 1 < self.version.logs.len() => Place::Log(at + 1),
@@ -206,7 +206,7 @@ impl Walk {
         }
     }
 
-    /// The run that is looked at.
+    /// The run that the get is looking at.
     fn run_here(&self) -> Option<&Run> {
         match self.place {
             Place::Young(at) => Some(&self.version.young.get(at)?.run),
@@ -261,7 +261,7 @@ impl Walk {
     fn answer(self, heard: Heard, key: &[u8]) -> GetStep {
         match heard {
             Heard::Nothing | Heard::Deleted => self.done(None),
-            // Older values have lower numbers: they are dead too.
+            // Older values have lower numbers, so they are dead too.
             Heard::Value(_, seq) if seq <= self.version.horizon => self.done(None),
             Heard::Value(value, seq) => self.done(Some(StoredValue { value, seq })),
             Heard::Read(target, file, offset, bytes) => {

@@ -1,11 +1,11 @@
-//! The store as it was at one moment: gets, and iteration over all of it.
+//! A snapshot: the store as it was at one moment, for gets and iteration.
 //!
-//! Taking a snapshot freezes the log, so what it holds is a set of files that nobody writes to. Their names may go; the
-//! files stay as long as the snapshot has them open.
+//! Taking a snapshot freezes the log, so the snapshot is a set of files that no thread writes to. Their names may be
+//! removed, but the files remain as long as the snapshot has them open.
 //!
 //! # Costs
-//! A seal of the log, one sync, and a small run later: don't take one per request. Iteration holds a block per run, and
-//! each log that isn't converted yet as a whole.
+//! Taking a snapshot seals the log, which costs a sync, and leads to a small run later. So don't take one per request.
+//! An iteration holds one block per run in memory, and the whole of each log that isn't converted yet.
 
 use super::desk::Desk;
 use super::entries::Entries;
@@ -16,7 +16,7 @@ use crate::version::Version;
 use std::fmt;
 use std::sync::Arc;
 
-/// A moment of a store. It can outlive the [`crate::Db`].
+/// A snapshot of a store. It can outlive the [`crate::Db`].
 pub struct Snapshot {
     core: Arc<Core>,
     desk: Arc<Desk>,
@@ -25,7 +25,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Of a version whose files are all frozen.
+    /// Creates a snapshot of a version whose files are all frozen.
     pub(crate) fn new(
         core: Arc<Core>,
         desk: Arc<Desk>,
@@ -35,23 +35,23 @@ impl Snapshot {
         Self { core, desk, version, last_seq }
     }
 
-    /// The value that the key had.
+    /// Returns the value that the key had.
     ///
     /// # Errors
-    /// If it can't be read, or what was read is corrupt.
+    /// If the value can't be read, or what was read is corrupt.
     pub fn get(&self, key: &[u8]) -> Result<Option<StoredValue>, StoreError> {
         self.desk.finish(get::begin(&self.core, self.version.clone(), key)?)
     }
 
-    /// All keys and values that there were, in the order of the keys' hashes.
+    /// Iterates over all keys and values of the snapshot, in the order of the keys' hashes.
     ///
-    /// The first error ends it.
+    /// The first error ends the iteration.
     #[must_use]
     pub fn iter(&self) -> Entries {
         Entries::new(&self.core, &self.version)
     }
 
-    /// No write of the snapshot has a higher number.
+    /// The highest sequence number that a write of the snapshot may have.
     #[must_use]
     pub fn last_seq(&self) -> u64 {
         self.last_seq

@@ -1,11 +1,11 @@
-//! Reads every byte of a snapshot's files, and says what is damaged.
+//! Verification: reads every byte of a snapshot's files, and reports what is corrupt.
 
 use super::snapshot::Snapshot;
 use crate::error::StoreError;
 use crate::{log, run};
 use std::path::{Path, PathBuf};
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
@@ -13,27 +13,27 @@ pub struct Verified {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Files that are damaged.
+    /// The number of corrupt files.
     pub damaged_files: u64,
-    /// Their damage: of each file the first hundred places.
+    /// The corrupt places: of each file the first hundred.
     pub corrupt: Vec<Damage>,
-    /// Damaged places beyond those.
+    /// The number of corrupt places beyond those.
     pub unnamed: u64,
 }
 
-/// A place that holds what the store never wrote.
+/// A corrupt place: it holds what the store never wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where in it.
+    /// The offset in the file.
     pub offset: u64,
     /// What is wrong there.
     pub what: &'static str,
 }
 
 impl Verified {
-    /// Checks one file by `check`, which tells each damage of it.
+    /// Runs `check` on one file, and records each corrupt place that it reports.
     fn count(
         &mut self,
         (path, bytes): (&Path, u64),
@@ -68,5 +68,5 @@ pub(crate) fn verify(snapshot: &Snapshot) -> Result<Verified, StoreError> {
     Ok(verified)
 }
 
-/// Damaged places of one file that are named.
+/// Corrupt places of one file that are listed.
 const NAMED_MAX: u64 = 100;

@@ -1,31 +1,31 @@
-//! The answer that a thread waits for: told once, by whoever writes the log.
+//! The answer that a thread waits for. The thread that writes the log gives it, once.
 //!
 //! # Invariants
-//! 1. A [`Teller`] tells, or is dropped, which tells [`StoreError::Closed`]: so nobody waits for ever.
+//! 1. A [`Teller`] gives an answer, or is dropped, which answers [`StoreError::Closed`]. So no thread waits forever.
 
 use crate::error::StoreError;
 use crate::log::queue::Committed;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 
-/// Where the answer will be.
+/// A slot for the answer.
 #[derive(Default)]
 pub(crate) struct Answer {
     told: Mutex<Option<Result<Committed, StoreError>>>,
     changed: Condvar,
 }
 
-/// Who tells it.
+/// The handle that gives the answer.
 pub(crate) struct Teller(Option<Arc<Answer>>);
 
 impl Answer {
-    /// An answer that waits to be told.
+    /// Creates an empty slot, and the handle that fills it.
     pub(crate) fn new() -> (Arc<Self>, Teller) {
         let answer = Arc::new(Self::default());
         (answer.clone(), Teller(Some(answer)))
     }
 
-    /// The answer, if it was told.
+    /// Takes the answer, if it was given.
     pub(crate) fn take(&self) -> Option<Result<Committed, StoreError>> {
         self.told.lock().take()
     }
@@ -43,7 +43,7 @@ impl Answer {
 }
 
 impl Teller {
-    /// Tells the answer.
+    /// Gives the answer.
     pub(crate) fn tell(mut self, answer: Result<Committed, StoreError>) {
         self.end(answer);
     }

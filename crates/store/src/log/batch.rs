@@ -1,13 +1,13 @@
-//! Writes that happen all or not at all.
+//! Batches: writes that take effect together or not at all.
 
 use crate::entry::EntryKind;
 use crate::error::{KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX};
 use crate::log::record::{HEAD_BYTES, RecordKind, put_unstamped};
 use std::fmt;
 
-/// Puts and deletes that happen all or not at all, in order: of one key the last counts.
+/// Puts and deletes that take effect together or not at all, in order: of several writes of one key, the last counts.
 ///
-/// Keys and values are copied, framed as they will lie in the log.
+/// Keys and values are copied, in the form that they have in the log.
 #[derive(Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Batch {
     is_freeing: bool,
 }
 
-/// One put or delete of a batch: where it lies in the batch's bytes.
+/// One put or delete of a batch: its range in the batch's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchOp {
     pub(crate) from: usize,
@@ -35,7 +35,7 @@ impl Batch {
     /// Adds a put.
     ///
     /// # Errors
-    /// If the key or the value has a length that none may have. The batch stays as it was.
+    /// If the key is empty, or key or value are too long. The batch is unchanged then.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.add(EntryKind::Put, key, value)?;
         self.puts += 1;
@@ -45,41 +45,41 @@ impl Batch {
     /// Adds a delete.
     ///
     /// # Errors
-    /// If the key has a length that none may have. The batch stays as it was.
+    /// If the key is empty or too long. The batch is unchanged then.
     pub fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
         self.add(EntryKind::Delete, key, b"")
     }
 
-    /// Puts and deletes in it.
+    /// The number of puts and deletes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// True if there are none.
+    /// Whether the batch has no put and no delete.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    /// Bytes that it takes in the log.
+    /// The bytes that the batch takes in the log.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len() + if self.ops.len() > 1 { FRAME_BYTES } else { 0 }
     }
 
-    /// Bytes of its keys and values.
+    /// The bytes of its keys and values.
     pub(crate) fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
-    /// Says that its puts make more dead than they take, by [`crate::Options::alive`]: a full disk takes it as it takes
-    /// deletes.
+    /// Declares that the batch's puts make more data dead, by [`crate::Options::alive`], than they add. A full disk
+    /// accepts such a batch as it accepts deletes.
     pub fn set_freeing(&mut self) {
         self.is_freeing = true;
     }
 
-    /// True if it frees space sooner or later, and takes little.
+    /// Whether the batch frees space sooner or later, and takes little.
     pub(crate) fn is_freeing(&self) -> bool {
         self.puts == 0 || self.is_freeing
     }
@@ -88,7 +88,7 @@ impl Batch {
         &self.ops
     }
 
-    /// The records, unstamped.
+    /// The records, without sequence numbers and checksums.
     pub(crate) fn records(&self) -> &[u8] {
         &self.bytes
     }
@@ -118,5 +118,5 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// What frames several records as one batch: a record before them and one after.
+/// The bytes that frame several records as one batch: a record before them and one after.
 pub(crate) const FRAME_BYTES: usize = 40 + 40;

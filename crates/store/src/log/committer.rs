@@ -1,19 +1,20 @@
-//! The way into the log: numbers are given at once; who waits for an answer writes the group itself, if nobody does.
+//! The entry to the log. A write gets its sequence number at once; the thread that waits for an answer writes the group
+//! itself, if no other thread is writing.
 //!
 //! ```text
 //! write   queue ── is the writer free? ── yes: take all that is queued, write it, answer it
 //!                                      └─ no: spin, then wake the commit thread, and sleep
 //! submit  queue ── wake the commit thread
 //! ```
-//! So one thread that puts alone changes no thread. Many that put at once share a write, and a sync.
+//! So a single thread that puts needs no thread switch. Many threads that put at once share a write and a sync.
 //!
 //! # Invariants
-//! 1. Who takes requests out of the queue has the writer's lock, and answers all of them before it lets go. So the log has
-//!    the queue's order.
-//! 2. Whoever sleeps has woken the commit thread after it queued: what it waits for is taken, whoever takes it.
+//! 1. A thread that takes requests out of the queue holds the writer's lock, and answers all of them before it releases
+//!    the lock. So the log has the queue's order.
+//! 2. A thread that sleeps has woken the commit thread after it queued its request: some thread takes the request.
 //!
 //! # Bad at
-//! A write that asks for no sync waits for one, if others of its group ask for it and it writes the group.
+//! A write that asks for no sync waits for one if it writes a group in which another write asks for it.
 
 use crate::error::StoreError;
 use crate::hash::Hasher;
@@ -33,34 +34,34 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
 
-/// What a commit thread needs to know.
+/// The settings of a commit thread.
 pub(crate) struct CommitOptions {
     /// Hashes keys for the index.
     pub(crate) hasher: Hasher,
-    /// The first number to give.
+    /// The first sequence number to give.
     pub(crate) next_seq: u64,
     pub(crate) tally: Arc<Tally>,
 }
 
-/// The commit thread. Dropping it writes and syncs what waits, and ends it.
+/// The commit thread. Dropping it writes and syncs what is queued, and ends the thread.
 pub(crate) struct Committer {
     shared: Arc<Shared>,
     hasher: Hasher,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the threads share that write.
+/// The state that all writing threads share.
 struct Shared {
     queue: Arc<Queue>,
     writer: Mutex<Writer>,
 }
 
 impl Committer {
-    /// Starts the thread, which appends to `active`, if there is one. A full log is sealed; then `roll` makes the next one
-    /// and publishes it. If it fails, the writes of that moment fail, and the next ones try again.
+    /// Starts the thread, which appends to `active` if there is a log. A full log is sealed; then `roll` creates and
+    /// publishes the next one. If `roll` fails, the write that needed the new log fails, and later ones try again.
     ///
     /// # Errors
-    /// If the system starts no thread.
+    /// If the system can't start a thread.
     pub(crate) fn start(
         active: Option<Arc<LogFile>>,
         roll: Roll,
@@ -76,14 +77,14 @@ impl Committer {
         Ok(Self { shared, hasher, thread: Some(thread) })
     }
 
-    /// Queues a batch and returns the number of its first write; the others follow it.
+    /// Queues a batch and returns the sequence number of its first write; the numbers of its other writes follow.
     ///
-    /// `done` is called once the batch can be read and is durable as asked, by the thread that wrote it. It must not block,
-    /// panic, or write. An empty batch is answered like any other, and has no number of its own.
+    /// `done` is called once the batch can be read and is as durable as asked, by the thread that wrote it. It must not
+    /// block, panic, or write. An empty batch is answered like any other, and has no number of its own.
     ///
     /// # Errors
-    /// [`StoreError::ReadOnly`], [`StoreError::Closed`], and [`StoreError::Stalled`] if too much waits. Then `done` isn't
-    /// called.
+    /// [`StoreError::ReadOnly`], [`StoreError::Closed`], and [`StoreError::Stalled`] if too much is queued. `done`
+    /// isn't called then.
     pub(crate) fn submit(
         &self,
         batch: Batch,
@@ -95,7 +96,7 @@ impl Committer {
         Ok(first_seq)
     }
 
-    /// Writes a batch, and returns once it can be read and is durable as asked.
+    /// Writes a batch, and returns once it can be read and is as durable as asked.
     ///
     /// # Errors
     /// As [`Committer::submit`], or if the write fails.
@@ -106,7 +107,7 @@ impl Committer {
     ) -> Result<Committed, StoreError> {
         let (answer, teller) = Answer::new();
         self.push(batch, durability, Box::new(move |told| teller.tell(told)))?;
-        // A sync takes longer than any spinning.
+        // A sync takes longer than all the spinning, so spinning wouldn't help.
         let rounds = if durability == Durability::Always { 1 } else { ROUNDS };
         for round in 0..rounds {
             if let Some(mut writer) = self.shared.writer.try_lock() {
@@ -131,30 +132,31 @@ impl Committer {
         self.shared.queue.push_write(Write { batch, hashes, durability, first_seq: 0, done })
     }
 
-    /// Makes all that was submitted before durable.
+    /// Makes everything that was submitted before durable.
     pub(crate) fn sync(&self, done: impl FnOnce(Result<(), StoreError>) + Send + 'static) {
         self.shared.queue.push(Request::Sync(Box::new(done)));
     }
 
-    /// Seals the log with all that was submitted before, and begins another if there is space. An empty log stays.
+    /// Seals the log with everything that was submitted before, and begins another if there is space. An empty log
+    /// isn't sealed.
     pub(crate) fn freeze(&self, done: impl FnOnce(Result<(), StoreError>) + Send + 'static) {
         self.shared.queue.push(Request::Freeze(Box::new(done)));
     }
 
-    /// The same as a function, for a thread that has no committer.
+    /// Like [`Committer::freeze`], as a function for a thread that has no committer.
     pub(crate) fn freezer(&self) -> impl Fn(OnDone) + Send + 'static {
         let queue = self.shared.queue.clone();
         move |done| queue.push(Request::Freeze(done))
     }
 
-    /// The highest number that was given.
+    /// The highest sequence number given so far.
     pub(crate) fn last_seq(&self) -> u64 {
         self.shared.queue.last_seq()
     }
 }
 
 impl Shared {
-    /// The commit thread: works until the queue is closed and empty, or a failure ends all writing.
+    /// Runs the commit thread until the queue is closed and empty, or a failure ends all writing.
     fn run(&self) {
         while self.queue.wait() {
             self.work_off(&mut self.writer.lock());
@@ -169,7 +171,7 @@ impl Shared {
     }
 }
 
-/// Closes the queue if a panic ends the work, so that nobody waits for it.
+/// Closes the queue if a panic ends the work, so that no thread waits for it.
 struct ClosesUnlessOver<'a> {
     queue: &'a Queue,
     is_over: bool,
@@ -192,10 +194,10 @@ impl Drop for ClosesUnlessOver<'_> {
 impl Drop for Committer {
     fn drop(&mut self) {
         self.shared.queue.close();
-        // `done` may hold the last handle of the store: then this is the commit thread, which ends by itself.
+        // `done` may hold the last handle of the store. Then this is the commit thread, which ends by itself.
         let thread = self.thread.take();
         if let Some(thread) = thread.filter(|it| it.thread().id() != thread::current().id()) {
-            // A panic was printed by its thread.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }
@@ -207,8 +209,8 @@ impl fmt::Debug for Committer {
     }
 }
 
-/// More bytes than these don't wait: whoever submits faster than the disk takes is refused.
+/// The most bytes that may be queued: writes that arrive faster than the disk takes them are refused.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 
-/// How often a write looks whether it is answered, or may write itself, before it sleeps.
+/// How often a write checks for its answer, or for a free writer, before it sleeps.
 const ROUNDS: u32 = 20;

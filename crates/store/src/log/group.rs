@@ -1,18 +1,18 @@
-//! The bytes of one write: batches framed and stamped for their place in one file.
+//! A group: the bytes of one write to the log, which are batches framed and stamped for their place in one file.
 
 use crate::hash::KeyHash;
 use crate::log::batch::Batch;
 use crate::log::record::{HEAD_BYTES, RecordKind, Salt, fold, put_unstamped, stamp};
 use std::ops::Range;
 
-/// Records to append, and where in them their keys are.
+/// Records to append, and where their keys lie.
 pub(crate) struct Group {
     pub(crate) bytes: Vec<u8>,
     pub(crate) entries: Vec<GroupEntry>,
-    /// The log's checksum of checksums, with these records.
+    /// The log's checksum of checksums, including these records.
     pub(crate) crcs: u32,
     pub(crate) seq_max: u64,
-    /// Bytes that must be free after it.
+    /// Bytes that must remain free after the group.
     pub(crate) reserved: u64,
     salt: Salt,
     durable: u64,
@@ -26,13 +26,13 @@ pub(crate) struct GroupEntry {
 }
 
 impl Group {
-    /// An empty group for a file with this salt, of which so much is durable.
+    /// Creates an empty group for a file with this salt, of which `durable` bytes are durable.
     pub(crate) fn new(salt: Salt, durable: u64, crcs: u32) -> Self {
         let (bytes, entries, reserved) = (Vec::new(), Vec::new(), SEAL_BYTES);
         Self { bytes, entries, crcs, seq_max: 0, reserved, salt, durable }
     }
 
-    /// Adds a batch whose first write has number `first_seq`. `hashes` are of its keys, in order.
+    /// Adds a batch whose first write has the number `first_seq`. `hashes` are the hashes of its keys, in order.
     pub(crate) fn add(&mut self, batch: &Batch, hashes: &[KeyHash], first_seq: u64) {
         let count = u32::try_from(batch.len()).unwrap_or(u32::MAX).to_le_bytes();
         let is_framed = batch.len() > 1;
@@ -57,7 +57,7 @@ impl Group {
         }
     }
 
-    /// Adds the record that ends a log of so many records and keys.
+    /// Adds the record that ends a log of `records` records and `keys` keys.
     pub(crate) fn seal(&mut self, records: u64, keys: u64, seq_max: u64) {
         let counts = [records, keys, seq_max].map(u64::to_le_bytes).concat();
         let value = [&counts[..], &self.crcs.to_le_bytes()].concat();
@@ -76,5 +76,5 @@ impl Group {
     }
 }
 
-/// Bytes of the record that ends a log.
+/// The size of the record that ends a log.
 pub(crate) const SEAL_BYTES: u64 = 64;

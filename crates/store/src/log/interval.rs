@@ -1,8 +1,8 @@
-//! The thread that syncs what was answered before it was durable, when its time has come.
+//! The thread that syncs writes which were answered before they were durable, within the time that they allow.
 //!
 //! # Invariants
-//! 1. A log that [`IntervalSync::within`] was told of is synced within that time of its first unsynced write, or sealed,
-//!    which syncs it, or the queue fails.
+//! 1. A log that was passed to [`IntervalSync::within`] is synced within that time of its first unsynced write, or
+//!    sealed, which also syncs it, or the queue fails.
 
 use crate::clock;
 use crate::error::StoreError;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The thread. Dropping it ends it, without a sync.
+/// The thread. Dropping this ends it, without a sync.
 pub(crate) struct IntervalSync {
     timer: Arc<Timer>,
     thread: Option<JoinHandle<()>>,
@@ -34,16 +34,16 @@ struct TimerState {
 }
 
 impl IntervalSync {
-    /// Starts the thread. If a sync fails, `queue` fails.
+    /// Starts the thread. If a sync fails, so does `queue`.
     ///
     /// # Errors
-    /// If the system starts no thread.
+    /// If the system can't start a thread.
     pub(crate) fn start(queue: &Arc<Queue>, tally: &Arc<Tally>) -> io::Result<Self> {
         let timer = Arc::new(Timer::default());
         let (of_thread, queue, tally) = (timer.clone(), queue.clone(), tally.clone());
         let run = move || {
             while let Some(log) = of_thread.wait() {
-                // The log is broken, which is what the error says.
+                // The error marks the log as broken, which is checked next.
                 let _ = count_sync(&tally, || log.sync_rest());
                 if log.is_broken() {
                     queue.fail();
@@ -54,11 +54,11 @@ impl IntervalSync {
         Ok(Self { timer, thread: Some(thread) })
     }
 
-    /// Something was written to `log` that must be durable within `longest`.
+    /// Schedules a sync of `log`, to which something was written that must be durable within `longest`.
     pub(crate) fn within(&self, longest: Duration, log: &Arc<LogFile>) {
         let Some(by) = clock::now().checked_add(longest) else { return };
         let mut state = self.timer.state.lock();
-        // What is due of an older log was made durable when it was sealed.
+        // If another log is due, it is an older one, which became durable when it was sealed.
         let is_sooner =
             state.due.as_ref().is_none_or(|(due, of)| by < *due || !Arc::ptr_eq(of, log));
         if is_sooner {
@@ -93,13 +93,13 @@ impl Drop for IntervalSync {
         self.timer.state.lock().is_over = true;
         self.timer.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic was printed by its thread.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Does a sync, and counts it and its time.
+/// Runs a sync, and counts it and the time that it took.
 pub(crate) fn count_sync(
     tally: &Tally,
     sync: impl FnOnce() -> Result<(), StoreError>,

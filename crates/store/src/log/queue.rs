@@ -1,8 +1,8 @@
-//! What waits to be written, and the sequence numbers that were given to it.
+//! The queue of requests to the log, and the sequence numbers given to its writes.
 //!
 //! # Invariants
 //! 1. Numbers are given under the lock under which a write is queued: the order of the queue is that of the numbers.
-//! 2. Whatever was queued is answered, once. After [`Queue::fail`] and [`Queue::close`] nothing more is queued.
+//! 2. Every queued request is answered once. After [`Queue::fail`] and [`Queue::close`] nothing more is queued.
 
 use crate::error::StoreError;
 use crate::hash::KeyHash;
@@ -11,35 +11,35 @@ use crate::options::Durability;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 
-/// What an accepted write came to.
+/// The result of an accepted write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
     /// The number of the batch's first write. The others follow it.
     pub(crate) first_seq: u64,
 }
 
-/// Told what a write came to.
+/// A callback that gets the result of a write.
 pub(crate) type OnCommit = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
 
-/// Told when something else is done.
+/// A callback that gets the result of another request.
 pub(crate) type OnDone = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// A batch that waits.
+/// A queued batch.
 pub(crate) struct Write {
     pub(crate) batch: Batch,
-    /// Of its keys, in order.
+    /// The hashes of its keys, in order.
     pub(crate) hashes: Vec<KeyHash>,
     pub(crate) durability: Durability,
     pub(crate) first_seq: u64,
     pub(crate) done: OnCommit,
 }
 
-/// What the log is asked for.
+/// A request to the log.
 pub(crate) enum Request {
     Write(Write),
-    /// Make all before it durable.
+    /// Make all earlier writes durable.
     Sync(OnDone),
-    /// Make all before it durable, in a log that takes no more.
+    /// Make all earlier writes durable, and seal the log.
     Freeze(OnDone),
 }
 
@@ -51,7 +51,7 @@ impl Request {
         }
     }
 
-    /// Answers it with an error.
+    /// Answers the request with an error.
     pub(crate) fn refuse(self, error: StoreError) {
         match self {
             Self::Write(write) => (write.done)(Err(error)),
@@ -71,22 +71,23 @@ struct State {
     bytes: usize,
     bytes_max: usize,
     next_seq: u64,
-    /// Why nothing is accepted.
+    /// Why nothing is accepted; `None`: requests are accepted.
     refusal: Option<StoreError>,
 }
 
 impl Queue {
-    /// An empty queue that gives numbers from `next_seq` on; 0 is no number. More than `bytes_max` don't wait.
+    /// Creates an empty queue that gives numbers from `next_seq` on, which is at least 1. At most `bytes_max` bytes are
+    /// queued.
     pub(crate) fn new(next_seq: u64, bytes_max: usize) -> Self {
         let (waiting, next_seq) = (VecDeque::new(), next_seq.max(1));
         let state = State { waiting, bytes: 0, bytes_max, next_seq, refusal: None };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Queues a write and returns its first number. It wakes nobody: see [`Queue::wake`].
+    /// Queues a write and returns its first number. It doesn't wake the commit thread: see [`Queue::wake`].
     ///
     /// # Errors
-    /// If nothing is accepted, or too much waits already; then `write.done` is not called.
+    /// If nothing is accepted, or too much is queued already; then `write.done` is not called.
     pub(crate) fn push_write(&self, mut write: Write) -> Result<u64, StoreError> {
         let mut state = self.state.lock();
         state.check()?;
@@ -101,7 +102,7 @@ impl Queue {
         Ok(first_seq)
     }
 
-    /// Queues what isn't a write; if nothing is accepted, answers it at once.
+    /// Queues a request that isn't a write. If nothing is accepted, answers it at once.
     pub(crate) fn push(&self, request: Request) {
         let mut state = self.state.lock();
         if let Err(error) = state.check() {
@@ -118,7 +119,7 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits until something is queued. False if nothing is, and nothing will be any more.
+    /// Waits until something is queued. False if nothing is queued and nothing more will be.
     pub(crate) fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while state.waiting.is_empty() && state.refusal.is_none() {
@@ -127,19 +128,19 @@ impl Queue {
         !state.waiting.is_empty()
     }
 
-    /// Moves all that is queued into `taken`, which is empty.
+    /// Moves all queued requests into `taken`, which is empty.
     pub(crate) fn take(&self, taken: &mut VecDeque<Request>) {
         let mut state = self.state.lock();
         std::mem::swap(&mut state.waiting, taken);
         state.bytes = 0;
     }
 
-    /// Accepts nothing more: a new start is needed.
+    /// Stops accepting requests, because the store must be reopened.
     pub(crate) fn fail(&self) {
         self.refuse_with(StoreError::ReadOnly);
     }
 
-    /// Accepts nothing more: the store closes.
+    /// Stops accepting requests, because the store closes.
     pub(crate) fn close(&self) {
         self.refuse_with(StoreError::Closed);
     }
@@ -149,7 +150,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The highest number that was given.
+    /// The highest sequence number given so far.
     pub(crate) fn last_seq(&self) -> u64 {
         self.state.lock().next_seq - 1
     }

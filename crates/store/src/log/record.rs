@@ -1,4 +1,4 @@
-//! How a record lies in a log, and how one is told from torn or foreign bytes.
+//! The layout of a record in a log, and how a record is distinguished from torn or foreign bytes.
 //!
 //! # Layout
 //! ```text
@@ -17,10 +17,10 @@
 //! Integers are little-endian. `durable` is how much of the file was known to be durable when the record was written.
 //!
 //! # Invariants
-//! 1. The salt is of the file's number, the store's uuid and its secret hash. So bytes of an older file verify with
-//!    probability 2^-32, and a client can't put a record into a value that is taken for one of the log.
-//! 2. The head has a checksum of its own: no length is believed, and no memory taken, before that is right. So looking
-//!    for a record at each place of a file takes time in proportion to the file, whatever is in it.
+//! 1. The salt is derived from the file's number, the store's uuid and its secret hash. So bytes of an older file pass
+//!    for a record with probability 2^-32, and a client can't hide a record in a value.
+//! 2. The head has its own checksum. No length is trusted, and no memory is allocated, before that is verified. So
+//!    searching for a record at each place of a file takes time proportional to the file, whatever is in it.
 
 use crate::checksum::crc32c;
 use crate::entry::EntryKind;
@@ -31,10 +31,10 @@ use std::ops::Range;
 /// Bytes before the key.
 pub(crate) const HEAD_BYTES: usize = 32;
 
-/// Records begin at multiples of this.
+/// Records begin at multiples of this many bytes.
 pub(crate) const UNIT: usize = 8;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordKind {
     Entry(EntryKind),
@@ -77,7 +77,7 @@ impl RecordKind {
     }
 }
 
-/// What makes the checksums of one file differ from those of all others.
+/// The value that makes the checksums of one file differ from those of all others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Salt([u8; 4]);
 
@@ -100,7 +100,7 @@ pub(crate) struct RecordHead {
 }
 
 impl RecordHead {
-    /// The head at the front of `bytes`, if its checksum is right.
+    /// Decodes the head at the front of `bytes`. None if its checksum is wrong.
     pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Option<Self> {
         let head = bytes.first_chunk::<HEAD_BYTES>()?;
         if head[HEAD_CRC] != crc32c(&[&salt.0, &head[HEAD_CRC.end..]]).to_le_bytes() {
@@ -109,7 +109,7 @@ impl RecordHead {
         Self::fields(head)
     }
 
-    /// What a head says whose checksum is right.
+    /// Decodes the fields of a head whose checksum is right.
     fn fields(head: &[u8; HEAD_BYTES]) -> Option<Self> {
         let kind = RecordKind::from_code(head[KIND])?;
         let key_bytes = usize::from(u16::from_le_bytes(array(head, KEY_LEN)));
@@ -125,7 +125,7 @@ impl RecordHead {
         })
     }
 
-    /// Bytes of the record, with its padding.
+    /// The record's bytes, including its padding.
     pub(crate) fn len(&self) -> usize {
         record_bytes(self.key_bytes, self.value_bytes)
     }
@@ -140,7 +140,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record at the front of `bytes`, if it is whole and its checksums are right.
+    /// Decodes the record at the front of `bytes`. None unless it is whole and its checksums are right.
     pub(crate) fn decode(bytes: &'a [u8], salt: Salt) -> Option<Self> {
         let head = RecordHead::decode(bytes, salt)?;
         let whole = bytes.get(..head.len())?;
@@ -152,30 +152,30 @@ impl<'a> Record<'a> {
         padding.iter().all(|&it| it == 0).then_some(Self { head, key, value })
     }
 
-    /// The record at the front of `bytes`, which [`Record::decode`] has found whole before.
+    /// Decodes the record at the front of `bytes` without verifying it: [`Record::decode`] has done so before.
     pub(crate) fn decode_again(bytes: &'a [u8]) -> Option<Self> {
         let head = RecordHead::fields(bytes.first_chunk()?)?;
         let (key, rest) = bytes.get(HEAD_BYTES..)?.split_at_checked(head.key_bytes)?;
         Some(Self { head, key, value: rest.get(..head.value_bytes)? })
     }
 
-    /// The batch's count, of a record that begins or ends one.
+    /// The batch's count, in a record that begins or ends a batch.
     pub(crate) fn count(&self) -> u32 {
         self.value.first_chunk().map_or(0, |it| u32::from_le_bytes(*it))
     }
 
-    /// The checksum of checksums, of a record that ends a batch or the log.
+    /// The checksum of checksums, in a record that ends a batch or the log.
     pub(crate) fn crc_of_crcs(&self) -> u32 {
         self.value.last_chunk().map_or(0, |it| u32::from_le_bytes(*it))
     }
 }
 
-/// Bytes that a record takes.
+/// The bytes that a record takes, including its padding.
 pub(crate) const fn record_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (HEAD_BYTES + key_bytes + value_bytes).next_multiple_of(UNIT)
 }
 
-/// Appends a record to `out`, whose length is a multiple of 8, without `seq`, `durable` and checksums.
+/// Appends a record to `out`, whose length is a multiple of 8. `seq`, `durable` and the checksums are left at zero.
 pub(crate) fn put_unstamped(out: &mut Vec<u8>, kind: RecordKind, key: &[u8], value: &[u8]) {
     let mut head = [0; HEAD_BYTES];
     let lengths = u16::try_from(key.len()).ok().zip(u32::try_from(value.len()).ok());
@@ -190,7 +190,7 @@ pub(crate) fn put_unstamped(out: &mut Vec<u8>, kind: RecordKind, key: &[u8], val
     out.resize(end, 0);
 }
 
-/// Fills in what a record lacks, and returns its first checksum.
+/// Fills in `seq`, `durable` and the checksums of a record. Returns its first checksum.
 pub(crate) fn stamp(record: &mut [u8], salt: Salt, seq: u64, durable: u64) -> u32 {
     record[SEQ].copy_from_slice(&seq.to_le_bytes());
     record[DURABLE].copy_from_slice(&durable.to_le_bytes());
@@ -201,7 +201,7 @@ pub(crate) fn stamp(record: &mut [u8], salt: Salt, seq: u64, durable: u64) -> u3
     crc
 }
 
-/// The checksum of checksums with one more.
+/// Adds a checksum to a checksum of checksums.
 pub(crate) fn fold(crcs: u32, crc: u32) -> u32 {
     crc32c(&[&crcs.to_le_bytes(), &crc.to_le_bytes()])
 }

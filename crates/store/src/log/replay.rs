@@ -1,21 +1,21 @@
-//! Opening a log that was written before: its records are entered again, and its torn tail is cut off.
+//! Replay: opens a log that was written before. It enters the records into the index again, and cuts off a torn tail.
 //!
 //! # Which end is torn, and which is corrupt
-//! Records are read from the start. At the first place where none is whole:
+//! Records are read from the start. At the first place without a whole record:
 //!
-//! | the log | what follows | so |
+//! | the log | what follows | result |
 //! |---|---|---|
 //! | has its last record before that place | anything | it is whole |
 //! | is not the newest | anything | corrupt: it was durable before the next one began |
-//! | is the newest | a whole record which says that this place was durable | corrupt |
-//! | is the newest | none that says so | torn: the log ends here, or before the batch that has no end |
+//! | is the newest | a whole record which shows that this place was durable | corrupt |
+//! | is the newest | no such record | torn: the log ends here, or before the batch that has no end |
 //!
-//! A corrupt log is refused, unless a repair was asked for: then it ends there, like a torn one.
+//! A corrupt log is refused, unless a repair was requested: then it ends there, like a torn one.
 //!
 //! # Invariants
-//! 1. A log that was opened for writing is sealed and durable: new records go into a new file, and a crash during replay
-//!    leaves a log that the next replay reads alike.
-//! 2. Memory: the index, the records of one batch, and a window of the file.
+//! 1. A log that was opened for writing is sealed and durable: new records go into a new file, and a crash during the
+//!    replay leaves a log that the next replay reads the same way.
+//! 2. The replay's memory is the index, the records of one batch, and a window of the file.
 
 use crate::error::StoreError;
 use crate::file::{BLOCK_BYTES, Header};
@@ -33,27 +33,27 @@ use std::sync::Arc;
 pub(crate) struct ReplayAs {
     /// No log is newer: this one may have a torn tail.
     pub(crate) is_newest: bool,
-    /// A corrupt one ends where it is corrupt.
+    /// A corrupt log ends at the corruption instead of being refused.
     pub(crate) repair: bool,
-    /// The file stays as it is.
+    /// The file isn't changed.
     pub(crate) read_only: bool,
 }
 
-/// A log, frozen.
+/// A replayed log, which is frozen.
 #[derive(Debug)]
 pub(crate) struct Replayed {
-    /// With all its keys.
+    /// The log, with all its keys.
     pub(crate) log: Arc<LogFile>,
-    /// Bytes that a repair gave up, from the first corrupt one to the last whole record.
+    /// Bytes that a repair discarded, from the first corrupt one to the end of the last whole record.
     pub(crate) lost_bytes: u64,
-    /// The log that must have come before it, below its own number.
+    /// The number of the log before it, which must exist. It is below its own number.
     pub(crate) before: u64,
 }
 
 /// Opens the log that `header` describes, and adds its bytes to the progress.
 ///
 /// # Errors
-/// If it is corrupt or of another store, can't be read, or can't be sealed; or if the opening was called off.
+/// If it is corrupt or of another store, can't be read, or can't be sealed; or if the opening was cancelled.
 pub(crate) fn replay(
     (disk, progress): (&dyn Disk, &OpenProgress),
     path: &Path,
@@ -77,7 +77,7 @@ pub(crate) fn replay(
         progress.note_replayed(reader.at - counted)?;
         counted = reader.at;
     }
-    // What is left is a seal, a torn tail, or space that was taken ahead of use.
+    // The rest is a seal, a torn tail, or space that was allocated in advance.
     progress.note_replayed(len - counted)?;
     let Reader { is_sealed, end, records, seq_max, crcs, .. } = reader;
     let lost_bytes = if is_sealed { 0 } else { judge(&mut scan, path, end, how)? };
@@ -95,7 +95,7 @@ pub(crate) fn replay(
     Ok(Replayed { log: Arc::new(log), lost_bytes, before })
 }
 
-/// The header, which was durable before the file had its name.
+/// Reads the header, which was durable before the file got its name.
 fn read_header(
     file: &dyn DiskFile,
     path: &Path,
@@ -117,7 +117,7 @@ fn read_header(
     Ok(header)
 }
 
-/// Whether the log may end at `end`. Gives the bytes that a repair loses.
+/// Checks whether the log may end at `end`. Returns the bytes that a repair loses.
 fn judge(scan: &mut Scan<'_>, path: &Path, end: u64, how: ReplayAs) -> Result<u64, StoreError> {
     let corrupt = StoreError::corrupt(path, end, "a record that was durable is not whole");
     if !how.is_newest && !how.repair {
@@ -137,24 +137,24 @@ fn judge(scan: &mut Scan<'_>, path: &Path, end: u64, how: ReplayAs) -> Result<u6
     Ok(lost_to - end)
 }
 
-/// Takes records in order.
+/// Enters records in order.
 struct Reader<'a> {
     log: &'a LogFile,
     hasher: &'a Hasher,
     /// Where the next record is expected.
     at: u64,
-    /// Where the log ends, if nothing more is taken: not inside a batch.
+    /// Where the log ends if nothing more is entered. Never inside a batch.
     end: u64,
     records: u64,
     seq_max: u64,
-    /// Of all records up to `at`, and up to `end`.
+    /// The checksums of checksums of all records up to `at`, and up to `end`.
     crcs_at: u32,
     crcs: u32,
     batch: Option<Pending>,
     is_sealed: bool,
 }
 
-/// A batch whose end wasn't read yet.
+/// A batch whose end hasn't been read yet.
 struct Pending {
     count: u32,
     crcs: u32,
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a record that is whole. False if the log ends before it, or with it.
+    /// Enters a whole record. False if the log ends before it, or with it.
     fn take(&mut self, record: &Record<'_>) -> bool {
         let at = self.at;
         let is_expected = match record.head.kind {
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
         is_whole
     }
 
-    /// The last record. If it doesn't fit to what was read, the log ends before it.
+    /// Handles the last record. If it doesn't match what was read, the log ends before it.
     fn seal(&mut self, record: &Record<'_>) -> bool {
         let is_of_this = self.batch.is_none()
             && record.crc_of_crcs() == self.crcs_at

@@ -1,11 +1,11 @@
-//! Records of a file, read in order through a window.
+//! A scan of a file's records, in order, through a window.
 
 use crate::error::StoreError;
 use crate::log::record::{HEAD_BYTES, Record, RecordHead, Salt, UNIT};
 use guira_disk::DiskFile;
 use std::path::Path;
 
-/// A reader of records. Memory: the window, or the largest record whose head verifies.
+/// A reader of records. Its memory is the window, or the largest record whose head verifies.
 pub(crate) struct Scan<'a> {
     file: &'a dyn DiskFile,
     path: &'a Path,
@@ -16,12 +16,12 @@ pub(crate) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Reads up to `end`, which is inside the file.
+    /// Creates a reader up to `end`, which is inside the file.
     pub(crate) fn new(file: &'a dyn DiskFile, path: &'a Path, salt: Salt, end: u64) -> Self {
         Self { file, path, salt, end, window: Vec::new(), window_at: 0 }
     }
 
-    /// The record at `at`, if a whole one lies there.
+    /// Returns the record at `at`, if a whole one is there.
     pub(crate) fn record(&mut self, at: u64) -> Result<Option<Record<'_>>, StoreError> {
         let salt = self.salt;
         let head = self.bytes(at, HEAD_BYTES)?.and_then(|it| RecordHead::decode(it, salt));
@@ -29,7 +29,7 @@ impl<'a> Scan<'a> {
         Ok(self.bytes(at, head.len())?.and_then(|it| Record::decode(it, salt)))
     }
 
-    /// The next place from `at` on where a record may begin: where bytes look like a head.
+    /// Returns the next place from `at` on where a record may begin: where a head verifies.
     pub(crate) fn next_head(&mut self, mut at: u64) -> Result<Option<u64>, StoreError> {
         let salt = self.salt;
         while let Some(bytes) = self.bytes(at, HEAD_BYTES)? {
@@ -38,7 +38,7 @@ impl<'a> Scan<'a> {
             }
             let is_zero = bytes == &ZEROES[..HEAD_BYTES];
             at += UNIT as u64;
-            // Space that was taken ahead of use. A head of zeroes is none, as was just seen.
+            // Skips space that was allocated in advance. A head of zeros doesn't verify, as was just seen.
             while is_zero && self.bytes(at, ZEROES.len())? == Some(&ZEROES) {
                 at += (ZEROES.len() - HEAD_BYTES) as u64;
             }
@@ -46,7 +46,7 @@ impl<'a> Scan<'a> {
         Ok(None)
     }
 
-    /// `len` bytes from `at`; `None` if they reach past the end.
+    /// Returns `len` bytes from `at`; `None` if they extend past the end.
     fn bytes(&mut self, at: u64, len: usize) -> Result<Option<&[u8]>, StoreError> {
         let Some(left) = self.end.checked_sub(at).filter(|&left| len as u64 <= left) else {
             return Ok(None);
@@ -57,7 +57,7 @@ impl<'a> Scan<'a> {
             from
         } else {
             let want = usize::try_from(left).unwrap_or(usize::MAX).min(len.max(WINDOW_BYTES));
-            // Bytes that a failed read leaves are no window.
+            // After a failed read the window is invalid.
             self.window_at = u64::MAX;
             self.window.resize(want, 0);
             let read = self.file.read_at(&mut self.window, at);
@@ -71,5 +71,5 @@ impl<'a> Scan<'a> {
 
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// A multiple of [`UNIT`] more than a head.
+/// A head, and a multiple of [`UNIT`] more.
 static ZEROES: [u8; 4096] = [0; 4096];

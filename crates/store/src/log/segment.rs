@@ -1,12 +1,12 @@
-//! One file of the log: appended to by one thread at a time, read by all, and frozen when it is full.
+//! One file of the log: one thread at a time appends to it, all threads read it, and it is frozen when it is full.
 //!
 //! # Invariants
-//! 1. Only who has the writer's lock appends, seals and enters keys. `written` grows after the bytes are in the file, and the
-//!    index gets a place after that.
-//! 2. The file is longer than what was written by at least a block, so a read of whole blocks around a record ends inside.
-//!    No read goes further than that block: the rest of a sealed log is given back to the disk.
-//! 3. Once `is_broken`, nobody writes or syncs: what a failed sync left is unknown, and a second one would hide that.
-//!    Syncs take turns, so that one thread's failure isn't another's success.
+//! 1. Only the thread that holds the writer's lock appends, seals and enters keys. `written` grows after the bytes are
+//!    in the file, and the index gets a place after that.
+//! 2. The file is longer than its written part by at least a block, so a read of whole blocks around a record ends
+//!    inside it. No read goes further than that block, so the rest of a sealed log can be given back to the disk.
+//! 3. Once `is_broken` is set, no thread writes or syncs. The result of a failed sync is unknown, and a second sync
+//!    would hide that. Syncs exclude each other, so that one thread's failure isn't another's success.
 
 mod find;
 
@@ -32,11 +32,11 @@ pub(crate) struct LogFile {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     salt: Salt,
-    /// At this size it is full.
+    /// The log is full at this size.
     capacity: u64,
     index: LogIndex,
     tail: Tail,
-    /// Space was taken up to here.
+    /// Space is allocated up to this offset.
     allocated: AtomicU64,
     /// The file is at least this long.
     length: AtomicU64,
@@ -51,9 +51,10 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Makes a log that takes `capacity` bytes, allocates them, and makes its name durable. A failure leaves no file.
+    /// Creates a log of `capacity` bytes, allocates them, and makes its name durable. A failure leaves no file.
     ///
-    /// It gets its name once its header is durable. So whatever has that name and no whole header is damaged.
+    /// The file gets its name only once its header is durable. So a file that has the name but no whole header is
+    /// corrupt.
     pub(crate) fn create(
         disk: &dyn Disk,
         path: &Path,
@@ -66,14 +67,14 @@ impl LogFile {
         let file = file.map_err(|e| StoreError::io("create", &unfinished, e))?;
         let log = Self::new(path, file, header, capacity);
         log.prepare(disk, header, &unfinished).inspect_err(|_| {
-            // What can't be removed now, the next open removes: it has no record, and no later log names it.
+            // A file that can't be removed now is removed by the next open: it has no record, and no later log names it.
             let _ = disk.remove(&unfinished);
             let _ = disk.remove(path);
         })?;
         Ok(log)
     }
 
-    /// A log of a file that has records already, none of which it knows yet.
+    /// Wraps a file that may have records, none of which the log knows yet.
     pub(crate) fn new(
         path: &Path,
         file: Arc<dyn DiskFile>,
@@ -116,7 +117,7 @@ impl LogFile {
         disk.sync_dir(dir).map_err(io("sync", dir))
     }
 
-    /// Takes space up to `end` and a block more.
+    /// Allocates space up to `end`, and a block more.
     fn allocate(&self, end: u64) -> Result<(), StoreError> {
         let len = file_len(end);
         if len > self.allocated.load(Relaxed) {
@@ -127,21 +128,22 @@ impl LogFile {
         Ok(())
     }
 
-    /// An empty group for this log.
+    /// Creates an empty group for this log.
     pub(crate) fn group(&self) -> Group {
         Group::new(self.salt, self.durable.load(Acquire), self.crcs.load(Relaxed))
     }
 
-    /// True if so many bytes with so many keys fit. An empty log takes more than that, if it must.
+    /// Returns whether so many bytes with so many keys fit. An empty log accepts more than that if it must.
     pub(crate) fn has_room(&self, bytes: u64, keys: usize) -> bool {
         let end = self.written() + bytes + SEAL_BYTES;
         !self.is_sealed() && end <= self.capacity && self.index.has_room(keys)
     }
 
-    /// Appends a group and enters its keys. For the thread that writes.
+    /// Appends a group and enters its keys. Called by the thread that writes.
     ///
     /// # Errors
-    /// [`StoreError::NoSpace`]: nothing changed, and nothing of it comes back. Any other: the log is broken.
+    /// After [`StoreError::NoSpace`] nothing has changed, and no replay finds a part of the group. After any other
+    /// error the log is broken.
     pub(crate) fn append(&self, group: Group) -> Result<(), StoreError> {
         if self.is_broken() {
             return Err(StoreError::ReadOnly);
@@ -152,7 +154,7 @@ impl LogFile {
         if end > PLACES_END {
             return Err(StoreError::ValueLength(group.bytes.len()));
         }
-        // Without space nothing is written.
+        // Space is allocated first: without space nothing is written.
         self.allocate(end + group.reserved).map_err(|error| match error {
             StoreError::NoSpace => error,
             error => self.break_with(error),
@@ -179,12 +181,12 @@ impl LogFile {
         Ok(())
     }
 
-    /// Makes sure that nothing of a write that was refused is ever found behind `at`, also after a loss of power. Its
-    /// records further on have lower numbers than what will be written over them: no replay takes those.
+    /// Makes sure that no replay finds a part of a refused write at `at`, even after a loss of power. Records of it
+    /// further on have lower numbers than those that will be written over them, so no replay accepts them.
     fn take_back(&self, at: u64) -> Result<(), StoreError> {
         let _turn = self.syncing.lock();
         let zeroed = self.file.write_at(&[0; HEAD_BYTES], at).or_else(|_| {
-            // No space even there. What is cut off is taken anew by the next write.
+            // There isn't even space for that. The part that is cut off is allocated again by the next write.
             self.file.set_len(at)?;
             self.allocated.store(at, Relaxed);
             self.file.set_len(file_len(at))
@@ -198,7 +200,7 @@ impl LogFile {
         error
     }
 
-    /// Enters a key whose record lies at `at`, in place of its older record if that is here.
+    /// Enters a key whose record lies at `at`. The place replaces that of the key's older record, if there is one here.
     pub(crate) fn enter(&self, hash: crate::hash::KeyHash, at: u64, key: &[u8]) {
         let place = to_place(at);
         let old = self.index.candidates(hash).find(|&old| self.is_key_at(old, key));
@@ -207,8 +209,8 @@ impl LogFile {
         }
     }
 
-    /// Whether the record at a place is of this key. A place that can't be read is of none: then both records stay in
-    /// the index, and the newer one is found first.
+    /// Returns whether the record at a place is of this key. False if the place can't be read: then both records stay
+    /// in the index, and the newer one is found first.
     fn is_key_at(&self, place: u32, key: &[u8]) -> bool {
         let at = to_offset(place);
         let len = HEAD_BYTES + key.len();
@@ -224,7 +226,7 @@ impl LogFile {
         self.file.read_at(&mut bytes, at).is_ok() && is_key(&bytes)
     }
 
-    /// Makes durable what was written so far.
+    /// Makes everything that was written so far durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         let _turn = self.syncing.lock();
         if self.is_broken() {
@@ -237,12 +239,12 @@ impl LogFile {
         Ok(())
     }
 
-    /// Makes durable what isn't yet.
+    /// Makes durable what isn't durable yet.
     pub(crate) fn sync_rest(&self) -> Result<(), StoreError> {
         if self.unsynced() == 0 { Ok(()) } else { self.sync() }
     }
 
-    /// Ends the log: appends the last record and makes all durable. For the thread that writes.
+    /// Ends the log: appends the last record and makes everything durable. Called by the thread that writes.
     pub(crate) fn seal(&self) -> Result<(), StoreError> {
         if !self.is_sealed() {
             let mut group = self.group();
@@ -256,7 +258,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Gives the space that a sealed log took and doesn't need back to the disk. If that fails, it stays taken.
+    /// Gives the allocated space that a sealed log doesn't need back to the disk. If that fails, it stays allocated.
     pub(crate) fn trim(&self) {
         let needed = file_len(self.written());
         if self.length.load(Relaxed) > needed && self.file.set_len(needed).is_ok() {
@@ -265,12 +267,12 @@ impl LogFile {
         }
     }
 
-    /// Reads may go up to here.
+    /// The offset that reads may extend to.
     pub(crate) fn readable(&self) -> u64 {
         self.length.load(Relaxed).min(file_len(self.written()))
     }
 
-    /// Takes over what a replay found in the file.
+    /// Takes over the results of a replay.
     pub(crate) fn set_replayed(&self, end: u64, records: u64, seq_max: u64, crcs: u32) {
         self.length.store(self.file.len().unwrap_or(0), Relaxed);
         self.records.store(records, Relaxed);
@@ -279,20 +281,20 @@ impl LogFile {
         self.written.store(end, Release);
     }
 
-    /// Counts the last record, which a replay found after `end`, as written.
+    /// Marks the log as sealed: a replay found its last record.
     pub(crate) fn set_sealed(&self) {
         self.is_sealed.store(true, Release);
     }
 }
 
-/// Facts.
+/// Accessors.
 impl LogFile {
-    /// Its path.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file, for reads in flight. Not direct: any offset may be read.
+    /// The file, for reads in flight. It isn't open for direct I/O, so any offset may be read.
     pub(crate) fn file(&self) -> &Arc<dyn DiskFile> {
         &self.file
     }
@@ -306,12 +308,12 @@ impl LogFile {
         self.written.load(Acquire)
     }
 
-    /// Bytes that are not known to be durable.
+    /// The number of bytes that are not known to be durable.
     pub(crate) fn unsynced(&self) -> u64 {
         self.written().saturating_sub(self.durable.load(Acquire))
     }
 
-    /// True if no record was ever appended.
+    /// Whether no record was ever appended.
     pub(crate) fn is_empty(&self) -> bool {
         self.written() == LOG_START
     }
@@ -324,12 +326,12 @@ impl LogFile {
         self.is_broken.load(Acquire)
     }
 
-    /// Puts and deletes, also of the same key.
+    /// The number of puts and deletes, including several of the same key.
     pub(crate) fn records(&self) -> u64 {
         self.records.load(Relaxed)
     }
 
-    /// Keys with a put or a delete.
+    /// The number of keys with a put or a delete.
     pub(crate) fn keys(&self) -> usize {
         self.index.len()
     }
@@ -344,7 +346,7 @@ impl LogFile {
         self.index.bytes()
     }
 
-    /// Memory of the index and of the last groups.
+    /// Memory of the index and of the groups in the tail.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.index.bytes() + self.tail.bytes()
     }
@@ -356,7 +358,7 @@ impl fmt::Debug for LogFile {
     }
 }
 
-/// The length that a file has whose records end at `end`: whole blocks, and one more.
+/// The length of a file whose records end at `end`: whole blocks, and one more.
 fn file_len(end: u64) -> u64 {
     end.next_multiple_of(BLOCK_BYTES as u64) + BLOCK_BYTES as u64
 }
@@ -369,11 +371,11 @@ fn to_offset(place: u32) -> u64 {
     u64::from(place) * UNIT as u64
 }
 
-/// Where records begin.
+/// The offset at which records begin.
 pub(crate) const LOG_START: u64 = BLOCK_BYTES as u64;
 
-/// The index has room for a key per so many bytes of the log. Smaller records fill the index before the file.
+/// The index has room for one key per so many bytes of the log. Smaller records fill the index before the file.
 pub(crate) const BYTES_PER_KEY: u64 = 128;
 
-/// Where places end: 32 GiB.
+/// The end of the places that the index can hold: 32 GiB.
 const PLACES_END: u64 = u32::MAX as u64 * UNIT as u64;

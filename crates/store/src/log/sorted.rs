@@ -1,7 +1,7 @@
-//! A frozen log in the order of runs: for conversion, and for iteration.
+//! A frozen log in the order of runs: for conversion and for iteration.
 //!
 //! # Costs
-//! The log's file in memory, and 40 bytes per record, while it lives. One sequential read, one sort.
+//! The log's content in memory, and 40 bytes per record, for as long as this exists. One sequential read, and one sort.
 
 use crate::entry::Entry;
 use crate::error::StoreError;
@@ -16,7 +16,7 @@ pub(crate) struct SortedLog {
 }
 
 impl SortedLog {
-    /// Reads what was written to a log so far.
+    /// Reads and sorts what was written to a log so far.
     ///
     /// # Errors
     /// If it can't be read, or a record fails its checksum.
@@ -39,7 +39,7 @@ impl SortedLog {
             at += record.head.len();
         }
         let mut sorted = Self { bytes, places: Vec::new() };
-        // Of one key the last comes first, and stays.
+        // Of several records of one key, the last one sorts first and is kept.
         places.sort_unstable_by(|(hash_a, a), (hash_b, b)| {
             hash_a.cmp(hash_b).then_with(|| sorted.key(*a).cmp(sorted.key(*b))).then(b.cmp(a))
         });
@@ -50,12 +50,12 @@ impl SortedLog {
         Ok(sorted)
     }
 
-    /// Keys.
+    /// The number of keys.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The `number`-th entry.
+    /// The entry number `number`, counted from 0.
     pub(crate) fn entry(&self, number: usize) -> Option<Entry<'_>> {
         let &(hash, at) = self.places.get(number)?;
         let record = Record::decode_again(&self.bytes[at..])?;

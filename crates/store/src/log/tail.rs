@@ -1,13 +1,13 @@
-//! The last groups of a log, in memory: what was just written is read without I/O.
+//! The tail of a log: its last groups, in memory, so that recent writes are read without I/O.
 
 use bytes::Bytes;
 use parking_lot::RwLock;
 use std::collections::VecDeque;
 
-/// Bytes of one log that stay in memory.
+/// The most bytes of one log that are kept in memory.
 pub(crate) const TAIL_BYTES_MAX: usize = 1 << 20;
 
-/// Groups that end where the log ends, oldest first.
+/// Groups up to the end of the log, oldest first.
 #[derive(Default)]
 pub(crate) struct Tail(RwLock<Groups>);
 
@@ -18,7 +18,7 @@ struct Groups {
 }
 
 impl Tail {
-    /// Adds the group that was appended at `at`, and forgets the oldest ones.
+    /// Adds the group that was appended at `at`, and discards the oldest groups beyond [`TAIL_BYTES_MAX`].
     pub(crate) fn push(&self, at: u64, group: Bytes) {
         let mut tail = self.0.write();
         tail.bytes += group.len();
@@ -29,7 +29,7 @@ impl Tail {
         }
     }
 
-    /// Bytes from `at` to the end of their group, if they are here.
+    /// Returns the bytes from `at` to the end of their group, if they are here.
     pub(crate) fn get(&self, at: u64) -> Option<Bytes> {
         let tail = self.0.read();
         let next = tail.groups.partition_point(|(start, _)| *start <= at);
@@ -38,12 +38,12 @@ impl Tail {
         (within < group.len()).then(|| group.slice(within..))
     }
 
-    /// Frees all: for a log that is frozen.
+    /// Frees all groups of a log that is frozen.
     pub(crate) fn clear(&self) {
         *self.0.write() = Groups::default();
     }
 
-    /// Bytes held.
+    /// The bytes held.
     pub(crate) fn bytes(&self) -> usize {
         self.0.read().bytes
     }

@@ -1,4 +1,4 @@
-//! The log on a disk whose faults the tests choose.
+//! The log on a simulated disk with injected faults.
 
 mod crash;
 mod faults;
@@ -45,7 +45,7 @@ fn create(disk: &dyn Disk, id: u64, capacity: u64) -> Result<Arc<LogFile>, Store
     LogFile::create(disk, &path(id), &header(id), capacity).map(Arc::new)
 }
 
-/// A commit thread, and the logs that it filled.
+/// A commit thread, and the logs that it has filled.
 struct Log {
     committer: Option<Committer>,
     logs: Arc<Mutex<Vec<Arc<LogFile>>>>,
@@ -78,7 +78,7 @@ impl Log {
         self.committer.as_ref().expect("not closed")
     }
 
-    /// Submits, and gives what the answer comes through.
+    /// Submits a batch, and returns the channel that its answer comes through.
     fn submit(&self, batch: Batch, how: Durability) -> Receiver<Result<Committed, StoreError>> {
         let (tell, told) = channel();
         let done = move |result| tell.send(result).unwrap_or(());
@@ -103,7 +103,7 @@ impl Log {
         told.recv().unwrap()
     }
 
-    /// Ends the commit thread.
+    /// Ends the commit thread, and returns the logs.
     fn close(mut self) -> Vec<Arc<LogFile>> {
         self.committer = None;
         std::mem::take(&mut *self.logs.lock())
@@ -123,7 +123,7 @@ fn batch(writes: &[Write<'_>]) -> Batch {
     batch
 }
 
-/// What a log says of a key, with as many reads as it takes.
+/// Looks a key up in a log, with as many reads as it takes.
 fn get(log: &LogFile, hasher: &Hasher, key: &[u8]) -> Result<LogFind, StoreError> {
     let mut found = log.find(hasher.hash(key), key)?;
     while let LogFind::Read(read) = found {
@@ -158,7 +158,7 @@ type Owned = (u64, Vec<u8>, Option<Vec<u8>>);
 
 type History = Vec<Owned>;
 
-/// All records, in the order of writing: number, key, value.
+/// All records, in the order of writing: sequence number, key, value.
 fn history(log: &LogFile) -> History {
     let mut all: Vec<_> = entries(&SortedLog::of(log, &hasher()).unwrap()).map(owned).collect();
     all.sort();

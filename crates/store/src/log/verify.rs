@@ -1,14 +1,14 @@
-//! Reads all of a log and compares every checksum. Each place without a whole record is told.
+//! Verification of a log: reads all of it, checks every checksum, and reports each place without a whole record.
 
 use crate::error::StoreError;
 use crate::log::record::UNIT;
 use crate::log::scan::Scan;
 use crate::log::segment::{LOG_START, LogFile};
 
-/// Tells each damage: where it is, and what is wrong there.
+/// Passes each corrupt place to `tell`: its offset, and what is wrong there.
 ///
 /// # Errors
-/// A failing read.
+/// If a read fails.
 pub(crate) fn verify(
     log: &LogFile,
     tell: &mut dyn FnMut(u64, &'static str),

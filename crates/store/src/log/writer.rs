@@ -1,6 +1,6 @@
-//! Groups what waits, appends, syncs, answers, and goes on in the next log when one is full.
+//! The writer: groups the queued writes, appends, syncs, answers, and continues in a new log when one is full.
 //!
-//! One thread at a time does so: the commit thread, or one that waits for its own write.
+//! One thread at a time does this: the commit thread, or a thread that waits for its own write.
 //!
 //! # A group
 //! ```text
@@ -9,8 +9,8 @@
 //! A group ends where the queue was empty, at [`GROUP_BYTES_MAX`], at the end of a log, and at a freeze.
 //!
 //! # Invariants
-//! 1. [`Writer::work_off`] returns once all that it took out of the queue is answered.
-//! 2. After a panic, which only an answer can raise, nothing more is written.
+//! 1. [`Writer::work_off`] returns once all requests that it took out of the queue are answered.
+//! 2. After a panic, which only a callback can raise, nothing more is written.
 
 use crate::error::StoreError;
 use crate::log::group::Group;
@@ -23,10 +23,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes the next log, and publishes it. The one before is sealed.
+/// Creates the next log and publishes it. The previous one is sealed.
 pub(crate) type Roll = Box<dyn FnMut() -> Result<Arc<LogFile>, StoreError> + Send>;
 
-/// What the thread that writes needs.
+/// The state of the thread that writes.
 pub(crate) struct Writer {
     /// `None`: all logs are sealed, and there was no space for another.
     active: Option<Arc<LogFile>>,
@@ -34,26 +34,26 @@ pub(crate) struct Writer {
     queue: Arc<Queue>,
     interval: IntervalSync,
     tally: Arc<Tally>,
-    /// Kept for its space.
+    /// An empty queue, kept for its memory.
     taken: VecDeque<Request>,
-    /// False while it works, and so for ever after a panic.
+    /// False while the writer works, and so forever after a panic.
     is_whole: bool,
 }
 
-/// Who waits for one group.
+/// The requests that wait for one group.
 #[derive(Default)]
 struct Waiters {
-    /// For its append.
+    /// Writes that wait for the append.
     written: Vec<(Committed, OnCommit)>,
-    /// For its sync.
+    /// Writes that wait for the sync.
     durable: Vec<(Committed, OnCommit)>,
     syncs: Vec<OnDone>,
-    /// A sync must come within this time.
+    /// A sync must follow within this time.
     longest: Option<Duration>,
 }
 
 impl Writer {
-    /// Appends to `active` what comes out of `queue`.
+    /// Creates a writer that appends the writes of `queue` to `active`.
     pub(crate) fn new(
         active: Option<Arc<LogFile>>,
         roll: Roll,
@@ -64,7 +64,7 @@ impl Writer {
         Self { active, roll, queue, interval, tally, taken: VecDeque::new(), is_whole: true }
     }
 
-    /// Does all that is queued now.
+    /// Does all requests that are queued now.
     pub(crate) fn work_off(&mut self) {
         self.is_whole = false;
         let mut taken = std::mem::take(&mut self.taken);
@@ -76,18 +76,18 @@ impl Writer {
         self.is_whole = true;
     }
 
-    /// Ends the log that is written to: the queue is closed and empty.
+    /// Ends the active log, once the queue is closed and empty.
     pub(crate) fn end(&mut self) {
         let is_sound = |it: &Arc<LogFile>| self.is_whole && !it.is_broken() && !it.is_empty();
         if let Some(active) = self.active.take().filter(is_sound) {
-            // Nobody is left to be told. The next open finds what is there. The last record comes after a sync, so that
-            // it says of all others that they were durable: what rots later isn't taken for a torn tail.
-            // The space that it has to spare stays its own, for the log that the next open begins on a full disk.
+            // No caller is left to be told, and the next open finds what is there. The last record is written after a
+            // sync, so that it shows that all others were durable: a record that rots later isn't taken for a torn
+            // tail. Spare space stays allocated, for the log that the next open begins on a full disk.
             let _ = self.sync(&active).and_then(|()| count_sync(&self.tally, || active.seal()));
         }
     }
 
-    /// Does one group, or rolls, or freezes.
+    /// Does one group, then a roll or a freeze if a request asks for one.
     fn work(&mut self, taken: &mut VecDeque<Request>) {
         let Some(active) = self.active.clone() else { return self.work_without_log(taken) };
         let mut group = active.group();
@@ -112,11 +112,11 @@ impl Writer {
         match ends {
             Some(Request::Freeze(done)) if active.is_empty() => done(Ok(())),
             Some(Request::Freeze(done)) => done(match self.roll(&active) {
-                // It is sealed, which is what was asked for.
+                // The log is sealed, which is what the freeze asked for.
                 Err(StoreError::NoSpace) if self.active.is_none() => Ok(()),
                 rolled => rolled,
             }),
-            // No room: it goes first into the next log.
+            // The write doesn't fit: it becomes the first of the next log.
             Some(request) => match self.roll(&active) {
                 Ok(()) => taken.push_front(request),
                 Err(error) => request.refuse(error),
@@ -125,10 +125,10 @@ impl Writer {
         }
     }
 
-    /// Does one request while there is no log to write to.
+    /// Does one request while there is no active log.
     fn work_without_log(&mut self, taken: &mut VecDeque<Request>) {
         match taken.pop_front() {
-            // All that was written is sealed, and durable.
+            // All writes are in sealed logs, which are durable.
             Some(Request::Sync(done) | Request::Freeze(done)) => done(Ok(())),
             Some(write) => match self.next_log() {
                 Ok(()) => taken.push_front(write),
@@ -173,7 +173,7 @@ impl Writer {
         synced
     }
 
-    /// Seals the log and goes on in the next one.
+    /// Seals the log and continues in the next one.
     fn roll(&mut self, active: &LogFile) -> Result<(), StoreError> {
         let sealed = count_sync(&self.tally, || active.seal());
         self.notice(active);
@@ -188,7 +188,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A broken log ends all writing.
+    /// Ends all writing if the log is broken.
     fn notice(&self, active: &LogFile) {
         if active.is_broken() {
             self.queue.fail();
@@ -196,7 +196,7 @@ impl Writer {
     }
 }
 
-/// Whether a write goes into the log after this group.
+/// Whether a write fits into the log after this group.
 fn fits(log: &LogFile, group: &Group, write: &Write) -> bool {
     let (bytes, keys) = (group.bytes.len(), group.entries.len());
     let is_first = bytes == 0 && log.is_empty();
@@ -205,7 +205,7 @@ fn fits(log: &LogFile, group: &Group, write: &Write) -> bool {
 }
 
 impl Waiters {
-    /// Takes a write into the group.
+    /// Adds a write to the group.
     fn add(&mut self, group: &mut Group, tally: &Tally, write: Write) {
         let Write { batch, hashes, durability, first_seq, done } = write;
         if !batch.is_empty() {
@@ -234,5 +234,5 @@ impl Waiters {
     }
 }
 
-/// A group ends after this many bytes, so that the first of many waits for no more.
+/// A group ends after this many bytes, so that the first of many writes doesn't wait for more than that.
 const GROUP_BYTES_MAX: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! What the bodies of the manifest's records say, and the set of files that they add up to.
+//! The bodies of the manifest's records, and the set of files that they add up to.
 //!
 //! # Layout
 //! ```text
@@ -13,35 +13,36 @@
 //! A snapshot is a record of an identity and of the edits that make the rest.
 //!
 //! # Invariants
-//! 1. `decode` takes whole edits only, each with known kind and sane counts; it never allocates more than the body's size.
-//! 2. Partitions cover all hashes: the first begins at 0, each ends where the next one begins.
+//! 1. `decode` accepts whole edits only, each with a known kind and possible counts. It never allocates more than the
+//!    body's size.
+//! 2. Partitions cover all hashes: the first begins at 0, and each ends where the next one begins.
 
 use crate::hash::KeyHash;
 
-/// Who a store is: never changes.
+/// The identity of a store, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Its number among all stores of the world.
+    /// A number that no other store has.
     pub(crate) uuid: [u8; 16],
-    /// Of its hash.
+    /// The seed of its hash.
     pub(crate) seed: [u8; 16],
-    /// How many bits of the hash it keeps: 128, but for tests.
+    /// How many bits of the hash it keeps: 128, except in tests.
     pub(crate) hash_bits: u8,
 }
 
-/// A young run, as the manifest knows it.
+/// A young run in the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct YoungEntry {
-    /// Its file.
+    /// The number of its file.
     pub(crate) id: u64,
-    /// Hashes below this one are in the last level already.
+    /// Entries with a hash below this one are in the last level already.
     pub(crate) merged_to: KeyHash,
 }
 
-/// The live files.
+/// The set of live files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileSet {
-    /// Who the store is.
+    /// The identity of the store.
     pub(crate) identity: Identity,
     /// Logs with a lower id are converted.
     pub(crate) logs_from: u64,
@@ -49,9 +50,9 @@ pub(crate) struct FileSet {
     pub(crate) horizon: u64,
     /// Newest first.
     pub(crate) young: Vec<YoungEntry>,
-    /// First hash and file of each partition; 0: no file.
+    /// First hash and file number of each partition; number 0: no file.
     pub(crate) last: Vec<(KeyHash, u64)>,
-    /// No file had this id or a higher one.
+    /// No file has had this number or a higher one.
     pub(crate) next_id: u64,
     /// The highest sequence number given so far, or a lower one.
     pub(crate) last_seq: u64,
@@ -62,14 +63,14 @@ pub(crate) struct FileSet {
 pub(crate) enum Edit {
     /// The first edit of a manifest.
     Identity(Identity),
-    /// Logs below `logs_from` became this run.
+    /// Logs below `logs_from` were converted into this run.
     Young {
-        /// The run's file.
+        /// The number of the run's file. 0: there is no run.
         id: u64,
         /// The new low-water mark.
         logs_from: u64,
     },
-    /// The partitions within `from..=to` are replaced; the young runs `merged` are merged below `merged_to`.
+    /// The partitions within `from..=to` are replaced, and the young runs in `merged` are merged below `merged_to`.
     Partitions {
         /// First hash.
         from: KeyHash,
@@ -77,19 +78,19 @@ pub(crate) enum Edit {
         to: KeyHash,
         /// The young runs that took part.
         merged: Vec<u64>,
-        /// Their new mark.
+        /// The new `merged_to` mark of these runs.
         merged_to: KeyHash,
-        /// First hash and file of each new one.
+        /// First hash and file number of each new partition.
         pieces: Vec<(KeyHash, u64)>,
     },
-    /// Young runs that are wholly merged, or empty.
+    /// These young runs are dropped: they are fully merged, or empty.
     Dropped(Vec<u64>),
     /// Entries up to this sequence number are dead.
     Horizon(u64),
 }
 
 impl FileSet {
-    /// An empty store.
+    /// Creates the set of an empty store.
     pub(crate) fn new(identity: Identity) -> Self {
         Self {
             identity,
@@ -102,7 +103,7 @@ impl FileSet {
         }
     }
 
-    /// The set after `edit`. None if the edit doesn't fit: then the manifest is corrupt.
+    /// Applies an edit. None if it doesn't fit the set: then the manifest is corrupt.
     pub(crate) fn apply(&mut self, edit: &Edit) -> Option<()> {
         match edit {
             Edit::Identity(identity) => (*identity == self.identity).then_some(())?,
@@ -135,7 +136,7 @@ impl FileSet {
         (is_sorted && fits).then(|| drop(self.last.splice(begin..end, pieces.iter().copied())))
     }
 
-    /// The edits that make this set from nothing.
+    /// The edits that create this set from nothing.
     pub(crate) fn as_edits(&self) -> Vec<Edit> {
         let mut edits = vec![Edit::Identity(self.identity), Edit::Horizon(self.horizon)];
         let whole = |merged, merged_to, pieces| Edit::Partitions {
@@ -156,14 +157,14 @@ impl FileSet {
         edits
     }
 
-    /// The files that the set names, runs only.
+    /// The numbers of the runs in the set.
     pub(crate) fn runs(&self) -> impl Iterator<Item = u64> {
         let last = self.last.iter().map(|it| it.1).filter(|id| *id != 0);
         self.young.iter().map(|it| it.id).chain(last)
     }
 }
 
-/// Appends the body of a record.
+/// Encodes the body of a record and appends it to `out`.
 pub(crate) fn encode(edits: &[Edit], next_id: u64, last_seq: u64, out: &mut Vec<u8>) {
     put(out, &[next_id, last_seq]);
     for edit in edits {
@@ -208,18 +209,18 @@ fn put(out: &mut Vec<u8>, numbers: &[u64]) {
     numbers.iter().for_each(|it| out.extend_from_slice(&it.to_le_bytes()));
 }
 
-/// A record's content.
+/// The decoded body of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Body {
-    /// No file had this id or a higher one.
+    /// No file had had this number or a higher one.
     pub(crate) next_id: u64,
-    /// The highest sequence number then.
+    /// The highest sequence number at that time.
     pub(crate) last_seq: u64,
-    /// In order.
+    /// The edits, in order.
     pub(crate) edits: Vec<Edit>,
 }
 
-/// Reads the body of a record. None for whatever `encode` doesn't write.
+/// Decodes the body of a record. None for bytes that `encode` doesn't write.
 pub(crate) fn decode(body: &[u8]) -> Option<Body> {
     let mut rest = body;
     let (next_id, last_seq) = (take_u64(&mut rest)?, take_u64(&mut rest)?);
@@ -266,7 +267,7 @@ fn take_hash(rest: &mut &[u8]) -> Option<KeyHash> {
     take(rest).map(|bytes| KeyHash(u128::from_le_bytes(bytes)))
 }
 
-/// A count of parts, of which so many can follow (invariant 1).
+/// Decodes a count of parts, and checks that so many parts can follow (invariant 1).
 fn take_count(rest: &mut &[u8], bytes_each: usize) -> Option<usize> {
     let count = usize::try_from(take_u64(rest)?).ok()?;
     (count <= rest.len() / bytes_each).then_some(count)
@@ -314,7 +315,7 @@ mod tests {
         let body = decode(&bytes).unwrap();
         assert_eq!((body.next_id, body.last_seq, &body.edits), (11, 99, &edits));
         for cut in 0..bytes.len() {
-            // A cut between two edits is a shorter body: the record's length and checksum refuse it.
+            // A cut between two edits leaves a valid shorter body: the record's length and checksum refuse it.
             assert!(decode(&bytes[..cut]).is_none_or(|it| it.edits.len() < edits.len()));
         }
         for kind in [0, 6, 255] {

@@ -1,9 +1,9 @@
-//! Reading a manifest, and telling what a crash left from what rotted.
+//! Reads a manifest, and distinguishes the traces of a crash from corruption.
 //!
-//! | the first place without a whole record | so |
+//! | the first place without a whole record | result |
 //! |---|---|
-//! | is inside what a mark calls durable | the manifest is corrupt |
-//! | is behind that | it is a torn tail: its edit was never acknowledged |
+//! | is inside the part that a mark declares durable | the manifest is corrupt |
+//! | is after that | it is a torn tail: its edit was never acknowledged |
 
 use super::edits::{self, Edit, FileSet};
 use super::mark::{Marks, RECORDS_START};
@@ -15,7 +15,7 @@ use guira_disk::{Disk, FileAccess};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What `CURRENT` leads to. None if the directory holds no store.
+/// The manifest that `CURRENT` names.
 pub(crate) struct FoundManifest {
     /// Its number.
     pub(crate) id: u64,
@@ -23,19 +23,19 @@ pub(crate) struct FoundManifest {
     pub(crate) path: PathBuf,
     /// The files that it names.
     pub(crate) set: FileSet,
-    /// Of the hash, as the header tells it.
+    /// The identity of the hash, from the header.
     pub(crate) hash_id: u64,
     /// Where its last whole record ends.
     pub(crate) end: u64,
-    /// Its length: zeros follow the records, space that was taken ahead.
+    /// The file's length. The records are followed by zeros: space that was allocated in advance.
     pub(super) len: u64,
-    /// Something else than zeros follows.
+    /// Whether other bytes than zeros follow the records.
     pub(super) is_torn: bool,
-    /// How far it is known to be durable.
+    /// The marks: how far the file is known to be durable.
     pub(super) marks: Marks,
 }
 
-/// Reads the current manifest.
+/// Reads the current manifest. None if the directory holds no store.
 pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifest>, StoreError> {
     let current = dir.join(CURRENT);
     let text = match read_whole(disk, &current) {
@@ -68,7 +68,7 @@ pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifest>,
     Ok(Some(FoundManifest { id, path, set, hash_id, end, len, is_torn, marks }))
 }
 
-/// What the whole records say, and where they end.
+/// Applies the whole records. Returns the set of files, and where the records end.
 fn replay(
     bytes: &[u8],
     id: u64,

@@ -1,4 +1,4 @@
-//! How far a manifest is durable, written in a second place after each sync of a record.
+//! The marks of a manifest: they record how far it is durable, and are written after each sync of a record.
 //!
 //! # Layout
 //! ```text
@@ -7,20 +7,20 @@
 //! ```
 //!
 //! # Invariants
-//! 1. The two are written in turn, each synced before the other is touched: one of them is whole whatever moment the
-//!    power fails at, and whatever one block rots.
-//! 2. The one that tells of more bytes counts.
+//! 1. The two marks are written in turn, and each is synced before the other is written. So one of them is whole
+//!    whenever the power fails, and if either block rots.
+//! 2. The mark with the higher value counts.
 
 use crate::checksum::crc32c;
 use crate::file::BLOCK_BYTES;
 
-/// Where the marks lie, in bytes of the file.
+/// The offsets of the marks in the file.
 pub(super) const MARK_OFFSETS: [u64; 2] = [BLOCK_BYTES as u64, 2 * BLOCK_BYTES as u64];
 
-/// Where records begin.
+/// The offset of the first record.
 pub(super) const RECORDS_START: u64 = 3 * BLOCK_BYTES as u64;
 
-/// The block that says so, as the one with this number.
+/// Encodes a mark for `durable` bytes, for the block with this number.
 pub(super) fn encode(file_id: u64, durable: u64, number: usize) -> [u8; BLOCK_BYTES] {
     let mut block = [0; BLOCK_BYTES];
     block[..8].copy_from_slice(b"SILTMARK");
@@ -31,17 +31,17 @@ pub(super) fn encode(file_id: u64, durable: u64, number: usize) -> [u8; BLOCK_BY
     block
 }
 
-/// What a manifest's two marks say.
+/// The values of a manifest's two marks; `None`: that mark is corrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Marks([Option<u64>; 2]);
 
 impl Marks {
-    /// Both say this.
+    /// Two marks with this value.
     pub(super) fn both(durable: u64) -> Self {
         Self([Some(durable); 2])
     }
 
-    /// Of the file's bytes.
+    /// Reads the marks from the file's bytes.
     pub(super) fn read(file: &[u8], file_id: u64) -> Self {
         let read = |number: usize| {
             let from = usize::try_from(MARK_OFFSETS[number]).ok()?;
@@ -52,22 +52,22 @@ impl Marks {
         Self([read(0), read(1)])
     }
 
-    /// So many bytes of the file were durable. `None`: both are damaged.
+    /// The number of bytes of the file that were durable. `None`: both marks are corrupt.
     pub(super) fn durable(self) -> Option<u64> {
         self.0.into_iter().max().flatten()
     }
 
-    /// True if one is damaged: by a loss of power while it was written, or later.
+    /// Whether a mark is corrupt: because of a loss of power while it was written, or later.
     pub(super) fn is_damaged(self) -> bool {
         self.0.contains(&None)
     }
 
-    /// The one to write next: the damaged one, or that which tells of less.
+    /// The number of the mark to write next: the corrupt one, or the one with the lower value.
     pub(super) fn next(self) -> usize {
         usize::from(self.0[1] < self.0[0])
     }
 
-    /// The mark that [`Marks::next`] names was written.
+    /// Records that the mark that [`Marks::next`] returns was written.
     pub(super) fn wrote(&mut self, durable: u64) {
         self.0[self.next()] = Some(durable);
     }

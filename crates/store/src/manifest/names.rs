@@ -1,4 +1,4 @@
-//! What the store's files are called, and what `CURRENT` says.
+//! The names of the store's files, and the content of `CURRENT`.
 
 use crate::checksum::crc32c;
 use crate::file::FileKind;
@@ -15,7 +15,7 @@ pub(crate) fn file_name(kind: FileKind, id: u64) -> String {
     format!("{letter}-{id:016x}")
 }
 
-/// Kind and number of a file of that name.
+/// The kind and the number of the file with this name.
 pub(crate) fn parse_name(name: &OsStr) -> Option<(FileKind, u64)> {
     let name = name.to_str()?;
     let id = u64::from_str_radix(name.get(2..)?, 16).ok()?;
@@ -26,11 +26,11 @@ pub(crate) fn parse_name(name: &OsStr) -> Option<(FileKind, u64)> {
         "F-" => FileKind::Fixed,
         _ => return None,
     };
-    // No store gives so many numbers; and the next one must be a number too.
+    // No store gives so many numbers, and the next number must not overflow.
     (file_name(kind, id) == name && id <= u64::MAX / 2).then_some((kind, id))
 }
 
-/// What `CURRENT` holds when it names this manifest.
+/// The content of `CURRENT` when it names this manifest.
 pub(super) fn current_text(id: u64) -> String {
     let name = file_name(FileKind::Manifest, id);
     format!("{name} {:08x}\n", crc32c(&[name.as_bytes()]))
@@ -43,9 +43,9 @@ pub(super) fn current_id(text: &[u8]) -> Option<u64> {
     (kind == FileKind::Manifest && current_text(id).as_bytes() == text).then_some(id)
 }
 
-/// Names the manifest.
+/// The file that names the manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
-/// What will be `CURRENT`.
+/// The file that will become `CURRENT`.
 pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
-/// Locked by the process that has the store open.
+/// The file that is locked by the process that has the store open.
 pub(crate) const LOCK: &str = "LOCK";

@@ -1,10 +1,10 @@
-//! How an edit lies in the manifest: with a checksum that covers its place.
+//! The layout of a record in the manifest. Its checksum covers its position.
 //!
 //! # Layout
 //! ```text
 //! record, at a multiple of 8  | crc32c 4 | body length 4 | body | zeros to 8 B |
 //! ```
-//! The checksum is of the file's number, the record's offset, the length and the body.
+//! The checksum covers the file's number, the record's offset, the length and the body.
 
 use super::edits::{self, Edit};
 use crate::checksum::crc32c;
@@ -26,7 +26,7 @@ pub(super) fn push(
     out.resize(begin + (out.len() - begin).next_multiple_of(8), 0);
 }
 
-/// Body and whole length of the record at `at` of a manifest's bytes, if a whole one is there.
+/// Returns the body and the whole length of the record at `at` in a manifest's bytes, if a whole one is there.
 pub(super) fn at(file: &[u8], at: usize, id: u64) -> Option<(&[u8], usize)> {
     let (found, rest) = file.get(at..)?.split_first_chunk::<4>()?;
     let (len, rest) = rest.split_first_chunk::<4>()?;

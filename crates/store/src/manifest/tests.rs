@@ -129,7 +129,7 @@ fn a_flipped_bit_never_gives_another_set() {
     }
 }
 
-/// The power failed after the record was synced and before the mark was; the next process must not rely on that.
+/// The power fails after the record was synced and before the mark was. The next process must not rely on the old mark.
 #[test]
 fn an_edit_outside_the_marks_counts_and_is_inside_after_the_next_start() {
     let fixture = Fixture::new();
@@ -177,7 +177,7 @@ fn a_manifest_that_current_names_and_that_is_gone_is_told_as_that() {
     assert!(missing.to_string().starts_with("/store/CURRENT names /store/M-"), "{missing}");
 }
 
-/// A process was killed before it had made the new `CURRENT` durable, the next one wrote on, and then the power failed.
+/// A process is killed before the new `CURRENT` is durable, the next process continues, and then the power fails.
 #[test]
 fn a_manifest_that_goes_on_is_the_one_that_current_durably_names() {
     let fixture = Fixture::new();
@@ -199,7 +199,7 @@ fn a_manifest_that_goes_on_is_the_one_that_current_durably_names() {
     }
 }
 
-/// A sector that rots takes the last edit with all that follows it in the file.
+/// Corruption destroys the last edit and everything after it in the file.
 #[test]
 fn an_edit_that_was_acknowledged_is_never_taken_for_a_torn_one() {
     let fixture = Fixture::new();
@@ -299,7 +299,7 @@ fn a_failure_while_writing_anew_leaves_one_that_counts() {
         let _ = manifest.append(&long, (2, 0));
         let _ = manifest.append(&young(1), (3, 0));
         fixture.simulated.heal();
-        // What was acknowledged is what a reader finds; a poisoned one acknowledges nothing.
+        // A reader finds what was acknowledged; a poisoned manifest acknowledges nothing.
         let after = manifest.append(&[Edit::Horizon(5)], (0, 0));
         assert_eq!(after.is_err(), manifest.is_poisoned(), "{op:?} {skip}");
         let may_name_either = matches!((op, skip), (DiskOp::Rename, 0) | (DiskOp::SyncDir, 1));

@@ -1,14 +1,15 @@
-//! A run's filter, over hashes of keys: a ribbon filter for a young run, the cuckoo filter of chapter 4 for the last level.
+//! A run's filter over the hashes of its keys: a ribbon filter for a young run, the cuckoo filter of chapter 4 for the
+//! last level.
 //!
-//! Memory is dear where all young runs have filters, and time where a merge writes millions of entries. Young runs of the
-//! format before had cuckoo filters, too, and are read on.
+//! All young runs have filters, so their memory matters most there. In the last level a merge writes millions of
+//! entries, so time matters most. Young runs of the previous format had cuckoo filters, which can still be read.
 
 use crate::file::SectionKind;
 use crate::hash::KeyHash;
 use crate::ribbon::Ribbon;
 use guira_filter::{CuckooFilter, Keyed};
 
-/// Which filter a run is given. Of keys that aren't there, it lets at most about this share through.
+/// The filter to build for a run. It lets at most about this share of absent keys through.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FilterRate {
     /// A ribbon filter.
@@ -24,7 +25,7 @@ pub(super) enum RunFilter {
 }
 
 impl RunFilter {
-    /// The filter of these folded hashes.
+    /// Builds the filter of these folded hashes.
     pub(super) fn of(folded: Vec<u64>, rate: FilterRate) -> Self {
         match rate {
             FilterRate::Ribbon(rate) => Self::Ribbon(Ribbon::of(&folded, rate)),
@@ -34,7 +35,7 @@ impl RunFilter {
         }
     }
 
-    /// False if no entry has this hash.
+    /// Returns false if no entry has this hash.
     pub(super) fn may_hold(&self, hash: KeyHash) -> bool {
         match self {
             Self::Ribbon(filter) => filter.may_hold(hash.folded()),
@@ -42,7 +43,7 @@ impl RunFilter {
         }
     }
 
-    /// As a section of a file.
+    /// Encodes the filter as a section of a file.
     pub(super) fn encode(&self) -> (SectionKind, Vec<u8>) {
         match self {
             Self::Ribbon(filter) => (SectionKind::Ribbon, filter.encode()),
@@ -50,7 +51,7 @@ impl RunFilter {
         }
     }
 
-    /// The filter in such a section. None for what `encode` doesn't write.
+    /// Decodes such a section. None for bytes that `encode` doesn't write.
     pub(super) fn decode(kind: SectionKind, section: &[u8]) -> Option<Self> {
         match kind {
             SectionKind::Ribbon => Ribbon::decode(section).map(Self::Ribbon),
@@ -66,7 +67,7 @@ impl RunFilter {
     }
 }
 
-/// The hashes are keyed already; this key may be known.
+/// The hashes are keyed already, so this key needn't be secret.
 fn keyed() -> Keyed {
     Keyed::from_seed(0)
 }

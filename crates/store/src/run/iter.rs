@@ -1,4 +1,4 @@
-//! A run's entries in order, read in large pieces.
+//! An iterator over a run's entries in order, which reads the run in large pieces.
 
 use super::reader::{Run, read};
 use super::unit::{self, BLOCK_ROOM, Parsed, Rest, UnitHead, UnitPlace};
@@ -8,33 +8,34 @@ use crate::file::BLOCK_BYTES;
 use crate::hash::KeyHash;
 use guira_disk::Buffer;
 
-/// An iteration. It stands before its first entry, until [`RunIter::advance`].
+/// An iterator. It stands before its first entry until [`RunIter::advance`] is called.
 pub(crate) struct RunIter {
     run: Run,
     from: KeyHash,
     to: KeyHash,
-    /// What was read last, and the block that it begins at.
+    /// What was read last, and the block at which it begins.
     piece: Option<(Buffer, u64)>,
-    /// The unit that is iterated: its place in the piece, and where its entries end.
+    /// The current unit: its place in the piece, and where its entries end.
     unit: Option<(usize, usize)>,
-    /// Instead of the piece: the unit's entries, if the last one goes on in another block. Empty: it doesn't.
+    /// Used instead of the piece if the unit's last entry continues in another block: all entries of the unit. Empty
+    /// otherwise.
     joined: Vec<u8>,
-    /// The block after that unit. `None`: nothing was read yet.
+    /// The block after that unit. `None`: nothing has been read yet.
     next_block: Option<u64>,
-    /// In the unit.
+    /// The position of the next entry in the unit.
     next_entry: usize,
     present: Option<Parsed>,
 }
 
 impl RunIter {
-    /// Over the hashes `from..=to`.
+    /// Creates an iterator over the hashes `from..=to`.
     pub(crate) fn new(run: Run, from: KeyHash, to: KeyHash) -> Self {
         let (piece, unit, next_block, next_entry) = (None, None, None, 0);
         let joined = Vec::new();
         Self { run, from, to, piece, unit, joined, next_block, next_entry, present: None }
     }
 
-    /// The present entry.
+    /// The current entry.
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         Some(self.present.as_ref()?.entry(self.unit_bytes()?))
     }
@@ -44,7 +45,7 @@ impl RunIter {
         if self.joined.is_empty() { piece.get(at..at + end) } else { Some(&self.joined) }
     }
 
-    /// Goes to the next entry; false at the end.
+    /// Moves to the next entry; false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool, StoreError> {
         loop {
             self.present = None;
@@ -60,7 +61,7 @@ impl RunIter {
             let parsed = parsed.ok_or_else(|| self.corrupt("an entry makes no sense"))?;
             self.next_entry = parsed.value.end;
             if parsed.hash > self.to {
-                // Nothing comes after it.
+                // All later hashes are above `to` too.
                 self.next_entry = usize::MAX;
                 self.next_block = Some(self.run.facts().end_block);
                 return Ok(false);
@@ -72,7 +73,7 @@ impl RunIter {
         }
     }
 
-    /// Goes to the next unit; false at the end.
+    /// Moves to the next unit; false at the end.
     fn next_unit(&mut self) -> Result<bool, StoreError> {
         let mut block = match self.next_block {
             Some(block) => block,
@@ -93,7 +94,7 @@ impl RunIter {
         }
     }
 
-    /// Reads the unit at `block`, and goes there if an entry begins in it.
+    /// Reads the unit at `block`, and makes it the current one if an entry begins in it.
     fn load_unit(&mut self, block: u64) -> Result<UnitHead, StoreError> {
         let mut wanted = BLOCK_BYTES;
         loop {
@@ -125,7 +126,7 @@ impl RunIter {
         }
     }
 
-    /// Takes all entries that begin in the block at `block`, with what later blocks have of the last.
+    /// Collects all entries that begin in the block at `block`, with the part of the last one that later blocks have.
     fn join(&mut self, block: u64, head: &UnitHead) -> Result<(), StoreError> {
         let cut = usize::from(head.cut);
         let blocks = 1 + cut.div_ceil(BLOCK_ROOM);
@@ -145,7 +146,7 @@ impl RunIter {
         if rest == Rest::Whole { Ok(()) } else { Err(self.corrupt("a block fails its checksum")) }
     }
 
-    /// Makes sure that `wanted` bytes from `block` on are in the piece, and returns where.
+    /// Makes sure that the piece has `wanted` bytes from `block` on, and returns where.
     fn load(&mut self, block: u64, wanted: usize) -> Result<usize, StoreError> {
         if let Some((piece, first)) = &self.piece {
             let blocks = usize::try_from(block.saturating_sub(*first)).unwrap_or(usize::MAX);
@@ -162,7 +163,7 @@ impl RunIter {
         Ok(0)
     }
 
-    /// The block of the last unit that begins below `from`, or of the first one.
+    /// Returns the block of the last unit whose first hash is below `from`, or of the first unit.
     fn first_block(&self) -> Result<u64, StoreError> {
         let (mut low, mut high) = (0, self.run.units());
         if self.from <= self.run.facts().first {
@@ -192,5 +193,5 @@ impl RunIter {
     }
 }
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE_BYTES: usize = 128 << 10;

@@ -1,28 +1,28 @@
-//! What is known of a run as a whole.
+//! The properties of a run as a whole.
 
 use crate::hash::KeyHash;
 
-/// Facts of a run.
+/// The properties of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunFacts {
-    /// Of the file.
+    /// Bytes of the file.
     pub(crate) bytes: u64,
-    /// Puts and deletes.
+    /// The number of puts and deletes.
     pub(crate) entries: u64,
-    /// Deletes.
+    /// The number of deletes.
     pub(crate) deletes: u64,
-    /// The lowest sequence number, and at least the highest.
+    /// The lowest sequence number, and a number that no entry exceeds.
     pub(crate) seq_min: u64,
     pub(crate) seq_max: u64,
-    /// The first hash and the last.
+    /// The first and the last hash.
     pub(crate) first: KeyHash,
     pub(crate) last: KeyHash,
-    /// Where the units end, in blocks.
+    /// The block at which the units end.
     pub(crate) end_block: u64,
 }
 
 impl RunFacts {
-    /// As a section of a file; the file's length isn't in it.
+    /// Encodes the properties as a section of a file. The file's length isn't part of it.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PROPERTIES_BYTES);
         for number in [self.entries, self.deletes, self.seq_min, self.seq_max] {
@@ -34,7 +34,7 @@ impl RunFacts {
         out
     }
 
-    /// The facts in such a section of a file of so many bytes.
+    /// Decodes such a section of a file of `bytes` bytes.
     pub(super) fn decode(section: &[u8], bytes: u64) -> Option<Self> {
         let section: &[u8; PROPERTIES_BYTES] = section.try_into().ok()?;
         let number = |at: usize| section[at..].first_chunk().map(|it| u64::from_le_bytes(*it));

@@ -1,4 +1,4 @@
-//! An open run: finds the block of a key, and judges what was read there. It does no reading for lookups itself.
+//! An open run: finds the block of a key, and searches a block that was read. For lookups it does no reads itself.
 
 use super::filter::RunFilter;
 use super::properties::RunFacts;
@@ -19,17 +19,17 @@ use std::sync::Arc;
 /// What a block says about a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Its value.
+    /// The key has this value.
     Put { value: Bytes, seq: u64 },
-    /// That it was deleted.
+    /// The key was deleted.
     Deleted,
-    /// That the run doesn't have it.
+    /// The run doesn't have the key.
     Absent,
-    /// It may be in this unit, which was written before: the first block, and how many to read.
+    /// The key may be in this earlier unit: its first block, and how many blocks to read.
     At(u64, usize),
     /// So many blocks must be read.
     Longer(usize),
-    /// It isn't what was written.
+    /// The block isn't what was written.
     Corrupt,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Look {
 #[derive(Clone)]
 pub(crate) struct Run(Arc<Inner>);
 
-/// What is in memory.
+/// The part of a run that is in memory.
 struct Inner {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -52,7 +52,7 @@ struct Inner {
 }
 
 impl Run {
-    /// Opens the run that `header` describes, and loads what finds its keys.
+    /// Opens the run that `header` describes, and loads the index and the filter.
     ///
     /// # Errors
     /// If it isn't that file, isn't whole, or can't be read.
@@ -121,7 +121,8 @@ impl Run {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// What to read for a key of this hash, the first block and how many; `None`: the run doesn't have it.
+    /// Returns what to read for a key with this hash: the first block, and how many. `None`: the run doesn't have the
+    /// key.
     pub(crate) fn locate(&self, hash: KeyHash) -> Option<(u64, usize)> {
         let inner = &*self.0;
         let may_hold = inner.filter.as_ref().is_none_or(|it| it.may_hold(hash));
@@ -140,7 +141,7 @@ impl Run {
         Some((block, if blocks > BLOCKS_AT_ONCE { 1 } else { blocks }))
     }
 
-    /// The blocks of a unit, with the one that its last entry may end in.
+    /// Returns the number of blocks of a unit, including the one in which its last entry may end.
     fn blocks_of(&self, unit: u64) -> usize {
         let inner = &*self.0;
         let more = inner.splits.as_ref().is_some_and(|it| it.is_split(unit));
@@ -149,13 +150,13 @@ impl Run {
         usize::try_from(end.min(inner.facts.end_block) - block).unwrap_or(usize::MAX)
     }
 
-    /// What the unit at `block`, or its beginning, says about a key.
+    /// Searches the unit at `block`, or its beginning, for a key.
     pub(crate) fn look(&self, block: u64, bytes: &[u8], hash: KeyHash, key: &[u8]) -> Look {
         let inner = &*self.0;
         let head = UnitHead::decode(bytes, self.place(block)).filter(|it| it.entries > 0);
         let Some(head) = head else { return Look::Corrupt };
         let Some(unit) = bytes.get(..head.bytes()) else {
-            // No memory is taken for more than the file has.
+            // The caller must not allocate memory for more than the file has.
             if block + u64::from(head.blocks) > inner.facts.end_block {
                 return Look::Corrupt;
             }
@@ -189,7 +190,8 @@ impl Run {
         Look::Absent
     }
 
-    /// What the last entry of a unit says, of which `rest`, the blocks behind, may have the end. `None`: it is another key's.
+    /// Searches the last entry of a unit, whose end may be in `rest`, the blocks after it. `None`: the entry is another
+    /// key's.
     fn look_at_cut(
         &self,
         block: u64,
@@ -203,7 +205,7 @@ impl Run {
         match found_key {
             Some((_, found)) if found != key => return None,
             Some(_) => {}
-            // Its key isn't whole here. Only who may have it was sent for both blocks.
+            // The key isn't whole here. If this entry might be wanted, `locate` would have asked for both blocks.
             None if rest.is_empty() => {
                 let located = inner.index.locate(hash);
                 let is_here = located.block == inner.starts.unit_at(block);
@@ -238,7 +240,7 @@ impl Run {
     }
 }
 
-/// Facts.
+/// Accessors.
 impl Run {
     pub(crate) fn facts(&self) -> &RunFacts {
         &self.0.facts
@@ -257,7 +259,7 @@ impl Run {
         &self.0.hasher
     }
 
-    /// The XXH3-64 of all before the footer.
+    /// The XXH3-64 of everything before the footer.
     pub(super) fn whole(&self) -> u64 {
         self.0.whole
     }
@@ -271,12 +273,12 @@ impl Run {
         self.0.starts.block_of(unit)
     }
 
-    /// Units.
+    /// The number of units.
     pub(super) fn units(&self) -> u64 {
         self.0.index.blocks()
     }
 
-    /// Memory of what finds a key's block.
+    /// Memory of the structures that find a key's block.
     pub(crate) fn index_bytes(&self) -> usize {
         let splits = self.0.splits.as_ref().map_or(0, Splits::bytes);
         self.0.index.bytes() + self.0.starts.bytes() + splits
@@ -288,7 +290,7 @@ impl Run {
     }
 }
 
-/// What an entry of `bytes` says about its key.
+/// Returns what an entry in `bytes` says about its key.
 fn found(parsed: &Parsed, bytes: &[u8]) -> Look {
     match parsed.kind {
         EntryKind::Put => {
@@ -299,7 +301,7 @@ fn found(parsed: &Parsed, bytes: &[u8]) -> Look {
     }
 }
 
-/// Whole blocks that begin with `len` bytes of a direct file.
+/// Reads whole blocks, which begin with `len` bytes from `offset`, of a file for direct I/O.
 pub(super) fn read(
     file: &dyn DiskFile,
     path: &Path,
@@ -311,5 +313,6 @@ pub(super) fn read(
     Ok(buffer)
 }
 
-/// More blocks of a unit are read once the first says that they are there: 64 KiB.
+/// If a unit has more blocks than this (64 KiB), the first one is read alone: the others follow once it shows that they
+/// exist.
 const BLOCKS_AT_ONCE: usize = 16;

@@ -1,18 +1,21 @@
-//! Which blocks a get reads together with the next: those whose last entry goes on there, if the key may be that entry.
+//! Which blocks a get reads together with the next one: those whose last entry continues there, if the key may be that
+//! entry.
 //!
 //! # Costs
-//! Four bits for each unit of a run that has such entries. The hash of the last entry is kept as a distance from the
-//! unit's first hash, in eighths of a mean unit: one get in ten reads the second block for nothing, and none reads twice.
+//! Four bits per unit, in a run that has such entries. They hold the distance of the last entry's hash from the unit's
+//! first hash, in eighths of a mean unit. One get in ten reads the second block needlessly, and none needs a second
+//! read.
 
 use crate::block_index::{AnyBlockIndex, BlockIndex, Located};
 use crate::hash::KeyHash;
 
-/// Of each unit, half a byte.
+/// Half a byte for each unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Splits(Vec<u8>);
 
 impl Splits {
-    /// From the units whose last entry goes on in the next, and these entries' hashes. None if there is none.
+    /// Builds the list from the units whose last entry continues in the next block, and the hashes of these entries.
+    /// None if there are none.
     pub(super) fn new(index: &AnyBlockIndex, split: &[(u64, KeyHash)]) -> Option<Self> {
         if split.is_empty() {
             return None;
@@ -21,7 +24,7 @@ impl Splits {
         let mut halves = vec![NEVER << 4 | NEVER; units.div_ceil(2)];
         for &(unit, hash) in split {
             let located = index.locate(hash);
-            // Who is led to a later unit comes back from it, and reads both blocks.
+            // If the index returns a later unit for the hash, the get comes back from there and reads both blocks anyway.
             let steps = if located.block == unit { located.steps } else { u64::MAX };
             let steps = u8::try_from(steps).unwrap_or(FARTHEST).min(FARTHEST);
             let (at, shift) = place(unit)?;
@@ -31,7 +34,7 @@ impl Splits {
         Some(Self(halves))
     }
 
-    /// Whether the entry that is located there may go on in the next block.
+    /// Whether an entry with this position may continue in the next block.
     pub(super) fn may_split(&self, located: Located) -> bool {
         let steps = self.steps(located.block);
         steps != NEVER && located.steps >= u64::from(steps)
@@ -47,12 +50,12 @@ impl Splits {
         half.unwrap_or(NEVER)
     }
 
-    /// As a section of a file.
+    /// Encodes the list as a section of a file.
     pub(super) fn encode(&self) -> Vec<u8> {
         self.0.clone()
     }
 
-    /// That of so many units, in such a section. None for what `encode` doesn't write.
+    /// Decodes such a section for `units` units. None for bytes that `encode` doesn't write.
     pub(super) fn decode(section: &[u8], units: u64) -> Option<Self> {
         (section.len() as u64 == units.div_ceil(2)).then(|| Self(section.to_vec()))
     }
@@ -62,12 +65,12 @@ impl Splits {
     }
 }
 
-/// Byte and bit of a unit's half.
+/// The byte of a unit's half, and the shift in it.
 fn place(unit: u64) -> Option<(usize, u32)> {
     Some((usize::try_from(unit / 2).ok()?, if unit.is_multiple_of(2) { 0 } else { 4 }))
 }
 
-/// No entry goes on in the next block.
+/// No entry continues in the next block.
 const NEVER: u8 = 15;
-/// So far, or farther.
+/// This distance, or a greater one.
 const FARTHEST: u8 = 14;

@@ -1,16 +1,16 @@
-//! From a unit's number to its block, and back.
+//! Maps a unit's number to its first block, and back.
 //!
 //! Most units are one block, so only the others are listed: 8 bytes each.
 
-/// The list.
+/// The list of long units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Starts {
-    /// Number of a long unit, and how many blocks beyond one the units up to it have.
+    /// The number of a long unit, and how many blocks beyond one per unit the units up to this one have.
     longs: Vec<(u32, u32)>,
 }
 
 impl Starts {
-    /// Adds unit number `unit` of so many blocks; they come in order. None if there are more than 2^32 blocks.
+    /// Adds unit number `unit`, which has `blocks` blocks. Units come in order. None if there are more than 2^32 blocks.
     pub(super) fn push(&mut self, unit: u64, blocks: u32) -> Option<()> {
         if blocks > 1 {
             let so_far = self.longs.last().map_or(0, |it| it.1);
@@ -19,13 +19,13 @@ impl Starts {
         Some(())
     }
 
-    /// The first block of a unit.
+    /// Returns the first block of a unit.
     pub(super) fn block_of(&self, unit: u64) -> u64 {
         let before = self.longs.partition_point(|it| u64::from(it.0) < unit);
         FIRST_BLOCK + unit + self.beyond(before)
     }
 
-    /// The unit that begins at a block.
+    /// Returns the unit that begins at a block.
     pub(super) fn unit_at(&self, block: u64) -> u64 {
         let is_before =
             |it: &(u32, u32)| FIRST_BLOCK + u64::from(it.0) + 1 + u64::from(it.1) <= block;
@@ -37,12 +37,12 @@ impl Starts {
         before.checked_sub(1).map_or(0, |at| u64::from(self.longs[at].1))
     }
 
-    /// As a section of a file.
+    /// Encodes the list as a section of a file.
     pub(super) fn encode(&self) -> Vec<u8> {
         self.longs.iter().flat_map(|it| [it.0, it.1]).flat_map(u32::to_le_bytes).collect()
     }
 
-    /// The list in such a section. None for what `encode` doesn't write.
+    /// Decodes such a section. None for bytes that `encode` doesn't write.
     pub(super) fn decode(section: &[u8]) -> Option<Self> {
         let (pairs, rest) = section.as_chunks::<8>();
         let number = |bytes: &[u8]| bytes.first_chunk().map(|it| u32::from_le_bytes(*it));
@@ -57,7 +57,7 @@ impl Starts {
     }
 }
 
-/// The header is before it.
+/// The first block of a unit: the header is before it.
 pub(super) const FIRST_BLOCK: u64 = 1;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Runs come back as they were written, whatever their entries' sizes; no damaged byte gives another answer.
+//! Runs are read back as written, whatever their entries' sizes, and no corrupt byte changes an answer.
 
 use super::properties::RunFacts;
 use super::*;
@@ -15,7 +15,7 @@ const PATH: &str = "/R-7";
 const HEADER: Header =
     Header { kind: FileKind::Run, file_id: 7, uuid: [3; 16], hash_id: 5, before: 0 };
 
-/// Key, value (none: a delete), number; in order.
+/// Hash, key, value (none: a delete) and sequence number, in order.
 type Content = Vec<(KeyHash, Vec<u8>, Option<Vec<u8>>, u64)>;
 
 fn content(count: u64, hasher: &Hasher, longest: usize) -> Content {
@@ -48,10 +48,10 @@ fn write(disk: &Arc<dyn Disk>, content: &Content, options: &Options, is_young: b
     writer.finish().unwrap()
 }
 
-/// A value, a delete, nothing, or damage.
+/// A value, a delete, nothing, or corruption.
 type Found = Result<Option<Option<Vec<u8>>>, ()>;
 
-/// What the run has of a key, and how many blocks were read.
+/// Looks a key up in the run. Returns the result and the number of reads.
 fn find(run: &Run, hash: KeyHash, key: &[u8]) -> (Found, usize) {
     let Some((mut block, mut blocks)) = run.locate(hash) else { return (Ok(None), 0) };
     let mut reads = 0;
@@ -121,7 +121,7 @@ fn entries_come_back_one_by_one_and_in_order() {
     }
 }
 
-/// The store's own count of blocks read, over all keys, and the reads.
+/// The number of blocks to read at first, over all keys, and the number of reads.
 fn cost(run: &Run, content: &Content) -> (usize, usize) {
     let located = content.iter().map(|it| run.locate(it.0).unwrap().1);
     let reads = content.iter().map(|(hash, key, _, _)| find(run, *hash, key).1);
@@ -132,7 +132,7 @@ fn cost(run: &Run, content: &Content) -> (usize, usize) {
 fn entries_that_fill_blocks_badly_go_on_in_the_next_and_take_one_read() {
     let hasher = Hasher::from_seed([1; 16]);
     let mut random = fastrand::Rng::with_seed(8);
-    // Of a value, least and most bytes; of a key, the most blocks read; of a byte, the most bytes of disk.
+    // The range of value lengths; the most blocks read per key; the most bytes of disk per byte.
     for (lengths, blocks_most, space_most) in [
         (1000..1001, 1.45, 1.04),
         (500..1500, 1.45, 1.06),
@@ -194,7 +194,7 @@ fn no_flipped_bit_gives_another_answer() {
     let mut random = fastrand::Rng::with_seed(3);
     let (mut refused, mut noticed) = (0, 0);
     for n in 0..600 {
-        // Also the sections and the footer, which are few of the bytes.
+        // Half of the flips hit the sections and the footer, which are a small part of the bytes.
         let area = if n % 2 == 0 { 0..facts.bytes } else { facts.end_block * 4096..facts.bytes };
         let (offset, bit) = (random.u64(area), 1 << random.u8(0..8));
         assert!(simulated.flip(Path::new(PATH), offset, bit));
@@ -215,7 +215,7 @@ fn no_flipped_bit_gives_another_answer() {
     assert!(refused > 50 && noticed > 20, "{refused} {noticed}");
 }
 
-/// What a verification tells.
+/// The places that a verification reports.
 fn damage(run: &Run) -> Vec<u64> {
     let mut places = Vec::new();
     verify(run, &mut |offset, _| places.push(offset)).unwrap();
@@ -231,7 +231,7 @@ fn every_damaged_unit_is_named() {
     let run = Run::open(&disk, Path::new(PATH), &HEADER, &hasher).unwrap();
     let units: Vec<u64> = (0..run.units()).map(|it| run.block_of(it)).collect();
     assert!(units.len() as u64 + 1 < facts.end_block, "some are of several blocks");
-    // In the head of one, then in the last block of the next.
+    // Flips a bit in the head of one unit, then in the last block of the next.
     let mut expected = Vec::new();
     for (n, pair) in units.windows(2).enumerate().filter(|it| it.0 % 3 > 0) {
         let at = if n % 3 == 1 { pair[0] * 4096 + 17 } else { pair[1] * 4096 - 1 };

@@ -1,4 +1,4 @@
-//! One unit of a run: a head that verifies itself, and entries that the head's second checksum covers.
+//! A unit of a run: a head with its own checksum, and entries, which the head's second checksum covers.
 
 use crate::checksum::crc32c;
 use crate::entry::{Entry, EntryKind, Head};
@@ -11,33 +11,33 @@ pub(crate) const UNIT_HEAD: usize = 32;
 /// Bytes of entries in a block.
 pub(crate) const BLOCK_ROOM: usize = BLOCK_BYTES - UNIT_HEAD;
 
-/// Where a unit is: what its first checksum covers besides itself.
+/// The position of a unit, which its first checksum also covers.
 #[derive(Clone, Copy)]
 pub(super) struct UnitPlace {
     pub(super) file_id: u64,
     pub(super) block: u64,
 }
 
-/// What a unit's head says.
+/// The content of a unit's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnitHead {
     body_crc: u32,
-    /// At least one.
+    /// The number of blocks, at least 1.
     pub(super) blocks: u32,
     /// Bytes of entries.
     used: u32,
-    /// The top of its first entry's hash.
+    /// The top of the first entry's hash.
     pub(super) first_top: u64,
-    /// Entries that begin in it; 0 in a block that only has a part of one.
+    /// The number of entries that begin in the unit. 0: the block only has a part of an entry.
     pub(super) entries: u32,
-    /// Bytes at its front that belong to an entry of a block before.
+    /// Bytes at the front that belong to an entry of an earlier block.
     pub(super) carried: u16,
-    /// Bytes of its last entry, or of the one that it carries, that later blocks have.
+    /// Bytes that later blocks have of the unit's last entry, or of the entry that it carries.
     pub(super) cut: u16,
 }
 
 impl UnitHead {
-    /// The head at the front of `bytes`, if it is whole and belongs there.
+    /// Decodes the head at the front of `bytes`. None if its checksum is wrong or it belongs elsewhere.
     pub(super) fn decode(bytes: &[u8], place: UnitPlace) -> Option<Self> {
         let bytes: &[u8; UNIT_HEAD] = bytes.first_chunk()?;
         if number(bytes, 0) != head_crc(bytes, place) {
@@ -65,17 +65,17 @@ impl UnitHead {
             && if self.entries == 0 { carried == used && used > 0 } else { carried < used }
     }
 
-    /// Where the first entry begins that begins here.
+    /// Where the first entry that begins here begins.
     pub(super) fn begin(&self) -> usize {
         UNIT_HEAD + usize::from(self.carried)
     }
 
-    /// Entries that are here from their first byte to their last.
+    /// The number of entries that are here from their first to their last byte.
     pub(super) fn whole_entries(&self) -> u32 {
         self.entries - u32::from(self.cut > 0 && self.entries > 0)
     }
 
-    /// Bytes of the unit, a multiple of the block.
+    /// Bytes of the unit: a multiple of the block size.
     pub(super) fn bytes(&self) -> usize {
         self.blocks as usize * BLOCK_BYTES
     }
@@ -85,13 +85,13 @@ impl UnitHead {
         UNIT_HEAD + self.used as usize
     }
 
-    /// Whether the unit's bytes are those that were written.
+    /// Whether the unit's bytes match the second checksum.
     pub(super) fn covers(&self, unit: &[u8]) -> bool {
         unit.len() == self.bytes() && crc32c(&[&unit[UNIT_HEAD..]]) == self.body_crc
     }
 }
 
-/// What a unit holds.
+/// The content of a unit that is being written.
 #[derive(Clone, Copy)]
 pub(super) struct Holding {
     /// The hash of its first entry.
@@ -102,7 +102,7 @@ pub(super) struct Holding {
     pub(super) cut: usize,
 }
 
-/// Fills the head of a unit whose entries are there, and pads it to whole blocks. Returns the number of blocks.
+/// Fills in the head of a unit that has its entries, and pads the unit to whole blocks. Returns the number of blocks.
 pub(super) fn seal(unit: &mut Vec<u8>, place: UnitPlace, holding: Holding) -> u32 {
     let used = unit.len() - UNIT_HEAD;
     unit.resize(unit.len().next_multiple_of(BLOCK_BYTES), 0);
@@ -132,7 +132,7 @@ fn number(bytes: &[u8; UNIT_HEAD], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// What blocks had of the rest of an entry.
+/// How much of the rest of an entry was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     /// All of it.
@@ -143,7 +143,7 @@ pub(super) enum Rest {
     Broken,
 }
 
-/// Appends to an entry's first part the `cut` bytes that the blocks from `place` on have of it.
+/// Appends to an entry's first part the `cut` bytes of it that the blocks from `place` on have.
 pub(super) fn join(entry: &mut Vec<u8>, mut cut: usize, blocks: &[u8], place: UnitPlace) -> Rest {
     let (whole, _) = blocks.as_chunks::<BLOCK_BYTES>();
     for (bytes, block) in whole.iter().zip(place.block..) {
@@ -166,7 +166,7 @@ pub(super) fn join(entry: &mut Vec<u8>, mut cut: usize, blocks: &[u8], place: Un
     Rest::Short
 }
 
-/// An entry's parts, as places in its unit.
+/// The parts of an entry, as ranges of its unit.
 #[derive(Clone, Debug)]
 pub(super) struct Parsed {
     pub(super) hash: KeyHash,
@@ -177,7 +177,7 @@ pub(super) struct Parsed {
 }
 
 impl Parsed {
-    /// The entry at `at` of a verified unit that ends at `end`. Its hash is 0: see [`Parsed::hashed`].
+    /// Parses the entry at `at` of a verified unit that ends at `end`. Its hash is left 0: see [`Parsed::hashed`].
     pub(super) fn at(unit: &[u8], at: usize, end: usize, seq_max: u64) -> Option<Self> {
         let (head, used) = Head::decode(unit.get(at..end)?)?;
         let key_end = at + used + head.key_bytes;
@@ -192,7 +192,7 @@ impl Parsed {
         })
     }
 
-    /// The same with the hash of its key.
+    /// Returns the entry with the hash of its key filled in.
     pub(super) fn hashed(mut self, unit: &[u8], hasher: &Hasher) -> Self {
         self.hash = hasher.hash(&unit[self.key.clone()]);
         self

@@ -1,4 +1,4 @@
-//! Reads all of a run and compares every checksum, and the order of entries. Each damaged unit is told.
+//! Verification of a run: reads all of it, checks every checksum and the order of entries, and reports each corrupt unit.
 
 use super::reader::{Run, read};
 use super::unit::{self, BLOCK_ROOM, Parsed, Rest, UnitHead, UnitPlace};
@@ -9,10 +9,10 @@ use guira_disk::Buffer;
 use std::hash::Hasher as _;
 use twox_hash::XxHash3_64;
 
-/// Tells each damage: where it is, and what is wrong there.
+/// Passes each corrupt place to `tell`: its offset, and what is wrong there.
 ///
 /// # Errors
-/// A failing read.
+/// If a read fails.
 pub(crate) fn verify(run: &Run, tell: &mut dyn FnMut(u64, &'static str)) -> Result<(), StoreError> {
     let mut check = Check { run, piece: None, last: None, entries: 0 };
     let mut is_sound = true;
@@ -29,27 +29,27 @@ pub(crate) fn verify(run: &Run, tell: &mut dyn FnMut(u64, &'static str)) -> Resu
         tell(0, "it lacks entries");
         is_sound = false;
     }
-    // A damaged unit is told; then the checksum of the whole says nothing new.
+    // If a unit was reported as corrupt, the checksum of the whole adds nothing.
     if is_sound && hash_of(run)? != run.whole() {
         tell(run.facts().end_block * BLOCK_BYTES as u64, "its end isn't what was written");
     }
     Ok(())
 }
 
-/// A verification under way.
+/// A verification in progress.
 struct Check<'a> {
     run: &'a Run,
-    /// What was read last, and the block that it begins at.
+    /// What was read last, and the block at which it begins.
     piece: Option<(Buffer, u64)>,
     last: Option<(KeyHash, Vec<u8>)>,
     entries: u64,
 }
 
 impl Check<'_> {
-    /// Checks the unit that takes the blocks from `block` to `next`.
+    /// Checks the unit in the blocks from `block` to `next`.
     fn unit(&mut self, block: u64, next: u64) -> Result<Result<(), &'static str>, StoreError> {
         let len = to_len(next.saturating_sub(block));
-        // The last entry may end in the block behind.
+        // The last entry may end in the block after the unit.
         let end = (next + 1).min(self.run.facts().end_block);
         let with_rest = to_len(end.saturating_sub(block)).max(len);
         let at = self.load(block, with_rest)?;
@@ -79,7 +79,7 @@ impl Check<'_> {
         Ok(Ok(()))
     }
 
-    /// Makes sure that `len` bytes from `block` on are in the piece, and returns where.
+    /// Makes sure that the piece has `len` bytes from `block` on, and returns where.
     fn load(&mut self, block: u64, len: usize) -> Result<usize, StoreError> {
         if let Some((piece, first)) = &self.piece {
             let at = to_len(block.saturating_sub(*first));
@@ -96,7 +96,8 @@ impl Check<'_> {
     }
 }
 
-/// The entries that begin in a unit. `rest` is the block behind it; if that is damaged, it is told as the next unit.
+/// Returns the entries that begin in a unit. `rest` is the block after it; if that is corrupt, it is reported with its
+/// own unit.
 fn entries_of(
     unit: &[u8],
     rest: &[u8],
@@ -107,7 +108,7 @@ fn entries_of(
     let Some(own) = unit.get(..head.bytes()).filter(|it| head.covers(it)) else {
         return Err(BROKEN);
     };
-    // Blocks of it in which no entry begins.
+    // The blocks of the unit in which no entry begins.
     let (others, _) = unit[own.len()..].as_chunks::<BLOCK_BYTES>();
     for (bytes, block) in others.iter().zip(block + u64::from(head.blocks)..) {
         let other = UnitHead::decode(bytes, UnitPlace { file_id, block });
@@ -140,14 +141,14 @@ fn entries_of(
     }
 }
 
-/// Whether the block behind a unit's last fails its checksum.
+/// Whether the block after a unit's last block fails its checksum.
 fn is_damaged(bytes: &[u8], place: UnitPlace, before: usize) -> bool {
     let place = UnitPlace { block: place.block + before as u64, ..place };
     let head = UnitHead::decode(bytes, place);
     bytes.get(..BLOCK_BYTES).is_some_and(|it| head.is_none_or(|head| !head.covers(it)))
 }
 
-/// The XXH3-64 of all before the footer.
+/// Computes the XXH3-64 of everything before the footer.
 fn hash_of(run: &Run) -> Result<u64, StoreError> {
     let end = run.facts().bytes - BLOCK_BYTES as u64;
     let mut whole = XxHash3_64::new();
@@ -164,5 +165,5 @@ fn to_len(blocks: u64) -> usize {
     usize::try_from(blocks).unwrap_or(usize::MAX).saturating_mul(BLOCK_BYTES)
 }
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE_BYTES: usize = 128 << 10;

@@ -21,24 +21,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use twox_hash::XxHash3_64;
 
-/// How a run is made.
+/// The options of a run to write.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOptions {
     index: RunIndex,
     /// `None`: there is no filter.
     filter_rate: Option<FilterRate>,
-    /// No entry has a higher number.
+    /// No entry has a higher sequence number.
     seq_max: u64,
 }
 
 impl RunOptions {
-    /// Of a young run, when a merge awaits so many.
+    /// The options of a young run, if a merge waits for `runs_due` runs.
     pub(crate) fn young(options: &Options, seq_max: u64, runs_due: usize) -> Self {
         let filter_rate = Some(FilterRate::Ribbon(Options::young_rate(runs_due)));
         Self { index: options.index, filter_rate, seq_max }
     }
 
-    /// Of a part of the last level.
+    /// The options of a run of the last level.
     pub(crate) fn last(options: &Options, seq_max: u64) -> Self {
         let rate = |bits: u8| 8.0 / 2_f64.powi(i32::from(bits));
         let bits = options.last_level_filter_bits;
@@ -47,34 +47,34 @@ impl RunOptions {
     }
 }
 
-/// A run that is being written. Dropped unfinished, it leaves a file that is no run.
+/// A run that is being written. If it is dropped unfinished, the file isn't a valid run.
 pub(crate) struct RunWriter {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     file_id: u64,
     how: RunOptions,
-    /// What isn't written yet, and where it goes.
+    /// What isn't written yet, and the offset where it goes.
     piece: Vec<u8>,
     piece_at: u64,
     whole: XxHash3_64,
     unit: Vec<u8>,
     unit_first: KeyHash,
     unit_entries: u32,
-    /// Bytes at its front that belong to an entry of before.
+    /// Bytes at the unit's front that belong to an earlier entry.
     unit_carried: usize,
     units: u64,
-    /// Of the last unit in which an entry begins.
+    /// Blocks of the last unit in which an entry begins.
     unit_blocks: u32,
     index: BlockIndexBuilder,
     starts: Starts,
-    /// Number of a unit whose last entry goes on in the next block, and that entry's hash.
+    /// The number of each unit whose last entry continues in the next block, and the hash of that entry.
     split: Vec<(u64, KeyHash)>,
     folded: Vec<u64>,
     facts: RunFacts,
 }
 
 impl RunWriter {
-    /// Makes the file.
+    /// Creates the file.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -112,7 +112,7 @@ impl RunWriter {
         self.piece_at + self.piece.len() as u64 + self.unit.len() as u64
     }
 
-    /// Appends an entry, whose (hash, key) is above all before it.
+    /// Appends an entry. Its (hash, key) is above those of all entries before it.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) -> Result<(), StoreError> {
         let head = Head::of(entry, self.how.seq_max).ok_or(StoreError::Option(
             "an entry with a length or a number that a run can't hold",
@@ -163,7 +163,7 @@ impl RunWriter {
         if self.unit.len() > UNIT_HEAD { self.emit_unit(0) } else { Ok(()) }
     }
 
-    /// Emits the unit; so many bytes of its last entry follow in later ones.
+    /// Emits the unit. `cut` bytes of its last entry follow in later units.
     fn emit_unit(&mut self, cut: usize) -> Result<(), StoreError> {
         let block = (self.piece_at + self.piece.len() as u64) / BLOCK_BYTES as u64;
         let place = UnitPlace { file_id: self.file_id, block };
@@ -180,7 +180,7 @@ impl RunWriter {
         self.emit(&unit)
     }
 
-    /// The blocks of the last unit are known.
+    /// Records the number of blocks of the last unit, which is known now.
     fn end_start(&mut self) -> Result<(), StoreError> {
         let Some(last) = self.units.checked_sub(1) else { return Ok(()) };
         self.starts.push(last, self.unit_blocks).ok_or(TOO_LONG)
@@ -200,7 +200,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes what finds the entries, and syncs all. The name isn't durable yet.
+    /// Writes the sections and the footer, and syncs the file. Its name isn't durable yet.
     pub(crate) fn finish(mut self) -> Result<RunFacts, StoreError> {
         self.end_unit()?;
         self.end_start()?;
@@ -239,13 +239,13 @@ impl RunWriter {
     }
 }
 
-/// An entry that doesn't fit in a block's rest goes on in the next block, if the rest has so many bytes. So at most a
-/// sixteenth is lost, and small entries are in one block.
+/// An entry that doesn't fit in the rest of a block continues in the next block if the rest has at least this many
+/// bytes. So at most a sixteenth of a block is lost, and small entries lie in one block.
 pub(crate) const SPLIT_ROOM: usize = BLOCK_ROOM / 16;
-/// A longer entry has blocks of its own.
+/// A longer entry has its own blocks.
 pub(crate) const SPLIT_BYTES_MAX: usize = 32 << 10;
 
-/// Bytes that are written at once.
+/// Bytes per write.
 const PIECE_BYTES: usize = 256 << 10;
 
 const TOO_LONG: StoreError = StoreError::Option("a run of more than 2^32 blocks");

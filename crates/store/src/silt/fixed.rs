@@ -1,14 +1,14 @@
-//! A file of records of fixed size: a header, the records, sections, a footer.
+//! A file of records of fixed size: a header, the records, sections, and a footer.
 //!
 //! # Layout
 //! ```text
 //! header 4096 B | record 0, record 1, … | zeros up to a block | section, zeros up to a block | footer 4096 B
 //! ```
-//! Header and footer are those of `crate::file`; the footer's checksum of the whole file is 0, since each record has its
-//! own. The file of a log has neither section nor footer.
+//! Header and footer are those of `crate::file`. The footer's checksum of the whole file is 0, because each record has
+//! its own. A log's file has neither sections nor a footer.
 //!
 //! # Costs
-//! A read of a record is one read of the blocks that it lies in: one block if records fill blocks evenly.
+//! Reading a record takes one read of the blocks in which it lies: one block if a whole number of records fills a block.
 
 use super::record::{Record, Shape};
 use crate::checksum::crc32c;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What one stage read and wrote so far.
+/// The reads and writes of one stage so far.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     pub(super) reads: AtomicU64,
@@ -27,7 +27,7 @@ pub(super) struct Traffic {
     pub(super) written_bytes: AtomicU64,
 }
 
-/// Where files are, and how long their records.
+/// The folder of the files, and the length of their records.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) disk: Arc<dyn Disk>,
@@ -46,7 +46,7 @@ impl Place {
     }
 }
 
-/// A file whose records are read.
+/// A file that is open for reading records.
 pub(super) struct Fixed {
     pub(super) id: u64,
     pub(super) path: PathBuf,
@@ -56,7 +56,7 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    /// Opens a file of the store, and checks that it is the one of its name.
+    /// Opens a file of the store, and checks that it is the one that its name says.
     pub(super) fn open(place: &Place, id: u64, traffic: &Arc<Traffic>) -> Result<Self, StoreError> {
         let path = place.path(id);
         let how = FileAccess { write: false, direct: true };
@@ -71,8 +71,8 @@ impl Fixed {
         Ok(fixed)
     }
 
-    /// What `see` finds in the first of these records in which it finds something. They are read at once: one, or those of
-    /// one block.
+    /// Returns the first result of `see` that isn't `None`, over the records in this range. The range is read at once:
+    /// it is one record, or the records of one block.
     pub(super) fn find<T>(
         &self,
         records: std::ops::Range<u64>,
@@ -93,7 +93,7 @@ impl Fixed {
         Ok(None)
     }
 
-    /// Shows the records `0..count` and their numbers, in large reads. Places that nothing was written to are left out.
+    /// Passes the records `0..count` and their numbers to `see`, using large reads. Unused places are skipped.
     pub(super) fn scan(
         &self,
         count: u64,
@@ -117,7 +117,7 @@ impl Fixed {
         Ok(())
     }
 
-    /// Shows the records of a log from the first to the last whole one, and says how many there are.
+    /// Passes the records of a log to `see`, from the first to the last whole one. Returns their number.
     pub(super) fn replay(
         &self,
         most: u64,
@@ -125,7 +125,7 @@ impl Fixed {
     ) -> Result<u64, StoreError> {
         let mut count = 0;
         let ended = self.scan(most, |index, record| {
-            // A hole, or what the loss of power left of a later write.
+            // A hole, or what a loss of power left of a later write.
             if index != count {
                 return Err(StoreError::corrupt(&self.path, 0, "a log has a hole"));
             }
@@ -162,7 +162,7 @@ impl Fixed {
         Ok(buffer[..bytes].to_vec())
     }
 
-    /// The blocks in which these bytes lie, and where in them they begin.
+    /// Reads the blocks in which these bytes lie. Returns them, and where the bytes begin in them.
     fn blocks(&self, from: u64, bytes: usize) -> Result<(Buffer, usize), StoreError> {
         let skip = (from % BLOCK) as usize;
         let mut buffer = Buffer::zeroed(skip + bytes);
@@ -183,7 +183,7 @@ impl Fixed {
     }
 }
 
-/// A file that is written: records in any order, then the sections.
+/// A file that is being written: records in any order, then the sections.
 pub(super) struct FixedWriter {
     id: u64,
     path: PathBuf,
@@ -193,7 +193,7 @@ pub(super) struct FixedWriter {
 }
 
 impl FixedWriter {
-    /// Makes a file with room for so many records, all unused.
+    /// Creates a file with room for so many records, all unused.
     pub(super) fn create(
         place: &Place,
         id: u64,
@@ -208,7 +208,7 @@ impl FixedWriter {
         Ok(Self { id, path, shape: place.shape, file, traffic: traffic.clone() })
     }
 
-    /// Opens a log to write on behind its `records`. What lies behind them is forgotten.
+    /// Opens a log to continue it after its `records`. What follows these is discarded.
     pub(super) fn reopen(
         place: &Place,
         id: u64,
@@ -233,12 +233,12 @@ impl FixedWriter {
         written.map_err(|e| StoreError::io("write", &self.path, e))
     }
 
-    /// Makes all durable that was written.
+    /// Makes everything that was written durable.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         self.file.sync_data().map_err(|e| StoreError::io("sync", &self.path, e))
     }
 
-    /// Writes a section behind so many records, and the footer, and makes the file durable.
+    /// Writes a section after so many records, then the footer, and makes the file durable.
     pub(super) fn finish(
         self,
         records: u64,
@@ -263,22 +263,22 @@ fn header(file_id: u64) -> Header {
     Header { kind: FileKind::Fixed, file_id, uuid: [0; 16], hash_id: 0, before: 0 }
 }
 
-/// Where a record begins.
+/// The offset of a record.
 fn offset(shape: Shape, index: u64) -> u64 {
     BLOCK + index * shape.bytes() as u64
 }
 
-/// The first block behind so many records.
+/// The offset of the first block after so many records.
 fn end_of(shape: Shape, records: u64) -> u64 {
     offset(shape, records).next_multiple_of(BLOCK)
 }
 
-/// Whether `path` has the name of such a file.
+/// Returns the number of a file whose name is that of such a file.
 pub(super) fn number_of(path: &Path) -> Option<u64> {
     let (kind, id) = crate::manifest::parse_name(path.file_name()?)?;
     (kind == FileKind::Fixed).then_some(id)
 }
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Read at once when all records are read.
+/// Bytes per read when all records are read.
 const PIECE_BYTES: u64 = 1 << 20;

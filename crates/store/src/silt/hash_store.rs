@@ -1,8 +1,9 @@
-//! `HashStore`, the second stage: a full log whose records were put where its table has them, so that no places are kept.
+//! `HashStore`, the second stage: a full log whose records were written to the slots that its table gave them. So no
+//! places are stored.
 //!
 //! # Costs
-//! 2 bytes of memory per slot; on the disk the share of slots that is free, 5 to 7 %. A get reads one record for each slot
-//! with the key's tag: one, if the key is here.
+//! 2 bytes of memory per slot. On the disk, the free slots, 5 to 7 %, are lost. A get reads one record for each slot
+//! that has the key's tag: one, if the key is here.
 
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
 use super::log_store::LogStore;
@@ -19,7 +20,7 @@ pub(super) struct HashStore {
 }
 
 impl HashStore {
-    /// Converts a log that is synced: writes each record that isn't superseded into its slot.
+    /// Converts a synced log: writes each record that isn't superseded into its slot.
     pub(super) fn convert(
         place: &Place,
         id: u64,
@@ -44,7 +45,7 @@ impl HashStore {
         Ok(Self { tags, file: Fixed::open(place, id, traffic)? })
     }
 
-    /// Opens one of before, a table of so many buckets.
+    /// Opens an existing store, whose table has `buckets` buckets.
     pub(super) fn open(
         place: &Place,
         id: u64,
@@ -62,7 +63,7 @@ impl HashStore {
         self.file.id
     }
 
-    /// What the store says of a key: its value, that it is deleted, or nothing.
+    /// Returns what the store knows about a key: its value, that it is deleted, or nothing.
     pub(super) fn get(&self, key: &SiltKey) -> Result<Option<Option<Vec<u8>>>, StoreError> {
         for (slot, ()) in self.tags.candidates(key) {
             let slot = slot as u64;
@@ -76,7 +77,7 @@ impl HashStore {
         Ok(None)
     }
 
-    /// Shows all records.
+    /// Passes all records to `see`.
     pub(super) fn scan(
         &self,
         mut see: impl FnMut(Record<'_>) -> Result<(), StoreError>,

@@ -1,14 +1,15 @@
-//! `LogStore`, the first stage: records in the order of writing, and a cuckoo table of their places in memory.
+//! `LogStore`, the first stage: records in the order of writing, and in memory a cuckoo table of their places.
 //!
 //! # Invariants
-//! 1. A key has at most one slot, and it points to the key's newest record.
-//! 2. A record is in the table before it is in the file, so the file has no record that the table refused.
+//! 1. A key has at most one slot, which points to the key's newest record.
+//! 2. A record is entered into the table before it is written to the file, so the file has no record that the table
+//!    refused.
 //!
 //! # Costs
-//! 6 bytes of memory per slot. A put of a key that is here, or seems to be, reads a record. The last records are in memory
+//! 6 bytes of memory per slot. A put reads a record if its key is here or seems to be. The last records are in memory
 //! until [`PIECE_BYTES`] of them are written at once.
-//! Bad at: damage. A record that fails its checksum ends the log when it is opened, as one that a loss of power tore; what
-//! follows it is forgotten.
+//! Bad at: corruption. When the log is opened, a record that fails its checksum ends the log, as if a loss of power had
+//! torn it. The records after it are discarded.
 
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
 use super::record::{Record, Shape, SiltKey};
@@ -22,16 +23,16 @@ pub(super) struct LogStore {
     file: Fixed,
     writer: FixedWriter,
     shape: Shape,
-    /// Records, those in `tail` too.
+    /// The number of records, including those in `tail`.
     records: u64,
     records_max: u64,
     tail: Vec<u8>,
-    /// A sync failed: nobody knows what is on the disk, and a later sync says nothing about it.
+    /// A sync failed, so it is unknown what is on the disk. The success of a later sync wouldn't change that.
     is_poisoned: bool,
 }
 
 impl LogStore {
-    /// An empty log, on the disk too.
+    /// Creates an empty log, in memory and on the disk.
     pub(super) fn create(
         place: &Place,
         id: u64,
@@ -45,7 +46,7 @@ impl LogStore {
         Ok(Self::with(index, Fixed::open(place, id, traffic)?, writer, 0, place.shape))
     }
 
-    /// The log of before: all records up to the first that isn't whole.
+    /// Opens an existing log: all records up to the first that isn't whole.
     pub(super) fn open(
         place: &Place,
         id: u64,
@@ -62,7 +63,7 @@ impl LogStore {
             keys.push(record.key);
             match old {
                 Some((slot, _)) => index.replace(slot, place),
-                // It took the same inserts before.
+                // The table accepted the same inserts before.
                 None if index.insert(&record.key, place) => {}
                 None => {
                     return Err(StoreError::Foreign {
@@ -93,13 +94,13 @@ impl LogStore {
         self.file.id
     }
 
-    /// What the log says of a key: its value, that it is deleted, or nothing.
+    /// Returns what the log knows about a key: its value, that it is deleted, or nothing.
     pub(super) fn get(&self, key: &SiltKey) -> Result<Option<Option<Vec<u8>>>, StoreError> {
         let found = self.slot_of(key, |record| record.value.map(<[u8]>::to_vec))?;
         Ok(found.map(|it| it.1))
     }
 
-    /// Appends a record. False, and nothing changed, if the log is full.
+    /// Appends a record. If the log is full, returns false and changes nothing.
     pub(super) fn put(&mut self, record: Record<'_>) -> Result<bool, StoreError> {
         if self.is_poisoned {
             return Err(StoreError::ReadOnly);
@@ -121,7 +122,7 @@ impl LogStore {
         Ok(true)
     }
 
-    /// Makes every record durable.
+    /// Makes all records durable.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         if self.is_poisoned {
             return Err(StoreError::ReadOnly);
@@ -132,7 +133,8 @@ impl LogStore {
         synced
     }
 
-    /// Shows all records and their places, superseded ones too. None may be in memory only: [`LogStore::sync`].
+    /// Passes all records and their places to `see`, superseded ones too. All must be in the file: call
+    /// [`LogStore::sync`] first.
     pub(super) fn scan(
         &self,
         see: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
@@ -146,12 +148,12 @@ impl LogStore {
         Ok(())
     }
 
-    /// Records in the file.
+    /// The number of records in the file.
     fn written(&self) -> u64 {
         self.records - (self.tail.len() / self.shape.bytes()) as u64
     }
 
-    /// The key's slot, and what `see` makes of its record.
+    /// Returns the key's slot, and what `see` returns for its record.
     fn slot_of<T>(
         &self,
         key: &SiltKey,

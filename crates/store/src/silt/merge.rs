@@ -1,10 +1,10 @@
-//! The merge: all `HashStore`s and the `SortedStore` become one `SortedStore`.
+//! The merge of all `HashStore`s and the `SortedStore` into one `SortedStore`.
 //!
-//! Of equal keys the youngest counts; deleted ones are left out, since nothing is older.
+//! Of equal keys the youngest entry counts. Deleted keys are left out, because nothing is older.
 //!
 //! # Costs
-//! The records of the hash stores are in memory meanwhile, as they are in no order: the paper sorts them outside. The
-//! `SortedStore` is read and written once, in order.
+//! The records of the hash stores are held in memory during the merge, because they are unsorted; the paper sorts them
+//! on disk. The `SortedStore` is read and written once, sequentially.
 
 use super::hash_store::HashStore;
 use super::record::SiltKey;
@@ -12,13 +12,13 @@ use super::sorted_store::{SortedStore, SortedWriter};
 use crate::error::StoreError;
 use std::iter::Peekable;
 
-/// What the hash stores say, in the order of keys, each key once.
+/// The entries of the hash stores, sorted by key, each key once.
 struct Young {
     keys: Vec<(SiltKey, usize, Option<usize>)>,
     values: Vec<u8>,
 }
 
-/// Writes to `out` what `young`, the youngest first, and `old` hold.
+/// Writes the merged entries of `young`, the youngest store first, and `old` to `out`.
 pub(super) fn merge<'a>(
     young: impl Iterator<Item = &'a HashStore>,
     old: Option<&SortedStore>,

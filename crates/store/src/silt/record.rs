@@ -1,37 +1,38 @@
-//! One entry of fixed size, the same in all three stages.
+//! An entry of fixed size, the same in all three stages.
 //!
 //! # Layout
 //! ```text
 //! CRC-32C of the rest and of the file's number, 4 B | kind 1 B: 1 value, 2 deleted | 0, 3 B | key, 16 B | value
 //! ```
-//! A slot that nothing was written to is zeros, and no record: its kind is 0.
+//! An unused slot is zeros, and isn't a record: its kind is 0.
 
 use crate::checksum::crc32c;
 
-/// A key: a hash already, as in the paper. Keys that aren't spread evenly cost room, and are still found.
+/// A key, which is a hash already, as in the paper. Keys that aren't spread evenly waste space, but are still found.
 pub type SiltKey = [u8; 16];
 
-/// How long values are; all else follows.
+/// The length of values, from which the layout follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) value_bytes: usize,
 }
 
-/// A record in somebody's buffer.
+/// A record, which borrows its value from a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) key: SiltKey,
-    /// None: the key is deleted.
+    /// `None`: the key is deleted.
     pub(super) value: Option<&'a [u8]>,
 }
 
 impl Shape {
-    /// Bytes of a record.
+    /// The bytes of a record.
     pub(super) fn bytes(self) -> usize {
         HEAD_BYTES + self.value_bytes
     }
 
-    /// Records in each block of 4 KiB, if that many fill it; else 1: a record may then lie in two blocks.
+    /// The number of records in a block of 4 KiB, if a whole number fills it. Otherwise 1, and a record may lie in two
+    /// blocks.
     pub(super) fn per_block(self) -> usize {
         match guira_disk::BLOCK % self.bytes() {
             0 => guira_disk::BLOCK / self.bytes(),
@@ -39,7 +40,7 @@ impl Shape {
         }
     }
 
-    /// Appends the record as file `file_id` holds it.
+    /// Encodes the record for file `file_id`, and appends it to `out`.
     pub(super) fn encode(self, file_id: u64, record: Record<'_>, out: &mut Vec<u8>) {
         let from = out.len();
         out.extend([0; 8]);
@@ -51,7 +52,7 @@ impl Shape {
         out[from..from + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// What `bytes` of file `file_id` hold. None for what [`Shape::encode`] didn't write for this file.
+    /// Decodes a record of file `file_id`. None for bytes that [`Shape::encode`] didn't write for this file.
     pub(super) fn decode(self, file_id: u64, bytes: &[u8]) -> Option<Record<'_>> {
         let bytes = bytes.get(..self.bytes())?;
         let (crc, rest) = bytes.split_first_chunk()?;

@@ -1,10 +1,10 @@
-//! `SortedStore`, the last stage: records in the order of keys, and a trie that knows each key's rank in 2.5 to 3 bits.
+//! `SortedStore`, the last stage: records sorted by key, and a trie that knows each key's rank in 2.5 to 3 bits.
 //!
-//! It has no filter on purpose: a get reads once, whether the key is there or not. Nothing here is deleted: what was
-//! deleted is left out.
+//! It has no filter on purpose: a get reads once, whether the key exists or not. It has no deletes: deleted keys are
+//! left out.
 //!
 //! # Costs
-//! With k records in a block and a sparse trie, less than a bit per key; see `crate::block_index`'s trie.
+//! With k records per block and a sparse trie, less than a bit per key; see `crate::block_index`'s trie.
 
 use super::fixed::{Fixed, FixedWriter, Place, Traffic};
 use super::record::{Record, SiltKey};
@@ -22,7 +22,7 @@ pub(super) struct SortedStore {
 }
 
 impl SortedStore {
-    /// Opens one of before.
+    /// Opens an existing store.
     pub(super) fn open(
         place: &Place,
         id: u64,
@@ -41,12 +41,12 @@ impl SortedStore {
         self.file.id
     }
 
-    /// Keys.
+    /// The number of keys.
     pub(super) fn len(&self) -> u64 {
         self.trie.len()
     }
 
-    /// The key's value.
+    /// Returns the key's value.
     pub(super) fn get(&self, key: &SiltKey) -> Result<Option<Vec<u8>>, StoreError> {
         if self.trie.len() == 0 {
             return Ok(None);
@@ -58,7 +58,7 @@ impl SortedStore {
         self.file.find(from..until, own)
     }
 
-    /// Shows all records in the order of keys.
+    /// Passes all records to `see`, in the order of keys.
     pub(super) fn scan(
         &self,
         mut see: impl FnMut(Record<'_>) -> Result<(), StoreError>,
@@ -67,7 +67,7 @@ impl SortedStore {
     }
 }
 
-/// Writes a `SortedStore`, from records in the order of keys.
+/// Writes a `SortedStore` from sorted records.
 pub(super) struct SortedWriter<'a> {
     place: &'a Place,
     id: u64,
@@ -80,7 +80,7 @@ pub(super) struct SortedWriter<'a> {
 }
 
 impl<'a> SortedWriter<'a> {
-    /// For about `expected` records, `per_block` of which the trie doesn't tell apart.
+    /// Creates a writer for about `expected` records. The trie doesn't distinguish `per_block` records in a row.
     pub(super) fn create(
         place: &'a Place,
         id: u64,
@@ -94,7 +94,7 @@ impl<'a> SortedWriter<'a> {
         Ok(Self { place, id, writer, trie, traffic, per_block, records: 0, piece: Vec::new() })
     }
 
-    /// Appends a record whose key is above the last one's.
+    /// Appends a record, whose key is above the previous one.
     pub(super) fn push(&mut self, key: &SiltKey, value: &[u8]) -> Result<(), StoreError> {
         if !self.trie.push(hash(key)) {
             return Err(StoreError::corrupt(&self.place.path(self.id), 0, "its keys don't ascend"));
@@ -104,7 +104,7 @@ impl<'a> SortedWriter<'a> {
         if self.piece.len() >= PIECE_BYTES { self.write_piece() } else { Ok(()) }
     }
 
-    /// Makes the file durable.
+    /// Writes the trie, makes the file durable, and opens it.
     pub(super) fn finish(mut self) -> Result<SortedStore, StoreError> {
         self.write_piece()?;
         let trie = self

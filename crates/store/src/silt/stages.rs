@@ -1,4 +1,4 @@
-//! `STAGES`: which files are the store's, and what each is. It is replaced whole, by a rename.
+//! `STAGES`: the list of the store's files and their stages. It is replaced as a whole, by a rename.
 //!
 //! # Layout
 //! ```text
@@ -24,7 +24,7 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// Whether the file of this number is the store's.
+    /// Whether the file with this number belongs to the store.
     pub(super) fn have(&self, id: u64) -> bool {
         self.log == id || self.sorted == Some(id) || self.hashes.contains(&id)
     }
@@ -36,7 +36,7 @@ impl Stages {
         replaced::replace(&*place.disk, &new, &path)
     }
 
-    /// The store's stages. None if there is no store yet.
+    /// Reads the store's stages. None if there is no store yet.
     pub(super) fn read(place: &Place, buckets: u32) -> Result<Option<Self>, StoreError> {
         let path = place.dir.join(STAGES);
         let file = match place.disk.open(&path, FileAccess::default()) {
@@ -72,7 +72,7 @@ impl Stages {
         out
     }
 
-    /// Stages, bytes of a value, and buckets.
+    /// Decodes the stages, the bytes of a value, and the number of buckets.
     fn decode(bytes: &[u8]) -> Option<(Self, u32, u32)> {
         let (body, crc) = bytes.split_last_chunk::<4>()?;
         let (magic, body) = body.split_first_chunk::<8>()?;
@@ -96,5 +96,5 @@ impl Stages {
 const STAGES: &str = "STAGES";
 const STAGES_NEW: &str = "STAGES.new";
 const MAGIC: &[u8; 8] = b"SILTST1\n";
-/// More than any list of stages takes.
+/// Longer than any list of stages.
 const BYTES_MAX: u64 = 1 << 20;

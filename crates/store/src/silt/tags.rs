@@ -1,24 +1,25 @@
-//! The partial-key cuckoo table of `LogStore` and `HashStore`: 4 tags per bucket, and beside each tag a place or nothing.
+//! The partial-key cuckoo table of `LogStore` and `HashStore`: buckets of 4 tags, and for each tag a place or nothing.
 //!
-//! SILT section 4.1. A key's last four bytes give two bucket numbers. An entry in one of these buckets has the number of
-//! *the other one* as its tag, so that it can be moved without reading its key.
+//! SILT section 4.1. The last four bytes of a key give two bucket numbers. The tag of an entry in one of these buckets
+//! is the number of *the other one*, so that the entry can be moved without reading its key.
 //!
 //! # Layout
 //! ```text
 //! slot = 4 · bucket + way | tag, 16 bits: the top bit says that it is taken | place: 32 bits in a log, none in a hash store
 //! ```
 //! # Invariants
-//! 1. An entry lies in one of its two buckets, and its tag names the other.
+//! 1. An entry lies in one of its two buckets, and its tag is the number of the other one.
 //! 2. A failed insert changes nothing.
-//! 3. The same inserts in the same order give the same table: a log that is read again fits its table again.
+//! 3. The same inserts in the same order give the same table. So when a log is read again, its records fit into the
+//!    table again.
 //!
 //! # Costs
-//! Another key's entry passes for the wanted one with probability 8 / buckets. Bad at: small tables, whose tags are short,
-//! and more than 8 keys with the same last four bytes.
+//! Another key's entry is mistaken for the wanted one with probability 8 / buckets. Bad at: small tables, whose tags
+//! are short, and more than 8 keys with the same last four bytes.
 
 use super::record::SiltKey;
 
-/// The table. `P` is what a slot has beside its tag.
+/// The table. `P` is what a slot has in addition to its tag.
 #[derive(Clone, Debug)]
 pub(super) struct Tags<P> {
     tags: Vec<u16>,
@@ -28,7 +29,7 @@ pub(super) struct Tags<P> {
 }
 
 impl<P: Copy + Default> Tags<P> {
-    /// An empty table. `buckets` is a power of two, 2^15 at most.
+    /// Creates an empty table. `buckets` is a power of two, at most 2^15.
     pub(super) fn new(buckets: usize) -> Self {
         let slots = buckets * WAYS;
         Self { tags: vec![0; slots], places: vec![P::default(); slots], len: 0, random: SEED }
@@ -38,7 +39,7 @@ impl<P: Copy + Default> Tags<P> {
         self.tags.len()
     }
 
-    /// Entries.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -48,7 +49,7 @@ impl<P: Copy + Default> Tags<P> {
         self.tags.len() * (size_of::<u16>() + size_of::<P>())
     }
 
-    /// Slots that may be the key's, with what they have.
+    /// Returns the slots that may be the key's, and their places.
     pub(super) fn candidates(&self, key: &SiltKey) -> impl Iterator<Item = (usize, P)> + '_ {
         let homes @ [one, other] = self.homes(key);
         let looked_at = if one == other { 1 } else { 2 };
@@ -61,12 +62,12 @@ impl<P: Copy + Default> Tags<P> {
         .map(|slot| (slot, self.places[slot]))
     }
 
-    /// Puts another place in a slot that has an entry.
+    /// Replaces the place of an occupied slot.
     pub(super) fn replace(&mut self, slot: usize, place: P) {
         self.places[slot] = place;
     }
 
-    /// Enters a key that isn't here. False, and nothing changed, if that takes more than [`MOVES_MAX`] moves.
+    /// Inserts a key that isn't here. If that takes more than [`MOVES_MAX`] moves, returns false and changes nothing.
     #[must_use]
     pub(super) fn insert(&mut self, key: &SiltKey, place: P) -> bool {
         let [one, other] = self.homes(key);
@@ -84,7 +85,7 @@ impl<P: Copy + Default> Tags<P> {
         is_in
     }
 
-    /// The random walk: puts the entry in place of another, this one in its other bucket, and so on.
+    /// The random walk: puts the entry into an occupied slot, moves the entry from there to its other bucket, and so on.
     fn walk(&mut self, one: usize, other: usize, mut place: P) -> bool {
         let random = self.random;
         let (mut bucket, mut tag) = if self.draw(2) == 0 { (one, other) } else { (other, one) };
@@ -108,7 +109,7 @@ impl<P: Copy + Default> Tags<P> {
         false
     }
 
-    /// Both buckets of a key, as its last four bytes say.
+    /// The two buckets of a key, from its last four bytes.
     fn homes(&self, key: &SiltKey) -> [usize; 2] {
         let last = u32::from_le_bytes([key[12], key[13], key[14], key[15]]);
         let mask = self.tags.len() / WAYS - 1;
@@ -119,7 +120,7 @@ impl<P: Copy + Default> Tags<P> {
         (bucket * WAYS..(bucket + 1) * WAYS).find(|&slot| self.tags[slot] & TAKEN == 0)
     }
 
-    /// A number below `below`, by the generator xorshift32.
+    /// Returns a pseudorandom number below `below` (xorshift32).
     fn draw(&mut self, below: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
@@ -127,13 +128,13 @@ impl<P: Copy + Default> Tags<P> {
         self.random as usize % below
     }
 
-    /// The slots that are taken, in ascending order, with their places.
+    /// The occupied slots in ascending order, with their places.
     pub(super) fn entries(&self) -> impl Iterator<Item = (usize, P)> + '_ {
         let slots = self.tags.iter().zip(&self.places).enumerate();
         slots.filter(|(_, (tag, _))| **tag & TAKEN != 0).map(|(slot, (_, place))| (slot, *place))
     }
 
-    /// The same tags without places.
+    /// Returns the same tags without places.
     pub(super) fn without_places(&self) -> Tags<()> {
         Tags {
             tags: self.tags.clone(),
@@ -145,12 +146,12 @@ impl<P: Copy + Default> Tags<P> {
 }
 
 impl Tags<()> {
-    /// The tags as a section of a file.
+    /// Encodes the tags as a section of a file.
     pub(super) fn encode(&self) -> Vec<u8> {
         self.tags.iter().flat_map(|tag| tag.to_le_bytes()).collect()
     }
 
-    /// The table of so many buckets in such a section. None for what `encode` doesn't write.
+    /// Decodes such a section for a table of `buckets` buckets. None for bytes that `encode` doesn't write.
     pub(super) fn decode(bytes: &[u8], buckets: usize) -> Option<Self> {
         let (pairs, rest) = bytes.as_chunks::<2>();
         let mut table = Self::new(buckets);
@@ -165,18 +166,18 @@ impl Tags<()> {
     }
 }
 
-/// Tag of an entry whose other bucket is `bucket`, which is below 2^15.
+/// The tag of an entry whose other bucket is `bucket`, which is below 2^15.
 fn taken(bucket: usize) -> u16 {
     TAKEN | (bucket & usize::from(TAG)) as u16
 }
 
-/// Most buckets of a table: a tag has 15 bits.
+/// The most buckets of a table: a tag has 15 bits.
 pub(super) const BUCKETS_MAX: usize = 1 << 15;
 
 const WAYS: usize = 4;
 const TAKEN: u16 = 0x8000;
 const TAG: u16 = 0x7fff;
-/// As in the paper's program.
+/// The same as in the paper's program.
 const MOVES_MAX: usize = 128;
 const SEED: u32 = 0x9e37_79b9;
 

@@ -1,6 +1,6 @@
 //! fjall with its defaults: filters of 10 bits per key and more, through the page cache.
 //!
-//! It reads filters and indexes of most levels through its cache of blocks, so its statistics tell what they take on the
+//! It reads filters and indexes of most levels through its block cache. So its statistics show what they take on the
 //! device; in memory they compete with the data for the cache.
 
 use super::{BUFFER_BYTES, CACHE_BYTES, Figures, LONG_LOG_BYTES, Purpose, Rival};

@@ -1,4 +1,4 @@
-//! guira-store with its defaults; with the small index; with a filter on the last level.
+//! guira-store with its defaults, with the compact index, and with a filter on the last level.
 
 use super::{Figures, LONG_LOG_BYTES, Purpose, Rival};
 use guira_store::{Db, Durability, Options, RunIndex, WriteOptions};

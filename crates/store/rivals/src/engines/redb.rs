@@ -1,7 +1,7 @@
-//! redb, a tree in one file, through the page cache and a cache of its own.
+//! redb, a tree in one file, through the page cache and its own cache.
 //!
-//! A change is a transaction. Changes that need not be synced share transactions of 100,000 that are not durable; the last
-//! one is.
+//! Each change is a transaction. Changes that need not be synced share transactions of 100,000, which aren't durable;
+//! the last transaction is.
 
 use super::{CACHE_BYTES, Figures, Purpose, Rival};
 use redb::{Database, Durability, ReadableDatabase, TableDefinition, WriteTransaction};

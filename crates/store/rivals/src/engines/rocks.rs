@@ -1,4 +1,5 @@
-//! RocksDB through its C interface: direct reads, a filter of 10 bits per key, and the same without one on the last level.
+//! RocksDB through its C interface: direct reads and a filter of 10 bits per key, and the same without a filter on the
+//! last level.
 //!
 //! # Safety
 //! The declarations below are those of `rocksdb/c.h` of 7.8. Objects that configure a store live as long as the process. The
@@ -112,7 +113,7 @@ fn made(dir: &Path, purpose: Purpose, is_for_hits: bool) -> Arc<dyn Rival> {
 
 fn check(error: *mut c_char, what: &str) {
     if !error.is_null() {
-        // SAFETY: RocksDB gives a C string or null.
+        // SAFETY: RocksDB returns a C string or null.
         let told = unsafe { CStr::from_ptr(error) };
         panic!("RocksDB {what}: {}", told.to_string_lossy());
     }
@@ -121,7 +122,7 @@ fn check(error: *mut c_char, what: &str) {
 impl Rocks {
     fn property(&self, name: &CStr) -> u64 {
         let mut out = 0;
-        // SAFETY: the store is open, `out` is a number that outlives the call.
+        // SAFETY: the store is open, and `out` is a number that outlives the call.
         let missing = unsafe { rocksdb_property_int(self.db, name.as_ptr(), &raw mut out) };
         assert!(missing == 0, "RocksDB knows {name:?}");
         out

@@ -1,13 +1,13 @@
 //! The code of one split: how many of n keys go left.
 //!
-//! Up to 16 keys: a Huffman code for the weights C(n, l), the exact chances of a split of random keys. Above: Elias' gamma
-//! code of the distance from n / 2, in the order 0, -1, 1, -2, 2 ….
+//! Up to 16 keys have a Huffman code with the weights C(n, l), the exact probabilities of a split of random keys. More
+//! keys have Elias' gamma code of the distance from n / 2, in the order 0, -1, 1, -2, 2 ….
 //!
-//! In the weak order, "all go right" and "all go left" share a code: the keys keep their positions, and only the position
+//! In the weak order, "all go right" and "all go left" share a code. The keys keep their positions; only the position
 //! of an absent key loses its meaning.
 //!
-//! The Huffman codes are canonical: shorter ones first, equally long ones in the order of l. Only the lengths depend on how
-//! ties are broken: the two lightest groups are merged, the older first.
+//! The Huffman codes are canonical: shorter ones first, equally long ones in the order of l. Only the lengths depend on
+//! how ties are broken: the two lightest groups are merged, and of equal weights the older group comes first.
 
 use crate::block_index::bits::Bits;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ pub(crate) enum Order {
     Weak,
 }
 
-/// Appends the code of `left` of `keys` keys, at least 2.
+/// Appends the code for `left` of `keys` keys, of which there are at least 2.
 pub(super) fn put(bits: &mut Bits, order: Order, keys: u64, left: u64) {
     let left = if order == Order::Weak && left == keys { 0 } else { left };
     if let Some(table) = table(order, keys) {
@@ -35,7 +35,7 @@ pub(super) fn put(bits: &mut Bits, order: Order, keys: u64, left: u64) {
     }
 }
 
-/// The split of `keys` keys that is coded at `at`, which moves behind it. None if none is, or at the end.
+/// Decodes the split of `keys` keys at `at`, and advances `at` past it. None if the code is invalid or cut short.
 #[inline]
 pub(super) fn take(bits: &Bits, at: &mut u64, order: Order, keys: u64) -> Option<u64> {
     let window = bits.peek(*at);
@@ -60,7 +60,7 @@ fn take_gamma(window: u64, keys: u64) -> Option<(u64, u32)> {
     Some((left, 2 * width + 1))
 }
 
-/// 0, -1, 1, -2, 2 as 0, 1, 2, 3, 4: the distance of `left` from the middle.
+/// Numbers the distances of `left` from the middle: 0, -1, 1, -2, 2 become 0, 1, 2, 3, 4.
 fn folded(keys: u64, left: u64) -> u64 {
     let half = keys / 2;
     if left >= half { 2 * (left - half) } else { 2 * (half - left) - 1 }
@@ -80,7 +80,7 @@ static TABLES: LazyLock<([Huffman; 17], [Huffman; 17])> = LazyLock::new(|| {
     (all(Order::Strict), all(Order::Weak))
 });
 
-/// Chances of 0, 1, 2 … of `keys` random keys going left, times 2^keys.
+/// The probabilities that 0, 1, 2 … of `keys` random keys go left, times 2^keys.
 fn weights(order: Order, keys: usize) -> Vec<u64> {
     let mut row = vec![1];
     for _ in 0..keys {
@@ -97,9 +97,9 @@ fn weights(order: Order, keys: usize) -> Vec<u64> {
 struct Huffman {
     lengths: [u8; 17],
     codes: [u16; 17],
-    /// By the next eight bits: symbol and length; length 0 if the code is longer.
+    /// Symbol and length for each value of the next eight bits. Length 0: the code is longer.
     short: [(u8, u8); 256],
-    /// Symbols in the order of their codes, each with its code moved to the top of 16 bits.
+    /// The symbols in the order of their codes, each with its code shifted to the top of 16 bits.
     sorted: Vec<(u16, u8)>,
 }
 
@@ -109,7 +109,7 @@ impl Huffman {
         let mut order: Vec<usize> = (0..weights.len()).filter(|&it| lengths[it] > 0).collect();
         order.sort_by_key(|&it| (lengths[it], it));
         let mut made = Self { lengths, codes: [0; 17], short: [(0, 0); 256], sorted: Vec::new() };
-        // The next code, at the top of 16 bits.
+        // The next code, shifted to the top of 16 bits.
         let mut next = 0_u32;
         for symbol in order {
             let length = u32::from(lengths[symbol]);
@@ -140,10 +140,10 @@ impl Huffman {
     }
 }
 
-/// Code lengths of symbols with these weights; 0 for a symbol that is alone.
+/// The code lengths of symbols with these weights; 0 for a single symbol.
 fn lengths(weights: &[u64]) -> [u8; 17] {
     let mut lengths = [0; 17];
-    // Weight, age, and the symbols of a group as bits.
+    // The weight and the age of each group, and its symbols as bits.
     let mut groups: Vec<(u64, usize, u32)> =
         weights.iter().enumerate().map(|(at, &weight)| (weight, at, 1 << at)).collect();
     let mut age = groups.len();
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The code is part of the file's format: lengths that another program computed.
+    /// The code is part of the file format. These lengths were computed by another program.
     #[test]
     fn the_codes_have_the_lengths_of_the_format() {
         let lengths = |order, keys: usize, symbols: usize| {

@@ -1,4 +1,4 @@
-//! Ranks are right, and the sizes are those of the paper's formula, computed here in another way.
+//! Ranks are right, and sizes match the paper's formula, which is computed here in another way.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ fn each_key_has_its_rank_and_an_absent_one_some_rank() {
         for (order, per_block) in
             [(Order::Strict, 1), (Order::Weak, 1), (Order::Strict, 4), (Order::Weak, 7)]
         {
-            // A foreseen number far too high: many empty buckets.
+            // An expected number that is far too high gives many empty buckets.
             let trie = build(&keys, order, expected.min(1 << 16), per_block);
             for (rank, &key) in (0_u64..).zip(&keys) {
                 let position = trie.position(KeyHash(key));
@@ -58,7 +58,7 @@ fn a_strict_trie_ranks_absent_keys_within_one_of_their_place() {
     }
 }
 
-/// Hashes cut to a few bits: all in few buckets, paths of the full depth.
+/// Hashes cut to a few bits: all are in few buckets, and paths have the full depth.
 #[test]
 fn keys_that_share_most_bits_are_ranked_too() {
     let tops = (0..256_u128).map(|n| n << 120);
@@ -66,7 +66,7 @@ fn keys_that_share_most_bits_are_ranked_too() {
     for keys in [tops.collect::<BTreeSet<_>>(), ends.collect(), (0..70_000).collect()] {
         for order in [Order::Strict, Order::Weak] {
             let trie = build(&keys, order, keys.len() as u64, 1);
-            // All in one bucket: a lookup decodes half of it.
+            // All keys are in one bucket, so a lookup decodes half of them.
             for (rank, &key) in (0_u64..).zip(&keys).step_by(1 + keys.len() / 100) {
                 assert_eq!(trie.position(KeyHash(key)), rank);
             }
@@ -84,7 +84,7 @@ fn keys_out_of_order_or_out_of_the_shared_bits_are_refused() {
     assert_eq!(builder.finish().unwrap().len(), 2);
 }
 
-/// S(n) / n of §1.4 by dynamic programming: no code of the trie is used.
+/// S(n) / n of §1.4 by dynamic programming, without the trie's code.
 fn expected_bits(weak: bool, keys_max: usize) -> Vec<f64> {
     let mut sizes = vec![0.0; keys_max + 1];
     for n in 2..=keys_max {
@@ -126,7 +126,7 @@ fn huffman_cost(mut weights: Vec<f64>) -> f64 {
     cost
 }
 
-/// Keys per bucket, bits per key strict and weak.
+/// Keys per bucket; bits per key in the strict and in the weak order.
 const EXPECTED: [(usize, f64, f64); 10] = [
     (2, 1.5, 1.0),
     (4, 2.035_714, 1.595_238),
@@ -159,7 +159,7 @@ fn sizes_are_within_a_hundredth_of_the_formula() {
     }
 }
 
-/// Measured with the paper's own code at 256 keys per bucket and a million keys, in the strict order.
+/// The trie bits were measured with the paper's own code, at 256 keys per bucket and a million keys, in the strict order.
 #[test]
 fn a_whole_trie_takes_three_bits_per_key_and_a_sparse_one_less() {
     let mut random = fastrand::Rng::with_seed(10);

@@ -1,4 +1,4 @@
-//! A lookup in a log, in steps: the caller does the reading.
+//! Lookups in a log, in steps: the caller does the reads.
 
 use super::{LogFile, to_offset};
 use crate::cuckoo::Candidates;
@@ -9,20 +9,20 @@ use crate::hash::KeyHash;
 use crate::log::record::{HEAD_BYTES, Record, RecordHead, RecordKind};
 use bytes::Bytes;
 
-/// What a log knows of a key.
+/// What a log knows about a key.
 #[derive(Debug)]
 pub(crate) enum LogFind {
-    /// Nothing.
+    /// The log doesn't have it.
     Absent,
-    /// Its value.
+    /// It has this value.
     Put { value: Bytes, seq: u64 },
-    /// That it was deleted.
+    /// It was deleted.
     Deleted,
-    /// It must read first.
+    /// A read is needed first.
     Read(LogRead),
 }
 
-/// A read that a lookup waits for: of [`LogFile::file`], whole blocks, inside the file.
+/// A read that a lookup waits for: whole blocks of [`LogFile::file`], inside the file.
 #[derive(Debug)]
 pub(crate) struct LogRead {
     pub(crate) offset: u64,
@@ -33,16 +33,16 @@ pub(crate) struct LogRead {
 
 /// What one record says about a key.
 enum Says {
-    /// It is of another key.
+    /// The record is of another key.
     Nothing,
     Put(Bytes, u64),
     Deleted,
-    /// It is longer than what was read.
+    /// The record is longer than what was read.
     More(usize),
 }
 
 impl LogFile {
-    /// Looks a key up, without I/O.
+    /// Looks up a key, without I/O.
     ///
     /// # Errors
     /// If a record fails its checksum.
@@ -50,7 +50,7 @@ impl LogFile {
         self.look(self.index.candidates(hash), key)
     }
 
-    /// Goes on with what was read: `bytes` are the read's, or begin with them.
+    /// Continues a lookup. `bytes` are the bytes that were read; more may follow them.
     ///
     /// # Errors
     /// If a record fails its checksum.
@@ -70,7 +70,7 @@ impl LogFile {
         }
     }
 
-    /// Looks at candidates, newest first, until one must be read.
+    /// Examines candidates, newest first, until one has the key or must be read.
     fn look(&self, mut left: Candidates, key: &[u8]) -> Result<LogFind, StoreError> {
         while let Some(place) = left.next() {
             let at = to_offset(place);
@@ -88,7 +88,7 @@ impl LogFile {
         Ok(LogFind::Absent)
     }
 
-    /// Whole blocks around `len` bytes at `at`, as far as the file goes.
+    /// Describes a read of the whole blocks around `len` bytes at `at`, as far as the file goes.
     fn read(&self, at: u64, len: usize, left: Candidates) -> LogRead {
         let block = BLOCK_BYTES as u64;
         let offset = at / block * block;
@@ -111,7 +111,7 @@ impl LogFile {
             return Ok(Says::Nothing);
         }
         match head.kind {
-            // A copy: a small value must not keep its whole group in memory.
+            // Copied, so that a small value doesn't keep its whole group in memory.
             RecordKind::Entry(EntryKind::Put) => {
                 Ok(Says::Put(Bytes::copy_from_slice(record.value), head.seq))
             }
@@ -125,5 +125,5 @@ impl LogFile {
     }
 }
 
-/// A first read is long enough for values of this many bytes.
+/// The first read has room for a value of this many bytes.
 const VALUE_GUESS: usize = 1000;

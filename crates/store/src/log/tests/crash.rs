@@ -1,19 +1,19 @@
-//! What is left after the power failed at any instant: a prefix of what was written, with all that was promised.
+//! After a power failure at any instant, a prefix of the writes is found, with everything that was promised.
 
 use super::*;
 use fastrand::Rng;
 use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 use std::time::Duration;
 
-/// One answered batch.
+/// An acknowledged batch.
 struct Answered {
-    /// The disk's events when it was answered.
+    /// The number of the disk's events when it was acknowledged.
     at: usize,
     is_durable: bool,
     last_seq: u64,
 }
 
-/// What happened until an orderly end, and what a kill just before that leaves.
+/// The history of a run up to an orderly end, and the disk that a kill just before the end leaves.
 struct Run {
     disk: SimulatedDisk,
     killed: SimulatedDisk,
@@ -21,7 +21,7 @@ struct Run {
     all: History,
 }
 
-/// Writes batches of different sizes and durabilities, over several logs.
+/// Writes batches of different sizes and durabilities into several logs.
 fn run(seed: u64) -> Run {
     let mut rng = Rng::with_seed(seed);
     let disk = disk();
@@ -56,7 +56,7 @@ fn run(seed: u64) -> Run {
     Run { disk, killed, answered, all }
 }
 
-/// Replays all logs of a disk: their records, in order.
+/// Replays all logs of a disk. Returns their records, in order.
 fn recover(disk: &SimulatedDisk) -> History {
     let mut ids: Vec<u64> = (1..).take_while(|&id| disk.contents(&path(id)).is_some()).collect();
     let mut records = Vec::new();
@@ -72,7 +72,7 @@ fn recover(disk: &SimulatedDisk) -> History {
     records
 }
 
-/// The images of every instant of some runs.
+/// Checks the images at every instant of two runs.
 #[test]
 fn a_crash_at_any_instant_leaves_a_prefix_with_all_that_was_durable() {
     let mut recoveries = 0;

@@ -1,4 +1,4 @@
-//! A full disk, failed writes, failed syncs, and records that rotted.
+//! A full disk, failed writes, failed syncs, and corrupt records.
 
 use super::*;
 use guira_disk::DiskFile;
@@ -36,7 +36,7 @@ fn a_write_that_finds_no_space_changes_nothing_and_the_next_one_goes_on() {
     let disk = disk();
     let log = Log::start(&disk, 1 << 15);
     log.put(b"before", b"1").unwrap();
-    // Space that was promised isn't there: after all of it, and after half of a group.
+    // Allocated space turns out to be missing: at the first byte, and in the middle of a group.
     for (op, value_bytes) in [(DiskOp::Write, 10), (DiskOp::Write, 5000)] {
         disk.inject(Injected::once(op, ENOSPC));
         let refused = log.put(b"refused", &vec![1; value_bytes]);
@@ -66,7 +66,7 @@ fn a_huge_value_waits_for_space_and_small_ones_do_not() {
     assert_eq!(value(&logs[1], b"huge").map(|it| it.len()), Some(1 << 16));
 }
 
-/// A full log can be sealed on a full disk: else nothing could be converted, and no space would ever come back.
+/// A full log can be sealed on a full disk. Otherwise nothing could be converted, and space would never become free.
 #[test]
 fn without_space_for_another_log_writes_fail_until_there_is_some() {
     let disk = disk();
@@ -101,12 +101,12 @@ fn a_failed_sync_fails_its_group_and_all_later_writes() {
         (0..5_u8).map(|n| log.submit(batch(&[(&[n], Some(b"x"))]), Durability::Always)).collect();
     disk.inject(Injected::once(DiskOp::Sync, EIO));
     disk.hold_syncs(false);
-    // The fault may meet the sync that is held or the one after it: one of them fails, and then nothing succeeds.
+    // The fault may hit the held sync or the next one. One of them fails, and nothing succeeds after that.
     let mut answers: Vec<_> = vec![held.recv().unwrap()];
     answers.extend(waiting.iter().map(|it| it.recv().unwrap()));
     let failed = answers.iter().position(Result::is_err).expect("a failure");
     assert!(failed <= 1 && answers[failed..].iter().all(Result::is_err), "{answers:?}");
-    // The disk is well again, but nobody knows what it lost.
+    // The disk works again, but it is unknown what it lost.
     let refused = log.committer().submit(batch(&[(b"x", None)]), Durability::Os, |_| {});
     assert!(matches!(refused, Err(StoreError::ReadOnly)), "{refused:?}");
     assert!(matches!(log.sync(), Err(StoreError::ReadOnly)));
@@ -156,7 +156,7 @@ fn a_failed_write_or_seal_makes_the_log_read_only() {
     assert!(matches!(log.sync(), Err(StoreError::ReadOnly)));
 }
 
-/// More than the last groups, so that records must be read.
+/// Writes more than the tail holds, so that records must be read.
 fn longer_than_memory(disk: &SimulatedDisk) -> Log {
     let log = Log::start(disk, 4 << 20);
     for n in 0..100_u8 {
@@ -212,7 +212,7 @@ fn a_verification_names_each_damaged_record() {
             at
         })
         .collect();
-    // Of two records side by side with broken heads, nobody knows where the second one begins.
+    // If two adjacent records had corrupt heads, the start of the second one would be unknown.
     let expected: Vec<u64> = places.into_iter().step_by(2).collect();
     for (n, at) in (0..).zip(&expected) {
         let within = if n % 2 == 0 { 5 } else { 60 };
@@ -223,7 +223,7 @@ fn a_verification_names_each_damaged_record() {
     assert_eq!(found, expected);
 }
 
-/// A file system without room for what it promised: a write leaves its bytes and says that there is no space.
+/// A file system that lacks the space that it promised: a write leaves its bytes, and fails with "no space".
 struct Leaky {
     file: Arc<dyn DiskFile>,
     leaks: AtomicUsize,
@@ -261,7 +261,7 @@ impl DiskFile for Leaky {
     }
 }
 
-/// A log on a leaky disk, and a function that submits a put.
+/// A log on a leaky disk, and its committer.
 fn leaky(disk: &SimulatedDisk) -> (Arc<Leaky>, Committer) {
     let file = disk.create(&path(1), false).unwrap();
     file.write_at(&header(1).encode(), 0).unwrap();
@@ -282,7 +282,7 @@ fn submit(committer: &Committer, key: &'static [u8]) -> Receiver<bool> {
     told
 }
 
-/// The disk says that there was no space, though all was written; then also for what takes that back.
+/// The disk reports "no space" although everything was written; in the second round also for the write that undoes it.
 #[test]
 fn a_refused_write_does_not_come_back_after_a_crash() {
     for leaks in 1..3 {
@@ -302,14 +302,14 @@ fn a_refused_write_does_not_come_back_after_a_crash() {
     }
 }
 
-/// What a refused batch left must not be found behind a later, shorter one that ends where a record of it begins.
+/// A refused batch must not be found after a later, shorter one that ends where one of its records begins.
 #[test]
 fn what_a_refused_write_left_is_not_replayed() {
     let disk = disk();
     let (leaky, committer) = leaky(&disk);
     let submit = |key| submit(&committer, key);
     assert!(submit(b"before").recv().unwrap());
-    // Two records of one group, both left in the file.
+    // Both records are in one group, and both are left in the file.
     let (go_on, held) = channel();
     let answering = move |_| held.recv().unwrap();
     committer.submit(Batch::new(), Durability::Os, answering).unwrap();

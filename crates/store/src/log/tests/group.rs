@@ -1,4 +1,4 @@
-//! Who is answered when, and what shares a sync.
+//! When writes are acknowledged, and which writes share a sync.
 
 use super::*;
 use std::sync::mpsc::TryRecvError;
@@ -40,7 +40,7 @@ fn what_waits_for_no_sync_is_answered_and_found_while_a_sync_runs() {
     log.submit(one(b"os"), Durability::Os).recv().unwrap().unwrap();
     log.submit(one(b"interval"), hour).recv().unwrap().unwrap();
     assert_eq!(disk.counts()[2], syncs, "no sync");
-    // Both are in one group, because the commit thread answers this one until they are queued.
+    // Both writes are in one group: until they are queued, the commit thread is held in this callback.
     let (go_on, held) = channel();
     let answering = move |_| held.recv().unwrap();
     log.committer().submit(one(b"before"), Durability::Os, answering).unwrap();
@@ -66,7 +66,7 @@ fn an_interval_ends_in_a_sync() {
     let active = log.logs.lock()[0].clone();
     let before = active.written();
     disk.hold_syncs(true);
-    // The long one must not put off the short one, whichever comes first.
+    // A long interval must not delay a short one, whichever comes first.
     for ms in [3_600_000, 20, 3_600_000] {
         let how = Durability::Interval(Duration::from_millis(ms));
         log.submit(one(b"ani"), how).recv().unwrap().unwrap();
@@ -117,7 +117,7 @@ fn numbers_are_in_the_order_of_the_log_without_gaps() {
     for ((seq, ..), expected) in all.iter().zip(1..) {
         assert_eq!(*seq, expected);
     }
-    // What one thread submitted stays in its order.
+    // The writes of one thread keep their order.
     for thread in 0..4 {
         let of_thread = all.iter().filter(|(_, key, _)| key[0] == thread);
         let keys: Vec<_> = of_thread.map(|(_, key, _)| key).collect();
@@ -161,7 +161,7 @@ fn who_writes_alone_changes_no_thread() {
             assert_eq!(written.first_seq, before + n + 1);
         }
     }
-    // A log has room for three. The commit thread may take a write while it starts.
+    // A log has room for three writes. The commit thread may take one while it starts.
     let rolled = rolled.lock();
     assert!(rolled.len() == 4 && rolled.contains(&here), "{rolled:?}");
 }
@@ -203,13 +203,13 @@ fn a_panic_in_an_answer_ends_all_writing_and_nobody_waits_for_ever() {
         begun.send(()).unwrap();
         panic!("a test's answer");
     };
-    // Whichever thread writes it: the commit thread, or the one below.
+    // Either the commit thread writes it, or the thread below.
     log.committer().submit(one(b"a"), Durability::Os, panics).unwrap();
     let write = || log.committer().write(one(b"b"), Durability::Always);
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
     assert!(matches!(written, Err(_) | Ok(Ok(_) | Err(StoreError::Closed))));
     is_begun.recv().unwrap();
-    // The panic may still be on its way.
+    // The panic may not have taken effect yet.
     while !matches!(write(), Err(StoreError::Closed)) {
         std::thread::yield_now();
     }

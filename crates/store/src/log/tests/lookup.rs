@@ -1,4 +1,4 @@
-//! What a log finds: without I/O, by reads, after a replay, and among colliding hashes.
+//! Lookups in a log: without I/O, by reads, after a replay, and among colliding hashes.
 
 use super::*;
 use proptest::prelude::*;
@@ -90,7 +90,7 @@ fn writes() -> impl Strategy<Value = Vec<Vec<(u8, Option<Vec<u8>>)>>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// With every hash, also with one that has four values in all.
+    /// With full hashes, and with hashes of 2 bits, which have only four values.
     #[test]
     fn replay_gives_what_was_submitted(batches in writes(), bits in prop::sample::select(vec![2, 128])) {
         let disk = disk();

@@ -1,4 +1,4 @@
-//! Logs that end too early, and logs with a bit that is wrong.
+//! Logs that are cut short, and logs with a flipped bit.
 
 use super::*;
 use crate::log::record::{RecordKind, Salt, put_unstamped, stamp};
@@ -33,7 +33,7 @@ fn written() -> Written {
         count += writes.len();
         counts.push(count);
     }
-    // As a kill leaves it: an orderly end would seal it.
+    // The log as a kill leaves it: an orderly end would seal it.
     let bytes = disk.contents(&path(1)).unwrap();
     Written { bytes, ends, history: history(&active), counts }
 }
@@ -45,7 +45,7 @@ fn disk_with(bytes: &[u8]) -> SimulatedDisk {
 }
 
 impl Written {
-    /// What is left of the history where bytes are no longer what they were.
+    /// The part of the history before the first changed byte.
     fn kept(&self, bytes: &[u8]) -> &[Owned] {
         let is_whole = |ends: &&[u64]| {
             let [from, to] = [ends[0], ends[1]].map(|it| usize::try_from(it).unwrap());
@@ -79,7 +79,7 @@ fn a_log_that_is_cut_at_any_byte_keeps_what_is_whole() {
                 assert_eq!(log.is_sealed(), !how.read_only);
                 assert!(!how.read_only || disk.contents(&path(1)) == Some(bytes.clone()));
             }
-            // It is sealed now: as an older one it is whole.
+            // The log is sealed now, so it is whole as an older log, too.
             let again = reopen(&disk, 1, ReplayAs { is_newest: false, ..NEWEST });
             assert_eq!(again.records(), expected.len() as u64);
         }
@@ -141,7 +141,7 @@ fn a_log_before_the_newest_is_whole_or_corrupt() {
     assert_eq!(history(&reopen(&disk, 1, older)).len(), 1, "cut, and sealed again");
 }
 
-/// It got its name after its header was durable: no crash leaves it without.
+/// A log gets its name after its header is durable, so no crash leaves the name without a header.
 #[test]
 fn a_log_without_a_whole_header_is_damaged() {
     let written = written();
@@ -182,7 +182,7 @@ fn a_log_of_another_store_or_number_is_foreign() {
     assert!(matches!(missing, Err(StoreError::Io { what: "open", .. })));
 }
 
-/// Records that are whole, in an order that no committer writes.
+/// Whole records, in an order that no committer writes.
 #[test]
 fn a_batch_is_taken_only_with_all_its_records_and_numbers_grow() {
     let salt = Salt::of(&header(1));
@@ -213,7 +213,7 @@ fn a_batch_is_taken_only_with_all_its_records_and_numbers_grow() {
     }
 }
 
-/// Records of one file are no records of another, even at the same place and with the same number.
+/// Records of one file aren't accepted as records of another, even at the same place and with the same number.
 #[test]
 fn a_value_that_holds_a_log_is_only_a_value() {
     let written = written();
@@ -226,7 +226,7 @@ fn a_value_that_holds_a_log_is_only_a_value() {
     log.close();
     let file = disk.open(&path(1), FileAccess { write: true, direct: false }).unwrap();
     let len = file.len().unwrap();
-    // The first record is broken, and the ones in its value must not be found behind it.
+    // The first record is corrupt, and the records in its value must not be found after it.
     assert!(disk.flip(&path(1), 4096 + 3, 1));
     let found = open(&disk, 1, ReplayAs { repair: true, ..NEWEST });
     let Ok(Replayed { log, .. }) = found else { panic!("{found:?}") };
