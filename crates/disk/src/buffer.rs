@@ -1,19 +1,20 @@
-//! Bytes that begin at a multiple of 4 KiB, as direct I/O wants them.
+//! Buffers for direct I/O: their bytes begin at a multiple of 4 KiB.
 //!
 //! # Invariants
 //! 1. A [`Buffer`] is a whole number of blocks, and its first byte lies at a multiple of [`BLOCK`].
-//! 2. Its bytes don't move while it is moved: the kernel may write to them while it lies in a list.
+//! 2. Moving a [`Buffer`] doesn't move its bytes: the kernel may write to them while the buffer lies in a list.
 //!
 //! # Costs
-//! A fresh buffer is zeroed by the allocator, mostly without touching it. One from [`Buffers`] costs an uncontended
-//! lock, and holds whatever its last user read. The shelf keeps buffers of at most [`SHELVED_BLOCKS`] blocks.
+//! A fresh buffer is zeroed by the allocator, mostly without touching it. A buffer from [`Buffers`] costs an
+//! uncontended lock, and holds whatever its last user read. The pool keeps buffers of at most [`SHELVED_BLOCKS`]
+//! blocks.
 
 use parking_lot::Mutex;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Bytes in a block: the unit of direct I/O, and what a device writes whole, or nearly so.
+/// Bytes in a block: the unit of direct I/O, and about the unit that a device writes atomically.
 pub const BLOCK: usize = 4096;
 
 /// Aligned bytes: a whole number of blocks. See the module's head.
@@ -23,7 +24,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Zeroes, in as many blocks as hold `bytes`, at least one.
+    /// Creates a buffer of zeros, with as many blocks as `bytes` need, at least one.
     #[must_use]
     pub fn zeroed(bytes: usize) -> Self {
         Self { pages: bytemuck::zeroed_vec(blocks(bytes)), home: None }
@@ -58,18 +59,18 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// A shelf of buffers to use again. Clones share it.
+/// A pool of reusable buffers. Clones share it.
 #[derive(Clone)]
 pub struct Buffers(Arc<Shelf>);
 
 impl Buffers {
-    /// A shelf that keeps up to `kept_max` buffers of each size.
+    /// Creates a pool that keeps up to `kept_max` buffers of each size.
     #[must_use]
     pub fn new(kept_max: usize) -> Self {
         Self(Arc::new(Shelf { sizes: Default::default(), kept_max }))
     }
 
-    /// A buffer of as many blocks as hold `bytes`, at least one. What it holds is unspecified.
+    /// Takes a buffer with as many blocks as `bytes` need, at least one. Its content is unspecified.
     #[must_use]
     pub fn take(&self, bytes: usize) -> Buffer {
         let count = blocks(bytes);
@@ -79,7 +80,7 @@ impl Buffers {
     }
 }
 
-/// Free pages by the number of blocks, less one.
+/// Free pages, indexed by the number of blocks minus one.
 struct Shelf {
     sizes: [Mutex<Vec<Vec<Page>>>; SHELVED_BLOCKS],
     kept_max: usize,
@@ -98,14 +99,14 @@ fn blocks(bytes: usize) -> usize {
     bytes.div_ceil(BLOCK).max(1)
 }
 
-/// What makes the alignment.
+/// A block with the alignment that direct I/O needs.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(4096))]
 struct Page([u8; BLOCK]);
 
 const _: () = assert!(align_of::<Page>() == BLOCK && size_of::<Page>() == BLOCK);
 
-/// Buffers of more blocks are freed, not shelved.
+/// Buffers of more blocks are freed instead of kept.
 const SHELVED_BLOCKS: usize = 16;
 
 #[cfg(test)]

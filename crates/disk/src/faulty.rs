@@ -1,20 +1,23 @@
-//! A disk in memory that records what happens to it, crashes at any instant, and fails when told to.
+//! A disk in memory that records its operations, can crash at any instant, and fails on request.
 //!
-//! [`SimulatedDisk`] is a [`Disk`](crate::Disk) like any other. Its [`Journal`] has each write, sync and change of a name
-//! in order. [`Crashes`] walks the journal and makes, at each instant, a disk as it may be found after the power failed.
+//! [`SimulatedDisk`] is a [`Disk`](crate::Disk) like any other. Its [`Journal`] has each write, sync and change of a
+//! name in order. [`Crashes`] walks through the journal and builds, at each instant, a disk as it may be found after a
+//! power failure.
 //!
 //! # Model
-//! 1. A sector of 4 KiB that changed since its last sync may be found as it was then, as it is now, as it was at any write
-//!    between, or torn: some units of 512 bytes from one of these, some from another. Sectors are independent.
-//! 2. A sync that fails makes nothing durable, and the sectors that it should have written count as clean: later syncs
-//!    pass them over, until they are written again. So Linux does it.
-//! 3. A name's change that no sync of the folder covers may have happened or not. Changes are independent.
-//! 4. A length is one that the file had since its last sync.
+//! 1. A sector of 4 KiB that changed since its last sync may be found as it was at that sync, as it is now, as it was
+//!    after any write in between, or torn: some units of 512 bytes from one of these states, some from another. Sectors
+//!    are independent.
+//! 2. A failed sync makes nothing durable, and the sectors that it should have written count as clean: later syncs skip
+//!    them until they are written again. Linux behaves like this.
+//! 3. A change of a name that no sync of the folder covers may have happened or not. Changes are independent.
+//! 4. The length is one that the file has had since its last sync.
 //!
-//! Not modelled: devices that lie about a flush; sectors that rot (see [`SimulatedDisk::flip`]); time.
+//! Not modelled: devices that acknowledge a flush that they didn't do; sectors that rot (see [`SimulatedDisk::flip`]);
+//! time.
 //!
 //! # Costs
-//! The journal keeps a copy of all that was written. An image copies the files that exist.
+//! The journal keeps a copy of everything that was written. An image copies the existing files.
 
 mod image;
 mod simulated;

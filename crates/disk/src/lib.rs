@@ -1,8 +1,8 @@
-//! Files for a store: aligned direct I/O, reads in flight, and a simulated disk whose faults tests choose.
+//! File access for a store: aligned direct I/O, asynchronous reads, and a simulated disk with injected faults.
 //!
-//! [`Disk`] and [`DiskFile`] are what a store asks of a file system; their module has the contract. [`System`] is the real
-//! one, [`SimulatedDisk`] a model in memory. [`Reads`] has many reads under way for one thread, by `io_uring` or, where
-//! the kernel refuses that, by [`ReadThreads`].
+//! [`Disk`] and [`DiskFile`] are the file system interface of a store; their module defines the contract. [`System`] is
+//! the real file system, [`SimulatedDisk`] a model in memory. [`Reads`] keeps many reads of one thread in flight, by
+//! `io_uring` or, if the kernel refuses that, by [`ReadThreads`].
 //!
 //! # Example
 //! ```
@@ -27,11 +27,12 @@
 //! ```
 //!
 //! # Costs
-//! A read by the ring is a third of a system call when three are flushed at once; by the pool it is one, and two context
-//! switches. On two processors and a virtual disk both reach about the device's 90,000 reads of 4 KiB per second.
+//! By the ring, a read costs a third of a system call if three are flushed at once. By the pool it costs one, and two
+//! context switches. On two processors and a virtual disk both reach about the device's 90,000 reads of 4 KiB per
+//! second.
 //!
 //! # Where unsafe lives
-//! In `reads/ring.rs` alone: handing the kernel a buffer that it fills later.
+//! Only in `reads/ring.rs`, which passes the kernel a buffer that it fills later.
 
 #![deny(unsafe_code)]
 

@@ -1,16 +1,18 @@
-//! Many reads under way for one thread, which learns of their ends by a descriptor that it can poll.
+//! Asynchronous reads of one thread, which learns of completions by a descriptor that it can poll.
 //!
-//! Two ways, one contract: the kernel's ring (`reads/ring.rs`), or threads that call `pread` (`reads/pool.rs`).
-//! [`Reads::open`] asks the kernel which it may use: containers often forbid `io_uring`, and old kernels lack it.
+//! There are two implementations with one contract: the kernel's ring (`reads/ring.rs`), and threads that call `pread`
+//! (`reads/pool.rs`). [`Reads::open`] asks the kernel which one it may use: containers often forbid `io_uring`, and old
+//! kernels lack it.
 //!
 //! # Contract
-//! 1. A read that was submitted and flushed ends, once, in [`Reads::reap`], with its tag: a full buffer, or an error.
-//! 2. The order of ends is any order. Tags are the caller's, and need not differ.
-//! 3. After an end that wasn't reaped yet, the descriptor is readable. It may also be readable for nothing.
-//! 4. Dropping [`Reads`] discards reads that are under way. By the ring it waits for the kernel to let go of their buffers.
+//! 1. A read that was submitted and flushed completes once, in [`Reads::reap`], with its tag and a full buffer or an
+//!    error.
+//! 2. Reads complete in any order. Tags are the caller's, and need not differ.
+//! 3. While a completion hasn't been reaped, the descriptor is readable. It may also be readable when there is none.
+//! 4. Dropping [`Reads`] discards reads in flight. With the ring, it waits until the kernel has released their buffers.
 //!
 //! # Costs
-//! A read that is submitted but not flushed costs no system call. More reads than the depth wait inside, in order.
+//! Submitting a read without a flush costs no system call. Reads beyond the depth wait in a queue, in order.
 
 #[expect(unsafe_code, reason = "the one place: the kernel fills buffers that the ring owns")]
 mod ring;
@@ -31,7 +33,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Reads in flight, of one thread. See the module's head.
+/// The reads in flight of one thread. See the module's head.
 pub struct Reads {
     way: Way,
     under_way: usize,
@@ -45,15 +47,16 @@ enum Way {
 }
 
 impl Reads {
-    /// Up to `depth` reads at once by `io_uring`, or where the kernel refuses that, all by `threads`.
+    /// Creates a reader with up to `depth` reads at once by `io_uring`. If the kernel refuses that, `threads` do all
+    /// reads.
     ///
     /// # Errors
-    /// If no descriptor is free.
+    /// If no descriptor is available.
     pub fn open(depth: u32, threads: &Arc<ReadThreads>) -> io::Result<Self> {
         Self::by_ring(depth).or_else(|_| Self::by_pool(threads))
     }
 
-    /// Up to `depth` reads at once by `io_uring`.
+    /// Creates a reader with up to `depth` reads at once by `io_uring`.
     ///
     /// # Errors
     /// If the kernel has no `io_uring`, or refuses it to this process.
@@ -61,15 +64,15 @@ impl Reads {
         Ok(Self { way: Way::Ring(Ring::open(depth)?), under_way: 0 })
     }
 
-    /// Reads by threads that several `Reads` may share.
+    /// Creates a reader that uses threads, which several `Reads` may share.
     ///
     /// # Errors
-    /// If no descriptor is free.
+    /// If no descriptor is available.
     pub fn by_pool(threads: &Arc<ReadThreads>) -> io::Result<Self> {
         Ok(Self { way: Way::Pool(Inbox::open(threads)?), under_way: 0 })
     }
 
-    /// `ring` or `pool`, for statistics.
+    /// Returns `ring` or `pool`, for statistics.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match &self.way {
@@ -78,7 +81,7 @@ impl Reads {
         }
     }
 
-    /// Takes a read in: it fills all of `buffer` from `offset`. It begins with the next [`Reads::flush`].
+    /// Submits a read that fills all of `buffer` from `offset`. It begins with the next [`Reads::flush`].
     pub fn submit(&mut self, tag: u64, file: Arc<dyn DiskFile>, buffer: Buffer, offset: u64) {
         self.under_way += 1;
         let read = Read { tag, file, buffer, offset };
@@ -88,10 +91,10 @@ impl Reads {
         }
     }
 
-    /// Begins what was submitted.
+    /// Begins the submitted reads.
     ///
     /// # Errors
-    /// If the kernel refuses the ring's queue. Nothing is lost: the next flush tries again.
+    /// If the kernel refuses the ring's queue. No read is lost: the next flush tries again.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.way {
             Way::Ring(ring) => ring.flush(),
@@ -102,7 +105,7 @@ impl Reads {
         }
     }
 
-    /// Readable when something can be reaped.
+    /// The descriptor that is readable when something can be reaped.
     #[must_use]
     pub fn event_fd(&self) -> BorrowedFd<'_> {
         match &self.way {
@@ -111,10 +114,10 @@ impl Reads {
         }
     }
 
-    /// Gives out each read that has ended, with its buffer.
+    /// Passes each completed read, with its buffer, to `each`.
     ///
     /// # Errors
-    /// If the kernel refuses to begin reads that had waited for room; see [`Reads::flush`].
+    /// If the kernel refuses to begin reads that were waiting for room; see [`Reads::flush`].
     pub fn reap(&mut self, each: &mut dyn FnMut(u64, io::Result<Buffer>)) -> io::Result<()> {
         let (ended, flushed) = match &mut self.way {
             Way::Ring(ring) => ring.reap(),
@@ -127,7 +130,7 @@ impl Reads {
         flushed
     }
 
-    /// Waits until something may be reaped; returns at once if nothing is under way.
+    /// Waits until something may be reaped. Returns at once if nothing is in flight.
     ///
     /// # Errors
     /// If the descriptor can't be polled.
@@ -144,7 +147,7 @@ impl Reads {
         }
     }
 
-    /// Reads that were submitted and not reaped.
+    /// The number of reads that were submitted and not reaped.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.under_way

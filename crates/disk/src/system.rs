@@ -1,8 +1,8 @@
 //! The real file system.
 //!
-//! Reads and writes go on after `EINTR` and after short transfers. `O_DIRECT` is set after the file is open, so that a file
-//! system that refuses it neither fails nor leaves an empty file behind. Bad at: file systems that allocate nothing
-//! ahead (`fallocate` unsupported), where a write can fail for lack of space that was thought to be taken.
+//! Reads and writes continue after `EINTR` and after short transfers. `O_DIRECT` is set after the file is open. So a
+//! file system that refuses it doesn't make the call fail, and leaves no empty file. Bad at: file systems that can't
+//! allocate in advance (`fallocate` unsupported). There a write can run out of space that seemed to be allocated.
 
 use crate::disk::{Disk, DiskFile, FileAccess, check_aligned};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
@@ -79,7 +79,7 @@ fn open(path: &Path, flags: OFlags, direct: bool) -> io::Result<SystemFile> {
         match rustix::fs::fcntl_getfl(&fd)
             .and_then(|now| rustix::fs::fcntl_setfl(&fd, now | OFlags::DIRECT))
         {
-            // This file system reads through its cache.
+            // This file system doesn't support direct I/O: the file is read through its cache.
             Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => {}
             Err(other) => return Err(other.into()),
         }
@@ -134,7 +134,7 @@ impl DiskFile for SystemFile {
     }
 }
 
-/// Fills `bytes` by as many calls of `read` as it takes.
+/// Fills `bytes` with as many calls of `read` as needed.
 fn read_whole(
     bytes: &mut [u8],
     offset: u64,
@@ -144,7 +144,7 @@ fn read_whole(
     while done < bytes.len() {
         match again(|| read(&mut bytes[done..], offset + done as u64)) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            // A direct file's end isn't at a block's: the rest of the block is no place to go on from.
+            // A direct file may end inside a block. Then a read can't continue from its end, which isn't aligned.
             Err(Errno::INVAL) if done > 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => done += read?,
         }
@@ -152,7 +152,7 @@ fn read_whole(
     Ok(())
 }
 
-/// Writes `bytes` by as many calls of `write` as it takes.
+/// Writes `bytes` with as many calls of `write` as needed.
 fn write_whole(
     bytes: &[u8],
     offset: u64,
@@ -168,7 +168,7 @@ fn write_whole(
     Ok(())
 }
 
-/// A system call, again if a signal came.
+/// Makes a system call, and repeats it after a signal.
 fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match call() {
@@ -178,7 +178,7 @@ fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     }
 }
 
-/// The owner reads and writes.
+/// The owner may read and write.
 const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 const WRITE: FileAccess = FileAccess { write: true, direct: false };
 
-/// Runs a test on a folder of the real file system, on one in memory if there is one, and on a simulated disk.
+/// Runs a test on a folder of the real file system, on a tmpfs if there is one, and on a simulated disk.
 fn on_each(test: impl Fn(&dyn Disk, &Path)) {
     let folder = tempfile::tempdir().expect("no fault");
     test(&System, folder.path());

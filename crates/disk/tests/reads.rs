@@ -1,4 +1,4 @@
-//! Reads in flight keep one contract by the ring and by the pool.
+//! The ring and the pool keep the same contract.
 
 use guira_disk::faulty::{DiskOp, Injected};
 use guira_disk::{
@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Runs a test by both ways. Where the kernel refuses the ring, it says so, and which error it gave.
+/// Runs a test with both implementations. If the kernel refuses the ring, prints that and the error.
 fn by_both(test: impl Fn(&mut Reads)) {
     let threads = ReadThreads::start(3).expect("no fault");
     test(&mut Reads::by_pool(&threads).expect("no fault"));
@@ -23,7 +23,7 @@ fn by_both(test: impl Fn(&mut Reads)) {
     }
 }
 
-/// A file of blocks, each full of its number's low byte.
+/// A file whose blocks are each filled with a byte that depends on the block's number.
 fn numbered(folder: &Path, blocks: usize, direct: bool) -> Arc<dyn DiskFile> {
     let path = folder.join("numbered");
     let file = System.create(&path, false).expect("no fault");
@@ -37,7 +37,7 @@ fn block_of(at: usize) -> u8 {
     u8::try_from(at / BLOCK % 251).expect("no fault")
 }
 
-/// Waits for all that is under way.
+/// Waits for all reads in flight.
 fn ends(reads: &mut Reads) -> BTreeMap<u64, io::Result<Vec<u8>>> {
     let mut ended = BTreeMap::new();
     while reads.under_way() > 0 {

@@ -1,4 +1,4 @@
-//! What the simulated disk loses, and what it can't lose.
+//! What the simulated disk loses, and what it never loses.
 
 use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 use guira_disk::{Disk, FileAccess, SimulatedDisk};
@@ -17,7 +17,7 @@ fn disk() -> SimulatedDisk {
     SimulatedDisk::with_dir(Path::new(DIR))
 }
 
-/// Every state that `name` is found in, over every instant of the disk's journal from `since` on.
+/// Returns every state in which `name` is found, over all instants of the disk's journal from `since` on.
 fn states(disk: &SimulatedDisk, since: usize, name: &str) -> BTreeSet<Option<Vec<u8>>> {
     let mut crashes = Crashes::of(disk.journal(), Path::new(DIR));
     let mut found = BTreeSet::new();
@@ -34,7 +34,7 @@ fn states(disk: &SimulatedDisk, since: usize, name: &str) -> BTreeSet<Option<Vec
     }
 }
 
-/// A file `one` that is durable, with these bytes.
+/// A disk with a durable file `one` of these bytes.
 fn with_durable(bytes: &[u8]) -> SimulatedDisk {
     let disk = disk();
     let file = disk.create(&path("one"), false).expect("no fault");
@@ -156,7 +156,7 @@ fn a_full_disk_takes_what_fits_and_says_so() {
 }
 
 proptest! {
-    /// Kept images are what was there at that instant, and lost ones what was there at the last sync, for any writes.
+    /// For any writes, kept images have the state at that instant, and lost ones the state at the last sync.
     #[test]
     fn kept_is_the_present_and_lost_is_the_last_sync(
         steps in prop::collection::vec((0_u64..9_000, 1_usize..5_000, 0_u8..5), 1..30),

@@ -1,4 +1,4 @@
-//! Which call fails, when, and how.
+//! Fault injection: which call fails, when, and how.
 
 use rustix::io::Errno;
 use std::io;
@@ -29,30 +29,30 @@ pub enum DiskOp {
     Resize,
 }
 
-/// Calls that shall fail: those of a kind, on paths with a part of this name.
+/// A fault to inject: calls of one kind fail, on files whose names contain a given part.
 #[derive(Clone, Debug)]
 pub struct Injected {
     /// The kind of call.
     pub op: DiskOp,
-    /// What the file's name contains; all do if it is empty.
+    /// The part that the file's name contains; empty: any name.
     pub name: String,
-    /// So many calls succeed before.
+    /// The number of calls that succeed first.
     pub skip: usize,
-    /// So many fail, and then they succeed again.
+    /// The number of calls that fail then; later calls succeed again.
     pub times: usize,
-    /// The system's number of the error: 5 is `EIO`, 28 `ENOSPC`. 0 is a read that comes short.
+    /// The error number: 5 is `EIO`, 28 is `ENOSPC`. 0 is a short read.
     pub errno: i32,
 }
 
 impl Injected {
-    /// The next call of the kind on any file fails, once.
+    /// The next call of this kind fails, on any file, once.
     #[must_use]
     pub fn once(op: DiskOp, errno: i32) -> Self {
         Self { op, name: String::new(), skip: 0, times: 1, errno }
     }
 }
 
-/// All that was injected and not used up.
+/// The faults that were injected and aren't used up.
 #[derive(Default)]
 pub(super) struct Faults(Vec<Injected>);
 
@@ -65,7 +65,7 @@ impl Faults {
         self.0.clear();
     }
 
-    /// Fails if a fault is for this call.
+    /// Fails if a fault applies to this call.
     pub(super) fn check(&mut self, op: DiskOp, path: &Path) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some(fault) = self.0.iter_mut().find(|it| {

@@ -1,4 +1,4 @@
-//! What may be found on a disk after its power failed. The rules are the model in the module above.
+//! The states in which a disk may be found after a power failure. The rules are the model in the parent module.
 
 use super::journal::{Event, Inode, Journal};
 use super::simulated::SimulatedDisk;
@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How the power's failure ends for what no sync covered.
+/// The outcome of a power failure for changes that no sync covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// All of it is lost.
+    /// All of them are lost.
     Lost,
-    /// All of it is there: what a process finds that was killed and started again.
+    /// All of them are kept: the state that a process finds which was killed and restarted.
     Kept,
-    /// Each sector, name and length is drawn from this seed.
+    /// Each sector, name and length is drawn at random from this seed.
     Drawn(u64),
 }
 
-/// A walk over a journal that can show the disk as it may be found at each instant.
+/// A walk through a journal that can build the disk as it may be found at each instant.
 pub struct Crashes {
     journal: Journal,
     at: usize,
@@ -29,7 +29,7 @@ pub struct Crashes {
 }
 
 impl Crashes {
-    /// A walk that stands before the first event, of a disk that began with this folder alone.
+    /// Creates a walk that stands before the first event, for a disk that began with only this folder.
     #[must_use]
     pub fn of(journal: Journal, dir: &Path) -> Self {
         let durable = Names { files: BTreeMap::new(), dirs: BTreeSet::from([dir.to_owned()]) };
@@ -37,13 +37,13 @@ impl Crashes {
         Self { journal, at: 0, files, live, durable, changes }
     }
 
-    /// Events that have happened at this instant.
+    /// The number of events that have happened at this instant.
     #[must_use]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Lets the next event happen; false if there is none.
+    /// Moves past the next event; false if there is none.
     pub fn advance(&mut self) -> bool {
         let Some(event) = self.journal.0.get(self.at).cloned() else { return false };
         let at = self.at;
@@ -77,7 +77,7 @@ impl Crashes {
         true
     }
 
-    /// The disk as it may be found if the power fails now.
+    /// Builds the disk as it may be found if the power fails now.
     #[must_use]
     pub fn image(&self, fate: Fate) -> SimulatedDisk {
         let mut names = self.durable.clone();
@@ -116,7 +116,7 @@ impl Crashes {
     }
 }
 
-/// A change of names that no sync covered yet.
+/// A change of names that no sync has covered yet.
 enum Change {
     Dir(PathBuf),
     Put(PathBuf, Inode),
@@ -125,7 +125,7 @@ enum Change {
 }
 
 impl Change {
-    /// The folders that it changes.
+    /// The folders in which it changes names.
     fn dirs(&self) -> impl Iterator<Item = &Path> {
         let (one, two) = match self {
             Change::Dir(path) | Change::Put(path, _) | Change::Gone(path) => (path, None),
@@ -163,14 +163,14 @@ impl Names {
 
 type Sector = Arc<[u8; SECTOR]>;
 
-/// A file's durable bytes, and all that they may have become since.
+/// The durable content of a file, and all later versions of its parts.
 #[derive(Default)]
 struct FileHistory {
     len: History<u64>,
     sectors: BTreeMap<u64, History<Option<Sector>>>,
 }
 
-/// A durable value, and each that was written since, oldest first.
+/// A durable value, and each value written since, oldest first.
 #[derive(Default)]
 struct History<T> {
     durable: T,
@@ -180,7 +180,7 @@ struct History<T> {
 struct Version<T> {
     at: usize,
     value: T,
-    /// A sync failed to write it, and none will again.
+    /// A sync failed to write it, and no later sync will.
     is_given_up: bool,
 }
 
@@ -193,7 +193,7 @@ impl<T: Clone> History<T> {
         self.versions.push(Version { at, value, is_given_up: false });
     }
 
-    /// What happened before event `covers` becomes durable, unless it was given up.
+    /// Makes what happened before event `covers` durable, unless it was given up.
     fn sync(&mut self, covers: usize) {
         let covered = self.versions.partition_point(|it| it.at < covers);
         if self.versions[..covered].iter().any(|it| !it.is_given_up) {
@@ -207,7 +207,7 @@ impl<T: Clone> History<T> {
         covered.for_each(|it| it.is_given_up = true);
     }
 
-    /// The value that was durable, or one that was written since.
+    /// Draws the durable value, or one that was written since.
     fn draw(&self, dice: &mut Dice) -> &T {
         match dice.version(self.versions.len() + 1).checked_sub(1) {
             None => &self.durable,
@@ -244,7 +244,7 @@ impl FileHistory {
         self.len.push(at, len);
     }
 
-    /// Writes one sector anew.
+    /// Changes one sector.
     fn change(&mut self, at: usize, number: u64, change: impl FnOnce(&mut [u8; SECTOR])) {
         let history = self.sectors.entry(number).or_default();
         let mut sector = history.latest().clone().unwrap_or_else(|| Arc::new([0; SECTOR]));
@@ -281,11 +281,11 @@ impl FileHistory {
     }
 }
 
-/// Chance, or what stands in for it.
+/// The source of chance, or of the fixed outcome that replaces it.
 struct Dice {
     fate: Fate,
     rng: Rng,
-    /// This many of 8 changes of names happened, for this image.
+    /// In this image, each change of a name has happened with a probability of this many in 8.
     names_in_8: u8,
 }
 
@@ -305,7 +305,7 @@ impl Dice {
         }
     }
 
-    /// One of `count` versions, the oldest first. The first and the last are as likely as all others together.
+    /// Draws one of `count` versions, the oldest first. The first and the last one are the most likely.
     fn version(&mut self, count: usize) -> usize {
         match self.fate {
             Fate::Lost => 0,
@@ -331,7 +331,7 @@ fn to_index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// What a sync writes or not.
+/// The unit that a sync writes or loses.
 const SECTOR: usize = 4096;
-/// What a device writes whole.
+/// The unit that a device writes atomically.
 const UNIT: usize = 512;

@@ -1,12 +1,12 @@
-//! All that happened to a disk, in order.
+//! The journal: everything that happened to a disk, in order.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A file's number: the order in which files were made.
+/// A file's number: files are numbered in the order of their creation.
 pub(super) type Inode = usize;
 
-/// What happened.
+/// An operation on the disk.
 #[derive(Clone)]
 pub(super) enum Event {
     MakeDir(PathBuf),
@@ -17,23 +17,23 @@ pub(super) enum Event {
     SyncDir(PathBuf),
     Write(Inode, u64, Arc<[u8]>),
     SetLen(Inode, u64),
-    /// Covers what happened before this many events: what is written while it runs waits for the next.
+    /// Covers the events before this number: what is written while the sync runs waits for the next sync.
     Sync(Inode, usize),
     SyncFailed(Inode, usize),
 }
 
-/// All that happened to a disk, in order.
+/// Everything that happened to a disk, in order.
 #[derive(Clone)]
 pub struct Journal(pub(super) Vec<Event>);
 
 impl Journal {
-    /// Events so far.
+    /// The number of events so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True if nothing happened yet.
+    /// Whether nothing has happened yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

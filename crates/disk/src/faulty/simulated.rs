@@ -1,4 +1,4 @@
-//! The disk in memory: names, bytes, the journal, and the gate at which syncs wait.
+//! The disk in memory: names, bytes, the journal, and the gate at which syncs can be held.
 
 use super::faults::{DiskOp, Faults, Injected};
 use super::journal::{Event, Inode, Journal};
@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A disk in memory. Clones are the same disk. See the module `faulty`.
+/// A disk in memory. Clones share it. See the module `faulty`.
 #[derive(Clone, Default)]
 pub struct SimulatedDisk(Arc<Shared>);
 
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl SimulatedDisk {
-    /// An empty disk with this folder.
+    /// Creates an empty disk with this folder.
     #[must_use]
     pub fn with_dir(dir: &Path) -> Self {
         let disk = Self::default();
@@ -43,7 +43,7 @@ impl SimulatedDisk {
         disk
     }
 
-    /// A disk as a crash left it: everything on it is durable.
+    /// Creates a disk as a crash left it: everything on it is durable.
     pub(super) fn from_parts(
         names: BTreeMap<PathBuf, Inode>,
         dirs: BTreeSet<PathBuf>,
@@ -54,40 +54,40 @@ impl SimulatedDisk {
         disk
     }
 
-    /// What happened so far. Only whole on a disk that began empty, by [`SimulatedDisk::with_dir`].
+    /// Returns what has happened so far. It is complete only on a disk that began empty, by [`SimulatedDisk::with_dir`].
     #[must_use]
     pub fn journal(&self) -> Journal {
         Journal(self.state().journal.clone())
     }
 
-    /// Events so far, to know at which instant a test did something.
+    /// The number of events so far, which identifies the instant at which a test did something.
     #[must_use]
     pub fn events(&self) -> usize {
         self.state().journal.len()
     }
 
-    /// Makes calls fail.
+    /// Injects a fault, which makes calls fail.
     pub fn inject(&self, fault: Injected) {
         self.state().faults.add(fault);
     }
 
-    /// Takes back all that was injected.
+    /// Removes all injected faults.
     pub fn heal(&self) {
         self.state().faults.clear();
     }
 
-    /// Sets how many bytes all files may have together; more is `ENOSPC`, after what fits was written.
+    /// Sets how many bytes all files may have together. A write beyond that writes what fits, and fails with `ENOSPC`.
     pub fn set_space(&self, bytes: Option<u64>) {
         self.state().space = bytes;
     }
 
-    /// Bytes of all files that have a name.
+    /// The bytes of all files that have a name.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.state().used()
     }
 
-    /// Changes bits of a stored byte; false if there is no such byte.
+    /// Flips bits of a stored byte. False if there is no such byte.
     #[must_use]
     pub fn flip(&self, path: &Path, offset: u64, mask: u8) -> bool {
         let mut state = self.state();
@@ -99,20 +99,20 @@ impl SimulatedDisk {
         })
     }
 
-    /// A file's bytes, as a reader would find them now.
+    /// The bytes of a file, as a reader would find them now.
     #[must_use]
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(path).map(|&inode| state.files[inode].clone())
     }
 
-    /// Makes syncs wait, until they are let go: what is written meanwhile gathers.
+    /// Makes syncs wait until they are released, so that writes accumulate.
     pub fn hold_syncs(&self, hold: bool) {
         self.state().syncs_are_held = hold;
         self.0.changed.notify_all();
     }
 
-    /// Waits until `count` syncs wait.
+    /// Waits until at least `count` syncs are waiting.
     pub fn await_held_syncs(&self, count: usize) {
         let mut state = self.state();
         while state.syncs_waiting < count {
@@ -120,7 +120,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Reads, writes and syncs of files so far.
+    /// The numbers of reads, writes and syncs of files so far.
     #[must_use]
     pub fn counts(&self) -> [u64; 3] {
         self.state().counts
@@ -162,7 +162,7 @@ impl State {
         self.names.get(path).copied().ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// Makes a file longer, as far as there is space; returns the length that it has then.
+    /// Makes a file longer, as far as there is space. Returns its new length.
     fn grow(&mut self, inode: Inode, len: u64) -> u64 {
         let now = self.files[inode].len() as u64;
         let len = len.min(now.saturating_add(self.free())).max(now);
@@ -171,7 +171,7 @@ impl State {
     }
 }
 
-/// Files in memory are as long as memory.
+/// Converts an offset: a file in memory can't be longer than memory.
 fn to_index(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
@@ -272,7 +272,7 @@ impl Disk for SimulatedDisk {
     }
 }
 
-/// A lock that is held.
+/// A held lock.
 struct Held {
     disk: SimulatedDisk,
     path: PathBuf,

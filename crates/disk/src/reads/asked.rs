@@ -1,10 +1,10 @@
-//! A read that was asked for, and how it ends.
+//! A requested read, and its result.
 
 use crate::{Buffer, DiskFile};
 use std::io;
 use std::sync::Arc;
 
-/// A read that was asked for.
+/// A requested read.
 pub(super) struct Read {
     pub(super) tag: u64,
     pub(super) file: Arc<dyn DiskFile>,
@@ -12,11 +12,11 @@ pub(super) struct Read {
     pub(super) offset: u64,
 }
 
-/// A read that has ended.
+/// A completed read: its tag, and its buffer or an error.
 pub(super) type Ended = (u64, io::Result<Buffer>);
 
 impl Read {
-    /// Does it, on this thread.
+    /// Does the read on this thread.
     pub(super) fn run(mut self) -> Ended {
         let read = self.file.read_at(&mut self.buffer, self.offset);
         (self.tag, read.map(|()| self.buffer))

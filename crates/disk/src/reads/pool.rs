@@ -1,8 +1,8 @@
 //! Reads by threads that each call `pread`.
 //!
 //! # Costs
-//! Two context switches per read, and a lock that all threads share for microseconds. Sixteen threads saturate a device
-//! of 90,000 reads per second; a faster one wants more, or the ring.
+//! Two context switches per read, and a lock that all threads share, held for microseconds. Sixteen threads saturate a
+//! device of 90,000 reads per second; a faster device needs more threads, or the ring.
 
 use super::asked::{Ended, Read};
 use super::wake::Wake;
@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Threads that read for any number of [`Reads`](crate::Reads). Dropped, they end what was begun.
+/// Threads that read for any number of [`Reads`](crate::Reads). Dropping this finishes the reads that were begun.
 pub struct ReadThreads {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -23,7 +23,7 @@ impl ReadThreads {
     /// Starts `count` threads, at least one.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system can't start a thread.
     pub fn start(count: usize) -> io::Result<Arc<Self>> {
         let mut started = Self { queue: Arc::default(), threads: Vec::new() };
         for number in 0..count.max(1) {
@@ -40,7 +40,7 @@ impl Drop for ReadThreads {
         self.queue.jobs.lock().is_closed = true;
         self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked told so by itself.
+            // A thread that panicked has printed that itself.
             let _ = thread.join();
         }
     }
@@ -67,7 +67,7 @@ struct Jobs {
 }
 
 impl Queue {
-    /// The next read; `None` once the queue is closed.
+    /// Waits for the next read; `None` once the queue is closed.
     fn next(&self) -> Option<(Read, Arc<Shared>)> {
         let mut jobs = self.jobs.lock();
         loop {
@@ -82,13 +82,13 @@ impl Queue {
     }
 }
 
-/// Where the threads put what has ended.
+/// Where the threads put completed reads.
 struct Shared {
     ended: Mutex<Vec<Ended>>,
     wake: Wake,
 }
 
-/// One thread's reads by the pool.
+/// The reads of one thread that use the pool.
 pub(super) struct Inbox {
     threads: Arc<ReadThreads>,
     shared: Arc<Shared>,

@@ -1,12 +1,14 @@
 //! Reads by the kernel's ring, `io_uring`.
 //!
-//! The only unsafe code of the crate: the kernel writes to a buffer while nobody here borrows it.
+//! This is the crate's only unsafe code: the kernel writes to a buffer while no Rust code borrows it.
 //!
 //! # Invariants
-//! 1. From the push of an entry until its completion is taken, its flight in `flights` owns buffer and file, and nothing
-//!    looks into the buffer. So the memory stays allocated, and the descriptor stays this file's.
-//! 2. A slot has at most one entry in the ring, and there are as many slots as the queue has entries: a push finds room.
-//! 3. A dropped ring waits for its flights. If the kernel refuses even that, their buffers leak rather than be reused.
+//! 1. From the push of an entry until its completion is taken, its flight in `flights` owns the buffer and the file,
+//!    and nothing accesses the buffer. So the memory stays allocated, and the descriptor stays this file's.
+//! 2. A slot has at most one entry in the ring, and there are as many slots as the queue has entries. So a push always
+//!    finds room.
+//! 3. Dropping the ring waits for its flights. If the kernel refuses even that, their buffers are leaked instead of
+//!    reused.
 //!
 //! A file without a descriptor (a simulated one) is read at once, on this thread.
 
@@ -34,7 +36,7 @@ struct Flight {
 }
 
 impl Ring {
-    /// Asks for a ring, and whether it can read.
+    /// Creates a ring, and checks that it can read.
     pub(super) fn open(depth: u32) -> io::Result<Self> {
         let ring = IoUring::builder().dontfork().build(depth.clamp(1, DEPTH_MAX))?;
         let mut probe = Probe::new();
@@ -49,7 +51,7 @@ impl Ring {
         let free = (0..slots).collect();
         let mut ring =
             Self { ring, flights, free, waiting: VecDeque::new(), ended: Vec::new(), wake };
-        // A filter of system calls may allow the ring and forbid its use.
+        // A seccomp filter may allow creating the ring and forbid using it.
         ring.flush()?;
         Ok(ring)
     }
@@ -73,14 +75,14 @@ impl Ring {
             match self.ring.submit() {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The kernel is short of something for a moment: what was pushed goes with the next call.
+                // The kernel lacks a resource for a moment: the pushed entries are submitted with the next call.
                 Err(error) if is_busy(&error) && self.is_flying() => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Pushes an entry for what the flight's buffer lacks.
+    /// Pushes an entry for the unfilled part of the flight's buffer.
     fn launch(&mut self, slot: usize, mut flight: Flight) {
         let Some(fd) = flight.read.file.fd().map(|fd| types::Fd(fd.as_raw_fd())) else {
             return self.land(slot, flight, Err(Errno::BADF.into()));
@@ -100,14 +102,14 @@ impl Ring {
         }
     }
 
-    /// Ends a flight and frees its slot.
+    /// Completes a flight and frees its slot.
     fn land(&mut self, slot: usize, flight: Flight, how: io::Result<()>) {
         self.free.push(slot);
         let Read { tag, buffer, .. } = flight.read;
         self.ended.push((tag, how.map(|()| buffer)));
     }
 
-    /// Takes completions. A read that came short or was interrupted goes on.
+    /// Takes completions from the ring. A read that was short or interrupted continues.
     fn take_completions(&mut self) {
         loop {
             let Some(entry) = self.ring.completion().next() else { return };
@@ -122,7 +124,7 @@ impl Ring {
         }
     }
 
-    /// What has ended, and whether the kernel took what could begin in its place.
+    /// Returns the completed reads, and whether the kernel accepted the reads that could begin in their place.
     pub(super) fn reap(&mut self) -> (Vec<Ended>, io::Result<()>) {
         self.wake.clear();
         self.take_completions();
@@ -160,12 +162,12 @@ enum Progress {
 }
 
 impl Flight {
-    /// What a completion's result says.
+    /// Evaluates a completion's result.
     fn after(&mut self, result: i32) -> Progress {
         let Ok(count) = usize::try_from(result) else {
             return match Errno::from_raw_os_error(result.wrapping_neg()) {
                 Errno::INTR | Errno::AGAIN => Progress::GoesOn,
-                // A direct file's end isn't at a block's: the rest of the block is no place to go on from.
+                // A direct file may end inside a block. Then a read can't continue from its end, which isn't aligned.
                 Errno::INVAL if self.filled > 0 => Progress::Ended(Err(eof())),
                 error => Progress::Ended(Err(error.into())),
             };
@@ -192,5 +194,5 @@ fn is_busy(error: &io::Error) -> bool {
 /// More than any device has in flight.
 const DEPTH_MAX: u32 = 4096;
 
-/// The most that one entry reads: whole blocks, and what the kernel reads at once.
+/// The most bytes that one entry reads: whole blocks, and within the kernel's limit for one read.
 const LEN_MAX: u32 = 1 << 30;

@@ -1,4 +1,4 @@
-//! An eventfd: a descriptor that is readable while something waits to be fetched.
+//! An eventfd: a descriptor that is readable while something can be fetched.
 
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
@@ -13,13 +13,13 @@ impl Wake {
         Ok(Self(rustix::event::eventfd(0, flags)?))
     }
 
-    /// Makes the descriptor readable. Can't fail but by a full counter, and then it is readable.
+    /// Makes the descriptor readable. This can only fail if the counter is full, and then the descriptor is readable.
     pub(super) fn signal(&self) {
-        // Any number but zero does, in any order of bytes.
+        // Any number except zero works, in any byte order.
         while rustix::io::write(&self.0, &1_u64.to_le_bytes()) == Err(Errno::INTR) {}
     }
 
-    /// Makes the descriptor unreadable. What is signalled afterwards makes it readable again.
+    /// Makes the descriptor unreadable. A later signal makes it readable again.
     pub(super) fn clear(&self) {
         let mut count = [0; 8];
         while rustix::io::read(&self.0, &mut count) == Err(Errno::INTR) {}
