@@ -1,8 +1,8 @@
-//! What kinds of items lie apart, so that a page's items die together.
+//! The buckets of pages: they separate kinds of items, so that the items of a page die together.
 
 use std::str::FromStr;
 
-/// What a page is written with. The numbers are memcached's, shown by `stats extstore`.
+/// The kind of items that a page is written with. The numbers are memcached's, shown by `stats extstore`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bucket {
     /// Items as they leave memory.
@@ -10,18 +10,18 @@ pub enum Bucket {
     Default,
     /// Items that were moved once because their page had become sparse.
     Compact,
-    /// Items of several chunks.
+    /// Items that have several chunks.
     Chunked,
     /// Items that expire soon.
     LowTtl,
-    /// Moved items that no get has found here.
+    /// Moved items that no get has found on flash.
     ColdCompact,
-    /// Moved items out of the oldest pages.
+    /// Moved items from the oldest pages.
     Old,
 }
 
 impl Bucket {
-    /// All of them, by their numbers.
+    /// All buckets, in the order of their numbers.
     pub const ALL: [Bucket; 6] =
         [Self::Default, Self::Compact, Self::Chunked, Self::LowTtl, Self::ColdCompact, Self::Old];
 

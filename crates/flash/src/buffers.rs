@@ -1,14 +1,15 @@
-//! Write buffers: records on their way to flash, which can be read meanwhile.
+//! Write buffers: records on their way to flash, which can be read while they wait.
 //!
 //! ```text
-//! free ─ append ─▶ active (one a bucket) ─ full ─▶ waiting ─ write_one ─▶ free
+//! free ─ append ─▶ active (one per bucket) ─ full ─▶ waiting ─ write_one ─▶ free
 //! ```
 //! # Invariants
-//! 1. A record that was placed can be read at any time: from its buffer until that is written, from the file after. The
-//!    buffer leaves the queue only once the write has succeeded.
+//! 1. A record that was placed can be read at any time: from its buffer until the buffer is written, from the file
+//!    afterwards. The buffer leaves the queue only after the write. If the write fails, the page's generation has ended
+//!    by then.
 //! 2. A record lies in one buffer, so within one stretch of `buffer_bytes` of its page.
-//! 3. Behind the last record of a buffer are zeroes: who reads the page in order finds its end.
-//! 4. Nobody waits for a buffer: where none is free, nothing is placed.
+//! 3. The last record of a buffer is followed by zeros, so a reader that scans the page finds its end.
+//! 4. No caller waits for a buffer: if none is free, nothing is placed.
 
 use crate::Bucket;
 use crate::pages::Pages;
@@ -23,10 +24,10 @@ use std::time::Duration;
 /// See the module's head.
 pub(crate) struct WriteBuffers {
     state: Mutex<Queues>,
-    /// Rings when a buffer is full.
+    /// Notified when a buffer is full.
     full: Condvar,
     buffer_bytes: usize,
-    /// Records begin at multiples of it.
+    /// Records begin at multiples of this many bytes.
     unit_bytes: usize,
     buffers_max: usize,
 }
@@ -39,11 +40,11 @@ struct Queues {
     made: usize,
 }
 
-/// A part of a page, in memory.
+/// The part of a page that a buffer holds.
 struct Stretch {
     page: u32,
     generation: u32,
-    /// Where in the page it begins.
+    /// The offset in the page at which it begins.
     base: u64,
     buffer: Buffer,
 }
@@ -58,9 +59,9 @@ struct Active {
 pub(crate) struct Placed {
     pub(crate) page: u32,
     pub(crate) generation: u32,
-    /// In the page.
+    /// The offset in the page.
     pub(crate) offset: u64,
-    /// With padding.
+    /// The length with padding.
     pub(crate) bytes: usize,
 }
 
@@ -71,7 +72,7 @@ impl WriteBuffers {
         WriteBuffers { state, full, buffer_bytes, unit_bytes, buffers_max }
     }
 
-    /// Places a record with so many bytes of value; `None` where there is no room now, or never.
+    /// Places a record with `value_bytes` bytes of value. `None` if there is no room now, or the record never fits.
     pub(crate) fn append(
         &self,
         pages: &Pages,
@@ -100,7 +101,7 @@ impl WriteBuffers {
             place[end..end + part.len()].copy_from_slice(part);
             end += part.len();
         }
-        // Fewer bytes than were promised can't come; if they do, they are zeroes.
+        // There can't be fewer bytes than promised; if there are, the rest is zeros.
         place[end..].fill(0);
         record::seal(&mut place[..bytes]);
         Some(Placed {
@@ -111,7 +112,7 @@ impl WriteBuffers {
         })
     }
 
-    /// The bucket's active buffer, with room for so many bytes.
+    /// Returns the bucket's active buffer, with room for so many bytes.
     fn room<'q>(
         &self,
         state: &'q mut Queues,
@@ -122,7 +123,7 @@ impl WriteBuffers {
         let at = bucket.number();
         let is_full = state.active[at].as_ref().is_some_and(|a| a.used + bytes > self.buffer_bytes);
         if state.active[at].is_none() || is_full {
-            // A new one first: without one the old one stays as it is, and smaller records may still fit.
+            // Take a new buffer first. Without one the old buffer stays active, and smaller records may still fit.
             let buffer = self.take_free(state)?;
             let next = state.active[at].as_ref().map(|a| (a.stretch.page, a.stretch.base));
             let next = next.map(|(page, base)| (page, base + self.buffer_bytes as u64));
@@ -132,7 +133,8 @@ impl WriteBuffers {
             };
             let Some((page, generation, base)) = opened else {
                 state.free.push(buffer);
-                // Its page is full, and may be the next one that is free: it is only once it is written.
+                // The page of the old buffer is full. It may be the next page to become free, but only after the buffer
+                // is written.
                 if let Some(old) = state.active[at].take() {
                     self.hand_on(state, pages, old, u32::MAX);
                 }
@@ -147,7 +149,7 @@ impl WriteBuffers {
         state.active[at].as_mut()
     }
 
-    /// Queues a full buffer for the writer; its bucket goes on in page `next`.
+    /// Queues a full buffer for the writer. Its bucket continues in page `next`.
     fn hand_on(&self, state: &mut Queues, pages: &Pages, mut old: Active, next: u32) {
         old.stretch.buffer[old.used..].fill(0);
         pages.expect_write(old.stretch.page);
@@ -169,7 +171,8 @@ impl WriteBuffers {
         Some(Buffer::zeroed(self.buffer_bytes))
     }
 
-    /// What of a page from `offset` on is still in memory, at most `bytes` of it; `None` if it is in the file.
+    /// Returns the part of a page from `offset` on that is still in memory, at most `bytes` long. `None` if it is in
+    /// the file.
     pub(crate) fn read(&self, page: u32, offset: u64, bytes: usize) -> Option<Vec<u8>> {
         let state = self.state.lock();
         let active = state.active.iter().flatten().map(|active| &active.stretch);
@@ -180,8 +183,8 @@ impl WriteBuffers {
         Some(found.buffer[at..found.buffer.len().min(at + bytes)].to_vec())
     }
 
-    /// Writes the buffer that has waited longest by `write`, after a wait of at most `patience` for one. What came of it;
-    /// `None` if there was none.
+    /// Writes the buffer that has waited longest, to the file and offset that `write` returns for its page. Waits at
+    /// most `patience` for a buffer. Returns the result; `None` if there was no buffer.
     pub(crate) fn write_one(
         &self,
         pages: &Pages,
@@ -201,7 +204,7 @@ impl WriteBuffers {
         pages.written(stretch.page, stretch.generation, written.is_ok());
         let mut state = self.state.lock();
         state.waiting.pop_front();
-        // Nobody else has it: who reads copies under the lock.
+        // There should be no other holder: readers copy under the lock.
         match Arc::try_unwrap(stretch) {
             Ok(stretch) => state.free.push(stretch.buffer),
             Err(_) => state.made -= 1,
@@ -209,12 +212,12 @@ impl WriteBuffers {
         Some(written.map(|()| self.buffer_bytes))
     }
 
-    /// Full buffers that wait to be written.
+    /// The number of full buffers that wait to be written.
     pub(crate) fn waiting(&self) -> usize {
         self.state.lock().waiting.len()
     }
 
-    /// Bytes of all buffers.
+    /// The memory of all buffers.
     pub(crate) fn bytes(&self) -> usize {
         self.state.lock().made * self.buffer_bytes
     }

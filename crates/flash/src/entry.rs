@@ -1,33 +1,33 @@
-//! An entry of the index: 56 bits that say where a record lies, and a little of whose it is.
+//! An entry of the index: 56 bits with the place of a record, and a few bits that identify its key.
 //!
 //! ```text
 //! tag 16 | hits 2 | lap 2 | size 4 | place 32
 //! ```
-//! `tag` is of the key's hash and never 0, so that 0 is an empty slot. `lap` is the generation of the page modulo four: an
-//! entry of another lap is a miss without I/O. `size` stands for a count of blocks that hold the record. `place` counts
-//! units from the beginning of the first page.
+//! `tag` is part of the key's hash and never 0, so that 0 is an empty slot. `lap` is the generation of the page modulo
+//! four: an entry of another lap is a miss without I/O. `size` encodes the number of blocks that hold the record.
+//! `place` counts units from the beginning of the first page.
 
-/// An entry; two are the same if all but their hits is.
+/// An entry of the index. Two entries are equal if all their fields except the hits are.
 #[derive(Clone, Copy, Debug)]
 pub struct FlashEntry(u64);
 
-/// Blocks to read for each value of the size field. More than the last are never written.
+/// The number of blocks to read for each value of the size field. Longer records are never written.
 const SIZES: [u32; 16] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 128, 192, 264, 1040];
 
 const HITS_SHIFT: u32 = 16;
 const LAP_SHIFT: u32 = 18;
 const SIZE_SHIFT: u32 = 20;
 const PLACE_SHIFT: u32 = 24;
-/// Bits of an entry.
+/// The number of bits in an entry.
 pub(crate) const ENTRY_BITS: u32 = 56;
-/// Hits are counted up to this.
+/// The limit of the hit counter.
 pub(crate) const HITS_MAX: u8 = 3;
 
 impl FlashEntry {
     /// No entry.
     pub(crate) const NONE: FlashEntry = FlashEntry(0);
 
-    /// An entry for a record at `place` whose page has this generation; `None` if it is too large to be read at once.
+    /// Creates an entry for a record at `place`, in a page of this generation. `None` if the record has too many blocks.
     pub(crate) fn new(tag: u16, generation: u32, place: u32, blocks: u32) -> Option<FlashEntry> {
         let size = SIZES.iter().position(|&size| size >= blocks)? as u64;
         let lap = u64::from(generation & 3);
@@ -39,7 +39,7 @@ impl FlashEntry {
         FlashEntry(bits & ((1 << ENTRY_BITS) - 1))
     }
 
-    /// As a number: that of an equal entry is the same.
+    /// Returns the entry as a number, without its hits: equal entries have the same number.
     #[must_use]
     pub fn place_bits(self) -> u64 {
         self.with_hits(0).0
@@ -57,7 +57,7 @@ impl FlashEntry {
         (self.0 & 0xffff) as u16
     }
 
-    /// Gets that found it, up to 3.
+    /// The number of gets that found it, up to 3.
     #[must_use]
     pub fn hits(self) -> u8 {
         (self.0 >> HITS_SHIFT & 3) as u8
@@ -71,7 +71,7 @@ impl FlashEntry {
         (self.0 >> LAP_SHIFT & 3) as u32
     }
 
-    /// Blocks to read.
+    /// The number of blocks to read.
     pub(crate) fn blocks(self) -> u32 {
         SIZES[(self.0 >> SIZE_SHIFT & 15) as usize]
     }

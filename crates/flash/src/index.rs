@@ -1,39 +1,41 @@
-//! From a key's hash to the places of records that may be the key's: 7 bytes an entry, no keys, no pointers.
+//! The index: maps a key's hash to the places of records that may be the key's. 7 bytes per entry, no keys, no pointers.
 //!
-//! A cuckoo hash of partial keys: an entry lies in one of two lines, and from either the tag tells the other. It can't ask
-//! for keys when it grows, so the address bits beyond the first size are bits of the tag, and lines are split one at a time
-//! (linear hashing). Each growth to double the size takes a bit of what a tag can tell.
+//! It is a partial-key cuckoo hash table. An entry lies in one of two lines, and its tag leads from either line to the
+//! other. The table can't look keys up when it grows. So the address bits beyond the first size are bits of the tag,
+//! and lines are split one at a time (linear hashing). Each doubling takes one bit from the tag's power to distinguish
+//! keys.
 //!
 //! # Invariants
-//! 1. All of a key's entries lie in the two lines of its hash, which are in one [`Stripe`], under one lock. So whoever holds
-//!    it sees every entry that may be the key's.
-//! 2. [`Index::remove_all`] leaves none of them; [`Index::replace`] changes an entry only if it is there.
+//! 1. All entries of a key lie in the two lines of its hash, which are in one [`Stripe`], under one lock. So a holder
+//!    of the lock sees every entry that may be the key's.
+//! 2. [`Index::remove_all`] leaves none of them. [`Index::replace`] changes an entry only if it exists.
 //!
 //! # Costs
-//! A look-up is one lock and two cache lines. It is asked only where memory has missed.
+//! A lookup takes one lock and reads two cache lines. It is needed only after a miss in memory.
 //!
 //! # Bad at
-//! Two keys with the same tag and lines: one's set removes the other. With 16 bits of tag 18 slots collide once in 3,600
+//! Two keys with the same tag and lines: setting one removes the other. With 16 tag bits, the 18 slots collide once in
+//! 3,600 sets, and once in 230 when the table is fully grown.
 //! sets, fully grown once in 230.
 
 use crate::entry::{FlashEntry, HITS_MAX};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Slots of a line.
+/// Slots per line.
 const SLOTS: usize = 9;
-/// Bytes of an entry.
+/// Bytes per entry.
 const ENTRY_BYTES: usize = 7;
-/// Lines of a stripe before it grows. As many lie in the same part when it is grown, and entries don't leave their part: with
-/// fewer, parts would be full while others have room.
+/// Lines of a stripe before it grows. In a grown stripe, lines with the same tag bits form a part of this many lines,
+/// and entries move only within their part. With fewer lines, some parts would be full while others have room.
 const LINES_MIN: usize = 256;
-/// Lines that memory is taken for at a time.
+/// Lines that are allocated at a time.
 const LINES_A_PIECE: usize = 16;
-/// Doublings of a stripe at most.
+/// The most doublings of a stripe.
 const LEVEL_MAX: u32 = 4;
-/// A stripe grows when more of its slots are used, in percent.
+/// A stripe grows when this percentage of its slots is used.
 const FULL_PERCENT: usize = 94;
-/// Entries that an insertion moves at most.
+/// The most entries that an insert moves.
 const MOVES_MAX: usize = 100;
 
 /// See the module's head.
@@ -45,7 +47,7 @@ pub(crate) struct Index {
     entries: AtomicU64,
 }
 
-/// A line of the memory: nine entries and a spare byte.
+/// A cache line: nine entries and a spare byte.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line([u8; 64]);
@@ -56,23 +58,24 @@ struct Stripe {
     pieces: Vec<Box<[Line; LINES_A_PIECE]>>,
     lines: usize,
     level: u32,
-    /// Lines of this level that are split.
+    /// The number of lines of this level that are split.
     split: usize,
     used: usize,
     moves: u32,
 }
 
-/// What an insertion came to.
+/// The result of an insert.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entered {
     /// There was room.
     Entered,
-    /// Another entry, or this one, has gone.
+    /// There was no room: this entry was dropped, which may be another one than the new one.
     Lost(FlashEntry),
 }
 
 impl Index {
-    /// An index for `entries` at first, up to 16 times as many within `bytes_max`, whose tags have `tag_bits`, at most 16.
+    /// Creates an index for `entries` entries at first, which grows up to 16 times within `bytes_max`. Tags have
+    /// `tag_bits` bits, at most 16.
     pub(crate) fn new(entries: u64, bytes_max: usize, tag_bits: u32) -> Index {
         let a_stripe = (LINES_MIN * SLOTS * FULL_PERCENT / 100) as u64;
         let stripe_bytes = LINES_MIN * size_of::<Line>() + size_of::<Mutex<Stripe>>();
@@ -89,24 +92,24 @@ impl Index {
         index
     }
 
-    /// The tag of a hash; never 0.
+    /// Returns the tag of a hash, which is never 0.
     pub(crate) fn tag(&self, hash: u64) -> u16 {
         let mask = u16::MAX >> (16 - self.tag_bits);
         let tag = (hash >> 8 & 0xffff) as u16 & mask;
         if tag == 0 { mask } else { tag }
     }
 
-    /// Memory that it takes.
+    /// The memory of the index.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    /// Entries, those of former laps included that nobody has swept.
+    /// The number of entries, including those of former laps that weren't swept yet.
     pub(crate) fn entries(&self) -> u64 {
         self.entries.load(Relaxed)
     }
 
-    /// How many stripes there are, for [`Index::sweep`].
+    /// The number of stripes, for [`Index::sweep`].
     pub(crate) fn stripes(&self) -> usize {
         self.stripes.len()
     }
@@ -116,7 +119,7 @@ impl Index {
         &self.stripes[usize::try_from(at).expect("below a length")]
     }
 
-    /// Shows each entry that may be the key's to `see`.
+    /// Passes each entry that may be the key's to `see`.
     pub(crate) fn look(&self, hash: u64, mut see: impl FnMut(FlashEntry)) {
         let (tag, base) = (self.tag(hash), base_of(hash));
         let stripe = self.stripe(hash).lock();
@@ -130,7 +133,7 @@ impl Index {
         }
     }
 
-    /// Removes all entries that may be the key's, and shows them to `see`.
+    /// Removes all entries that may be the key's, and passes them to `see`.
     pub(crate) fn remove_all(&self, hash: u64, mut see: impl FnMut(FlashEntry)) {
         self.change(hash, |entry| {
             see(entry);
@@ -138,7 +141,7 @@ impl Index {
         });
     }
 
-    /// Removes this entry of the key; whether it was there.
+    /// Removes this entry of the key. Returns whether it existed.
     pub(crate) fn remove(&self, hash: u64, which: FlashEntry) -> bool {
         let mut found = false;
         self.change(hash, |entry| {
@@ -149,7 +152,7 @@ impl Index {
         found
     }
 
-    /// Puts `new` in the place of an entry, with its hits; whether that was there.
+    /// Replaces an entry by `new`, which keeps the hits. Returns whether the entry existed.
     pub(crate) fn replace(&self, hash: u64, which: FlashEntry, new: FlashEntry) -> bool {
         let mut found = false;
         self.change(hash, |entry| {
@@ -160,7 +163,7 @@ impl Index {
         found
     }
 
-    /// Counts a hit of an entry; how many it had before, if it is there.
+    /// Counts a hit of an entry. Returns its hits before that, if it exists.
     pub(crate) fn hit(&self, hash: u64, which: FlashEntry) -> Option<u8> {
         let mut had = None;
         self.change(hash, |entry| {
@@ -173,7 +176,7 @@ impl Index {
         had
     }
 
-    /// The entry as it is now, if it is there.
+    /// Returns the entry with its current hits, if it exists.
     pub(crate) fn find(&self, hash: u64, which: FlashEntry) -> Option<FlashEntry> {
         let mut found = None;
         self.look(hash, |entry| {
@@ -184,7 +187,7 @@ impl Index {
         found
     }
 
-    /// Changes the entries that may be the key's, as `new` says.
+    /// Replaces those entries that may be the key's for which `new` returns another one.
     fn change(&self, hash: u64, mut new: impl FnMut(FlashEntry) -> Option<FlashEntry>) {
         let (tag, base) = (self.tag(hash), base_of(hash));
         let mut stripe = self.stripe(hash).lock();
@@ -200,7 +203,7 @@ impl Index {
         }
     }
 
-    /// Writes a slot that is used.
+    /// Overwrites a slot that is in use.
     fn put(&self, stripe: &mut Stripe, at: (usize, usize), new: FlashEntry) {
         if new.is_none() {
             stripe.used -= 1;
@@ -209,7 +212,7 @@ impl Index {
         stripe.set(at, new);
     }
 
-    /// Enters an entry of the key; those of which `is_alive` is false make room.
+    /// Inserts an entry of the key. It may take the slot of an entry for which `is_alive` is false.
     pub(crate) fn insert(
         &self,
         hash: u64,
@@ -243,7 +246,7 @@ impl Index {
         }
     }
 
-    /// Splits the next line; `false` if the stripe may not grow.
+    /// Splits the next line. `false` if the stripe may not grow.
     fn grow(&self, stripe: &mut Stripe) -> bool {
         let piece_bytes = size_of::<[Line; LINES_A_PIECE]>();
         while stripe.lines < LINES_MIN {
@@ -268,7 +271,7 @@ impl Index {
         true
     }
 
-    /// Clears the entries of a stripe of which `is_alive` is false; how many.
+    /// Clears the entries of a stripe for which `is_alive` is false. Returns how many.
     pub(crate) fn sweep(&self, stripe: usize, is_alive: impl Fn(FlashEntry) -> bool) -> usize {
         let mut stripe = self.stripes[stripe].lock();
         let mut cleared = 0;
@@ -303,21 +306,21 @@ impl Stripe {
         line[slot * ENTRY_BYTES..(slot + 1) * ENTRY_BYTES].copy_from_slice(bytes);
     }
 
-    /// The two lines of a key; none before the first entry.
+    /// Returns the two lines of a key; none before the first insert.
     fn lines_of(&self, tag: u16, base: usize) -> impl Iterator<Item = usize> + use<> {
         let lines = [self.line(tag, base), self.line(tag, other_base(tag, base))];
         lines.into_iter().take(if self.lines == 0 { 0 } else { 2 })
     }
 
-    /// The line of a tag with this base, at the present size.
+    /// Returns the line of a tag with this base, at the current size.
     fn line(&self, tag: u16, base: usize) -> usize {
         let is_split = split_number(tag, base, self.level) < self.split;
         let bits = usize::from(tag) & ((1 << (self.level + u32::from(is_split))) - 1);
         line_at(bits, base)
     }
 
-    /// Puts an entry into one of its lines, moving others to theirs; whether a dead one's slot was used. `Err`: what found
-    /// no place.
+    /// Puts an entry into one of its lines, moving others if needed. Returns whether it took a dead entry's slot.
+    /// `Err`: the entry that found no slot, and its base.
     fn place(
         &mut self,
         (mut entry, mut base): (FlashEntry, usize),
@@ -326,7 +329,7 @@ impl Stripe {
         for _ in 0..MOVES_MAX {
             let bases = [base, other_base(entry.tag(), base)];
             let lines = bases.map(|base| self.line(entry.tag(), base));
-            // An empty slot first: as long as a dead entry is there, a get of its key counts as one that came too late.
+            // Prefer an empty slot: while a dead entry exists, a get of its key counts as one that came too late.
             let slots = lines.into_iter().flat_map(|line| (0..SLOTS).map(move |slot| (line, slot)));
             let is_empty = |&(line, slot): &(usize, usize)| self.get(line, slot).is_none();
             let is_dead = |&(line, slot): &(usize, usize)| !is_alive(self.get(line, slot));
@@ -340,13 +343,13 @@ impl Stripe {
             let line = self.line(entry.tag(), base);
             let there = self.get(line, slot);
             self.set((line, slot), entry);
-            // What was there goes to its other line.
+            // The displaced entry goes to its other line.
             (entry, base) = (there, other_base(there.tag(), base_of_line(line)));
         }
         Err((entry, base))
     }
 
-    /// Splits the next line in two, by one more bit of the tags.
+    /// Splits the next line into two, by one more tag bit.
     fn split_next(&mut self) {
         let bits = self.split & ((1 << self.level) - 1);
         let (from, to) = (line_at(bits, self.split >> self.level), self.lines);
@@ -365,12 +368,13 @@ impl Stripe {
     }
 }
 
-/// When a line of this level is split: by rising base, so that at any time both kinds of lines are in reach of all entries.
+/// The position of a line in the order in which this level is split. The order is by ascending base, so that every
+/// entry can reach both split and unsplit lines at any time.
 fn split_number(tag: u16, base: usize, level: u32) -> usize {
     (base << level) + (usize::from(tag) & ((1 << level) - 1))
 }
 
-/// The line of a base and so many bits of a tag: it was made when the highest of them that is set began to count.
+/// Returns the line of a base and these tag bits. It was created when the highest set bit of them came into use.
 fn line_at(bits: usize, base: usize) -> usize {
     match bits.checked_ilog2() {
         None => base,
@@ -378,7 +382,7 @@ fn line_at(bits: usize, base: usize) -> usize {
     }
 }
 
-/// The base of a line.
+/// Returns the base of a line.
 fn base_of_line(line: usize) -> usize {
     match (line / LINES_MIN).checked_ilog2() {
         None => line,
@@ -386,18 +390,18 @@ fn base_of_line(line: usize) -> usize {
     }
 }
 
-/// The address bits of a hash that no growth changes.
+/// Returns the address bits of a hash that don't change with growth.
 fn base_of(hash: u64) -> usize {
     (hash >> 24) as usize % LINES_MIN
 }
 
-/// The other line's; of that, this one.
+/// Returns the base of the other line. Applied twice, it returns the first base.
 fn other_base(tag: u16, base: usize) -> usize {
     let mixed = u32::from(tag).wrapping_mul(0x9e37_79b1) >> 16;
     base ^ (1 + mixed as usize % (LINES_MIN - 1))
 }
 
-/// Lines that one insertion adds at most.
+/// The most lines that one insert adds.
 const GROWTHS_MAX: usize = 8;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The flash tier of a cache: items that memory has no room for lie in files, and an index of 7 bytes an item says where.
+//! The flash tier of a cache: items that don't fit in memory lie in files, and an index of 7 bytes per item finds them.
 //!
-//! It knows no protocol, reads no clock, and trusts nothing that it reads: a record carries its key, its page's generation and
-//! a crc. What can't be read, or isn't what the index promised, is a miss.
+//! It knows no protocol and reads no clock. It trusts nothing that it reads: a record carries its key, its page's
+//! generation and a CRC. A record that can't be read, or doesn't match the index, is a miss.
 //!
 //! # Floors
 //! ```text

@@ -1,13 +1,14 @@
-//! Pages: which are free, who writes where, how much of each is alive.
+//! Pages: which are free, which bucket writes to which, and how much of each is alive.
 //!
-//! A page is `free` → `open` (one bucket writes to it) → `sealed` (full, or given up) → `free`. Each end of its use begins its
-//! next *generation*; records and entries of former ones are misses from that instant on.
+//! A page is `free` → `open` (one bucket writes to it) → `sealed` (full, or given up) → `free`. The end of each use
+//! begins the page's next *generation*: from that instant on, records and entries of former generations are misses.
 //!
 //! # Invariants
-//! 1. Only a sealed page that no buffer waits for is freed by force, so nobody writes to a page that was given anew.
-//! 2. What lies in a page while its generation stands still isn't overwritten: who reads, and finds the generation
-//!    unchanged afterwards, has read what belongs to it.
-//! 3. Counts of live objects and bytes are estimates: a removed entry counts as its page's mean.
+//! 1. A page is freed only if it is sealed and no buffer waits to be written to it. So nothing is written to a page
+//!    that was given out again.
+//! 2. While the generation of a page stays the same, its content isn't overwritten. So a reader that finds the
+//!    generation unchanged after its read has read data of that generation.
+//! 3. The counts of live objects and bytes are estimates: a removed entry counts as its page's mean.
 
 use crate::Bucket;
 use parking_lot::Mutex;
@@ -24,14 +25,14 @@ struct Page {
     generation: AtomicU32,
     objects: AtomicU64,
     bytes: AtomicU64,
-    /// The last second in which something in it is alive.
+    /// The last second in which something in the page is alive.
     ends_s: AtomicU32,
     free_bucket: Bucket,
 }
 
 struct Ledger {
     states: Box<[State]>,
-    /// Rises with each page that is given out.
+    /// Increases with each page that is given out.
     version: u64,
     counts: PageCounts,
 }
@@ -42,46 +43,46 @@ struct State {
     version: u64,
     bucket: Bucket,
     is_open: bool,
-    /// Buffers that are yet to be written to it.
+    /// The number of buffers that wait to be written to it.
     pending: u32,
 }
 
-/// What became of pages so far.
+/// Counts of page events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageCounts {
-    /// Pages given out.
+    /// Pages that were given out.
     pub allocs: u64,
-    /// Pages freed with what was alive in them.
+    /// Pages that were freed although they had live objects.
     pub evictions: u64,
-    /// Pages freed, with what was alive in them or without.
+    /// Pages that were freed, with or without live objects.
     pub reclaims: u64,
-    /// Live objects in evicted pages.
+    /// Live objects in the evicted pages.
     pub objects_evicted: u64,
-    /// Their bytes.
+    /// Bytes of these objects.
     pub bytes_evicted: u64,
 }
 
 /// A page as statistics and compaction see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageFigures {
-    /// When it was given out, as a count; 0 if it is free.
+    /// The number of page allocations up to this page's; 0 if it is free.
     pub version: u64,
-    /// Bytes alive in it.
+    /// Live bytes.
     pub bytes: u64,
-    /// Objects alive in it.
+    /// Live objects.
     pub objects: u64,
-    /// What is written to it.
+    /// The bucket that writes or wrote to it.
     pub bucket: Bucket,
-    /// What it may be given out for.
+    /// The bucket that it may be given out to.
     pub free_bucket: Bucket,
     /// Whether it is being written to.
     pub is_active: bool,
-    /// The last second in which something in it is alive.
+    /// The last second in which something in the page is alive.
     pub ends_s: u32,
 }
 
 impl Pages {
-    /// Free pages of `page_bytes`, each for the bucket given.
+    /// Creates free pages of `page_bytes`, one for each of these buckets.
     pub(crate) fn new(page_bytes: u64, free_buckets: impl Iterator<Item = Bucket>) -> Pages {
         let page = |free_bucket| Page {
             generation: AtomicU32::new(1),
@@ -106,8 +107,8 @@ impl Pages {
         self.pages[page as usize].generation.load(Ordering::Acquire)
     }
 
-    /// A page to write to for a bucket, and its generation: a free one, or else the oldest sealed one, with all that it
-    /// holds. `None` if all are being written to.
+    /// Opens a page for a bucket, and returns it and its generation. It is a free page, or else the oldest sealed one,
+    /// whose content is evicted. `None` if all are being written to.
     pub(crate) fn open(&self, bucket: Bucket) -> Option<(u32, u32)> {
         let mut ledger = self.ledger.lock();
         let has_own = self.pages.iter().any(|page| page.free_bucket == bucket);
@@ -144,7 +145,7 @@ impl Pages {
         ledger.counts.bytes_evicted += bytes;
     }
 
-    /// Ends a page's use; how much was alive in it.
+    /// Ends the use of a page. Returns the objects and bytes that were alive in it.
     fn free(&self, ledger: &mut Ledger, page: usize) -> (u64, u64) {
         let of = &self.pages[page];
         of.generation.fetch_add(1, Ordering::AcqRel);
@@ -153,7 +154,8 @@ impl Pages {
         (of.objects.swap(0, Ordering::AcqRel), of.bytes.swap(0, Ordering::AcqRel))
     }
 
-    /// Frees a sealed page that is in this version of its use; whether it did. `is_eviction` says what it counts as.
+    /// Frees a page if it is sealed and still has this version. Returns whether it did. `is_eviction`: count it as an
+    /// eviction.
     pub(crate) fn free_sealed(&self, page: u32, version: u64, is_eviction: bool) -> bool {
         let mut ledger = self.ledger.lock();
         let state = ledger.states[page as usize];
@@ -169,17 +171,17 @@ impl Pages {
         true
     }
 
-    /// A buffer of the page is full and waits to be written.
+    /// Records that a buffer of the page is full and waits to be written.
     pub(crate) fn expect_write(&self, page: u32) {
         self.ledger.lock().states[page as usize].pending += 1;
     }
 
-    /// Nobody writes to the page any more.
+    /// Records that no more records are placed in the page.
     pub(crate) fn seal(&self, page: u32) {
         self.ledger.lock().states[page as usize].is_open = false;
     }
 
-    /// A buffer of the page was written, or could not be: then all that the page holds is lost.
+    /// Records that a buffer of the page was written, or that the write failed: then everything in the page is lost.
     pub(crate) fn written(&self, page: u32, generation: u32, is_written: bool) {
         let mut ledger = self.ledger.lock();
         let state = &mut ledger.states[page as usize];
@@ -192,7 +194,7 @@ impl Pages {
         }
     }
 
-    /// Makes everything in all pages a miss. Pages that are open stay so, of their next generation.
+    /// Turns everything in all pages into misses. Open pages stay open, with their next generation.
     pub(crate) fn flush(&self) {
         let mut ledger = self.ledger.lock();
         for page in 0..self.pages.len() {
@@ -212,7 +214,7 @@ impl Pages {
         }
     }
 
-    /// An object of so many bytes was entered, which is past its time after second `ends_s`.
+    /// Records that an object of `bytes` bytes was entered, which expires after second `ends_s`.
     pub(crate) fn add(&self, page: u32, bytes: u64, ends_s: u32) {
         let page = &self.pages[page as usize];
         page.ends_s.fetch_max(ends_s, Ordering::AcqRel);
@@ -220,7 +222,7 @@ impl Pages {
         page.objects.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// An object's entry was removed.
+    /// Records that the entry of an object was removed.
     pub(crate) fn take(&self, page: u32) {
         let page = &self.pages[page as usize];
         let objects = page.objects.load(Ordering::Acquire);
@@ -231,7 +233,7 @@ impl Pages {
         let _ = page.objects.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
     }
 
-    /// All pages as they are.
+    /// Returns the figures of all pages.
     pub(crate) fn figures(&self) -> Vec<PageFigures> {
         let ledger = self.ledger.lock();
         let figures = |(page, state): (&Page, &State)| PageFigures {
@@ -246,14 +248,14 @@ impl Pages {
         self.pages.iter().zip(&ledger.states).map(figures).collect()
     }
 
-    /// What became of pages so far.
+    /// Returns the counts so far.
     pub(crate) fn counts(&self) -> PageCounts {
         self.ledger.lock().counts
     }
 }
 
 impl State {
-    /// Whether it is used, and nothing is written to it any more.
+    /// Whether the page is in use, and nothing more will be written to it.
     fn is_sealed(&self) -> bool {
         self.version != 0 && !self.is_open && self.pending == 0
     }

@@ -1,68 +1,68 @@
-//! Which page compaction takes next: memcached's rule, as a pure function of the pages.
+//! The choice of the next page to compact: memcached's rule, as a pure function of the pages.
 //!
-//! Free pages and used ones are counted by the bucket that they may be given out for. Where few are free, the page of which
-//! most has died is rewritten, if less than `max_frag` of it is alive. Where none is so sparse, the oldest is rewritten without
-//! what nobody has read, if that was asked for, or if there are pages for cold items.
+//! Free and used pages are counted per bucket that they may be given out to. If few are free, the page with the least
+//! live data is rewritten, provided that less than `max_frag` of it is alive. If no page is so sparse, the oldest page
+//! is rewritten without unread items, if that is configured or there are pages for cold or old items.
 
 use crate::Bucket;
 use crate::pages::PageFigures;
 
-/// By what it is decided. The names are those of memcached's settings.
+/// The parameters of the decision. The names are those of memcached's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompactionPolicy {
-    /// Compact while fewer pages are free.
+    /// Compact while fewer pages are free than this.
     pub compact_under: u32,
-    /// Drop what is cold while fewer pages are free.
+    /// Drop cold items while fewer pages are free than this.
     pub drop_under: u32,
-    /// Rewrite a page only if less of it is alive.
+    /// Rewrite a page only if less than this share of it is alive.
     pub max_frag: f64,
     /// Drop items that no get has found on flash.
     pub drop_unread: bool,
 }
 
-/// What is to be done.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
     Rest,
-    /// Free a page with all that is in it.
+    /// Free a page with everything in it.
     Evict {
-        /// Which.
+        /// The page.
         page: u32,
-        /// The version of its use.
+        /// The page's version: see [`PageFigures::version`].
         version: u64,
     },
-    /// Rewrite what is alive in a page.
+    /// Rewrite the live items of a page.
     Compact(Compaction),
 }
 
 /// A page to rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compaction {
-    /// Which.
+    /// The page.
     pub page: u32,
-    /// The version of its use.
+    /// The page's version: see [`PageFigures::version`].
     pub version: u64,
-    /// Drop what no get has found here.
+    /// Drop items that no get has found on flash.
     pub drop_unread: bool,
-    /// There are pages for what no get has found here.
+    /// Whether there are pages for items that no get has found on flash.
     pub has_cold: bool,
-    /// What lives goes to the pages for old items.
+    /// Whether live items go to the pages for old items.
     pub use_old: bool,
 }
 
-/// What is found of the pages of a bucket.
+/// The summary of the pages of a bucket.
 #[derive(Clone, Copy, Default)]
 struct Found {
     total: u32,
     free: u32,
-    /// The oldest page that isn't written to, and its version.
+    /// Version and number of the oldest page that isn't written to.
     oldest: Option<(u64, u32)>,
-    /// The page of which most has died: how much, which, its version.
+    /// The page with the most dead bytes: these bytes, its number, and its version.
     sparsest: Option<(u64, u32, u64)>,
 }
 
-/// Decides.
+/// Decides what to do next.
 #[must_use]
 pub(crate) fn next_action(
     pages: &[PageFigures],
@@ -87,7 +87,7 @@ pub(crate) fn next_action(
             }
         }
     }
-    // A page for cold or old items is always kept free.
+    // One page for cold items and one for old items is always kept free.
     for bucket in [Bucket::ColdCompact, Bucket::Old] {
         let of = &found[bucket.number()];
         if let (0, Some((version, page))) = (of.free, of.oldest) {
@@ -123,7 +123,7 @@ pub(crate) fn next_action(
     Action::Rest
 }
 
-/// A page of which more is alive is never rewritten: the device would wear out for nothing.
+/// A page with a larger live share is never rewritten: that would wear out the device for nothing.
 const SPARSE_MAX: f64 = 0.95;
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Asked for more than there is, it rewrote full pages again and again.
+    /// A regression test: with a `max_frag` above 1, full pages were rewritten again and again.
     #[test]
     fn a_page_that_is_nearly_full_is_not_rewritten_whatever_is_asked_for() {
         let greedy = CompactionPolicy { max_frag: 5.0, ..policy(u32::MAX, 1, false) };

@@ -1,9 +1,9 @@
-//! What lies on flash: an item's key, value and metadata in one piece, which says itself whether it is whole.
+//! A record on flash: an item's key, value and metadata in one piece, which can be verified by itself.
 //!
 //! # Layout
 //! ```text
 //! 0   crc32 of everything behind it         4
-//! 4   generation of its page                4     another one: the page was used anew since
+//! 4   generation of its page                4     if it differs, the page was reused
 //! 8   value bytes                           4
 //! 12  life: expiry second and marks         4     as the cache has it
 //! 16  last access                           4
@@ -14,8 +14,8 @@
 //! 44  key, value, and zeroes up to a multiple of the unit
 //! ```
 //! # Invariants
-//! 1. [`FlashRecord::read`] gives out only bytes that one [`FlashRecord::write`] wrote, in the generation asked for, up to what 32
-//!    bits of crc can tell.
+//! 1. [`FlashRecord::read`] returns only records that [`FlashRecord::write_head`] and [`seal`] wrote in the requested
+//!    generation, as far as a 32-bit CRC can tell.
 
 /// Bytes before the key.
 pub(crate) const HEAD_BYTES: usize = 44;
@@ -25,48 +25,48 @@ const KEY_BINARY: u8 = 2;
 const FETCHED: u8 = 4;
 const KNOWN: u8 = HAS_CAS | KEY_BINARY | FETCHED;
 
-/// An item as it lies on flash.
+/// An item in its form on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashRecord<'r> {
-    /// The keyed hash of its key.
+    /// The keyed hash of the key.
     pub hash: u64,
     /// The key, 1 to 250 bytes.
     pub key: &'r [u8],
     /// The value.
     pub value: &'r [u8],
-    /// Expiry second and marks, as the cache has them in one word.
+    /// Expiry second and marks, in one word as the cache has them.
     pub life: u32,
     /// The second of its last access.
     pub accessed_s: u32,
     /// The client's flags.
     pub client_flags: u32,
-    /// The unique that it holds itself.
+    /// The CAS unique, if the item stores its own.
     pub explicit_cas: Option<u64>,
     /// Whether the key was given in base64.
     pub key_binary: bool,
-    /// Whether a get found it while it was in memory.
+    /// Whether a get found the item while it was in memory.
     pub fetched: bool,
 }
 
-/// Why bytes are no record.
+/// Why bytes are refused as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRecord {
-    /// Its page was used anew, or nothing was written here.
+    /// The page was reused, or nothing was written here.
     OtherGeneration,
-    /// The bytes end before it does.
+    /// The bytes end before the record does.
     Short,
-    /// The bytes aren't those that were written.
+    /// The bytes aren't what was written.
     Corrupt,
 }
 
 impl<'r> FlashRecord<'r> {
-    /// Bytes of a record of so many bytes of key and value, without padding.
+    /// Returns the length of a record with these lengths of key and value, without padding.
     #[must_use]
     pub fn bytes(key_bytes: usize, value_bytes: usize) -> usize {
         HEAD_BYTES + key_bytes + value_bytes
     }
 
-    /// Writes the head and the key to the front of `to`; the value goes behind them, then [`seal`].
+    /// Writes the head and the key to the front of `to`. The caller then writes the value after them, and calls [`seal`].
     ///
     /// # Panics
     /// If the key is longer than 255 bytes, or `to` is shorter than head and key.
@@ -87,10 +87,10 @@ impl<'r> FlashRecord<'r> {
         to[HEAD_BYTES..HEAD_BYTES + self.key.len()].copy_from_slice(self.key);
     }
 
-    /// The record at the front of `from`.
+    /// Reads the record at the front of `from`.
     ///
     /// # Errors
-    /// [`NoRecord`].
+    /// [`NoRecord`] says why the bytes are refused.
     pub fn read(from: &'r [u8], generation: u32) -> Result<FlashRecord<'r>, NoRecord> {
         let head = from.get(..HEAD_BYTES).ok_or(NoRecord::Short)?;
         if word(head, 4) != generation {
@@ -116,20 +116,20 @@ impl<'r> FlashRecord<'r> {
         })
     }
 
-    /// Bytes of this record without padding.
+    /// Returns the length of this record, without padding.
     #[must_use]
     pub fn len(&self) -> usize {
         Self::bytes(self.key.len(), self.value.len())
     }
 
-    /// Never: a record has a key.
+    /// Returns false: a record always has a key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 }
 
-/// Writes the crc of a record whose head, key and value are written: all of `record`.
+/// Writes the CRC of `record`, whose head, key and value are complete.
 pub(crate) fn seal(record: &mut [u8]) {
     let crc = crc32fast::hash(&record[4..]);
     record[..4].copy_from_slice(&crc.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What a tier is made from, and why it can't be.
+//! The settings of a tier, and why one can't be opened.
 
 use crate::Bucket;
 use guira_disk::BLOCK;
@@ -6,49 +6,49 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a tier is made from.
+/// The settings of a tier.
 #[derive(Clone, Debug)]
 pub struct TierSettings {
-    /// Where it lies.
+    /// The files that the tier uses.
     pub files: Vec<FileSpec>,
     /// Bytes of a page: a multiple of `buffer_bytes`.
     pub page_bytes: u64,
-    /// Bytes of a write buffer, and the most that a record takes: a multiple of 4 KiB.
+    /// Bytes of a write buffer, and so the longest record: a multiple of 4 KiB.
     pub buffer_bytes: u64,
-    /// Write buffers at most.
+    /// The most write buffers.
     pub buffers_max: usize,
-    /// Entries that the index has room for at first; it grows up to sixteenfold.
+    /// The number of entries that the index has room for at first; it grows up to sixteenfold.
     pub entries: u64,
-    /// Memory of the index at most.
+    /// The most memory of the index.
     pub index_bytes_max: usize,
-    /// Bits of a hash in an entry: 16, or fewer for tests.
+    /// Bits of a tag in an entry: 16, or fewer for tests.
     pub tag_bits: u32,
 }
 
 /// A file of a tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSpec {
-    /// Where.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Bytes of it that may be used; rounded down to whole pages.
+    /// The bytes of it that may be used; rounded down to whole pages.
     pub bytes: u64,
-    /// What its pages are for.
+    /// The bucket that its pages are for.
     pub bucket: Bucket,
 }
 
-/// Pages that a tier has at most.
+/// The most pages of a tier.
 const PAGES_MAX: u64 = 65_534;
-/// Records begin at multiples of this at least.
+/// Records begin at multiples of at least this many bytes.
 const UNIT_BYTES_MIN: u64 = 32;
 
 impl TierSettings {
-    /// Pages of all files.
+    /// The number of pages in all files.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.files.iter().map(|file| file.bytes / self.page_bytes.max(1)).sum()
     }
 
-    /// What places are counted in: so much that 32 bits reach all of them.
+    /// The unit in which places are counted: large enough for 32 bits to reach all of them.
     pub(crate) fn unit_bytes(&self) -> u64 {
         let mut unit = UNIT_BYTES_MIN;
         while self.pages() * self.page_bytes / unit > 1 << 32 {
@@ -86,7 +86,7 @@ impl TierSettings {
     }
 }
 
-/// Why there is no tier.
+/// Why a tier can't be opened.
 #[derive(Debug)]
 pub struct OpenError(String);
 

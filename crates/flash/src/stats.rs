@@ -1,19 +1,19 @@
-//! What the tier counts.
+//! The counters of the tier.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a compaction came to.
+/// The result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
     /// Records that were moved.
     pub rescues: u64,
-    /// Of them, to the pages of cold items.
+    /// Moved records that went to the pages for cold items.
     pub cold: u64,
-    /// Of them, to the pages of old items.
+    /// Moved records that went to the pages for old items.
     pub old: u64,
-    /// Records that were alive and are gone: no get had found them.
+    /// Live records that were dropped because no get had found them.
     pub skipped: u64,
-    /// Records that were alive and are gone: there was no room for them, or they could not be read.
+    /// Live records that were lost: there was no room for them, or they couldn't be read.
     pub lost: u64,
 }
 
@@ -25,7 +25,7 @@ macro_rules! counts {
             $(pub(crate) $name: AtomicU64,)+
         }
 
-        /// What was counted so far.
+        /// The counts so far.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counted {
             $($(#[$meaning])+ pub $name: u64,)+
@@ -48,13 +48,13 @@ counts! {
     objects_read,
     /// Bytes asked of the files and of write buffers.
     bytes_read,
-    /// Entries removed by sets and quiet deletes, innocent ones included.
+    /// Entries removed by sets and quiet deletes, including other keys' entries.
     forgotten,
-    /// Entries that had to go because the index was full.
+    /// Entries dropped because the index was full.
     crowded_out,
     /// Reads that found another key's record.
     false_reads,
-    /// Records that weren't whole.
+    /// Records that failed their check.
     bad_crcs,
     /// Reads that failed.
     read_errors,
@@ -62,11 +62,11 @@ counts! {
     write_errors,
     /// Records moved by compaction.
     rescues,
-    /// Of them, cold ones.
+    /// Moved records that went to the pages for cold items.
     rescues_cold,
-    /// Of them, old ones.
+    /// Moved records that went to the pages for old items.
     rescues_old,
-    /// Records that compaction dropped because nobody had read them.
+    /// Records that compaction dropped because no get had found them.
     skipped,
     /// Records that compaction lost.
     lost,

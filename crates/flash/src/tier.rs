@@ -1,15 +1,16 @@
-//! The tier: pages in files, the index of what lies in them, and buffers on the way there.
+//! The tier: pages in files, the index of their records, and write buffers.
 //!
-//! # How no older value is found
-//! 1. Whoever changes a key removes all entries that may be its, by [`Tier::forget`], before the new value can be seen. What
-//!    may be the key's can't be told apart without reading, so innocent items go too.
-//! 2. An item is placed first, which nobody can see, and entered after that, by [`Tier::enter`], while its owner has
-//!    the key locked and has seen that it is still the key's item.
-//! 3. A read is believed only if afterwards the entry is still there and its page is in the same generation
-//!    ([`Tier::is_current`]). So a value that was read is the key's at that instant.
-//! 4. Compaction changes an entry only if it is there. It brings nothing back.
+//! # Why no outdated value is found
+//! 1. A thread that changes a key first removes all entries that may be the key's, by [`Tier::forget`], before the new
+//!    value becomes visible. Entries that may be the key's can't be distinguished without a read, so entries of other
+//!    keys are removed too.
+//! 2. An item is first placed, which is invisible, and then entered by [`Tier::enter`], while its owner has the key
+//!    locked and has seen that it is still the key's item.
+//! 3. A read is trusted only if afterwards the entry still exists and its page is in the same generation
+//!    ([`Tier::is_current`]). So the value is the key's at that instant.
+//! 4. Compaction changes an entry only if it exists, so it never restores one.
 //!
-//! The caller orders the changes of a key: `forget`, `enter`, `remove` of one key are called with the key locked.
+//! The caller orders the changes of a key: it calls `forget`, `enter` and `remove` of a key with the key locked.
 
 use crate::Bucket;
 use crate::buffers::{Placed, WriteBuffers};
@@ -41,17 +42,17 @@ pub struct Tier {
     pub(crate) counts: Counts,
     /// Held for writing while a flush ends the generations of all pages, one after the other.
     flushing: RwLock<()>,
-    /// Keeps other processes from the files.
+    /// Keeps other processes away from the files.
     _locks: Vec<Box<dyn Send + Sync>>,
 }
 
-/// A file, and the first of its pages.
+/// A file, and the number of its first page.
 struct FilePart {
     file: Arc<dyn DiskFile>,
     first: u32,
 }
 
-/// An item that has its place, and no entry yet.
+/// An item that has a place but no entry yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft {
     placed: Placed,
@@ -59,36 +60,36 @@ pub struct Draft {
     ends_s: u32,
 }
 
-/// How to read what an entry points to.
+/// How to read the record of an entry.
 pub struct ReadPlan {
     /// The generation of its page, for [`FlashRecord::read`] and [`Tier::is_current`].
     pub generation: u32,
-    /// Where the bytes are.
+    /// The source of the bytes.
     pub source: ReadSource,
 }
 
-/// Where bytes are.
+/// The source of a record's bytes.
 pub enum ReadSource {
-    /// Here: they weren't written yet.
+    /// These bytes, from a buffer that isn't written yet.
     Memory(Vec<u8>),
-    /// In a file. The record begins `skip` bytes behind the beginning of what is read.
+    /// A file. The record begins `skip` bytes after the start of what is read.
     File {
-        /// Which.
+        /// The file.
         file: Arc<dyn DiskFile>,
-        /// From where on.
+        /// The offset to read from.
         offset: u64,
-        /// How much.
+        /// The number of bytes to read.
         bytes: usize,
-        /// Bytes before the record.
+        /// The number of bytes before the record.
         skip: usize,
     },
 }
 
 impl Tier {
-    /// A tier over files that it takes for itself. What they held is lost.
+    /// Opens a tier over files that it takes over. Their former content is lost.
     ///
     /// # Errors
-    /// [`OpenError`].
+    /// If the settings are invalid, or a file can't be used.
     pub fn open(disk: &dyn Disk, settings: &TierSettings) -> Result<Tier, OpenError> {
         settings.check()?;
         let (mut files, mut locks, mut free_buckets) = (Vec::new(), Vec::new(), Vec::new());
@@ -104,7 +105,7 @@ impl Tier {
             };
             let file = file.map_err(refused)?;
             let pages = spec.bytes / settings.page_bytes;
-            // What a former process left has no meaning here.
+            // The content left by a former process is meaningless here.
             file.set_len(0)
                 .and_then(|()| file.set_len(pages * settings.page_bytes))
                 .map_err(refused)?;
@@ -133,7 +134,7 @@ impl Tier {
         })
     }
 
-    /// Shows the entries that may be the key's.
+    /// Passes the live entries that may be the key's to `see`.
     pub fn look(&self, hash: u64, mut see: impl FnMut(FlashEntry)) {
         self.index.look(hash, |entry| {
             if self.is_alive(entry) {
@@ -142,7 +143,7 @@ impl Tier {
         });
     }
 
-    /// Removes entries of former laps that may be the key's; how many there were.
+    /// Removes entries of former laps that may be the key's. Returns how many there were.
     pub fn clear_dead(&self, hash: u64) -> usize {
         let mut dead = Vec::new();
         self.index.look(hash, |entry| {
@@ -153,14 +154,14 @@ impl Tier {
         dead.into_iter().filter(|&entry| self.index.remove(hash, entry)).count()
     }
 
-    /// Whether there is an entry that may be the key's and isn't one of `known`.
+    /// Returns whether there is an entry that may be the key's and isn't one of `known`.
     pub fn may_have(&self, hash: u64, known: &[FlashEntry]) -> bool {
         let mut has = false;
         self.look(hash, |entry| has |= !known.contains(&entry));
         has
     }
 
-    /// Removes all entries that may be the key's, other keys' too. See the module's head.
+    /// Removes all entries that may be the key's, including other keys' entries. See the module's head.
     pub fn forget(&self, hash: u64) {
         self.index.remove_all(hash, |entry| {
             if self.is_alive(entry) {
@@ -170,7 +171,7 @@ impl Tier {
         });
     }
 
-    /// Removes an entry; whether it was there, and alive.
+    /// Removes an entry. Returns whether it existed and was alive.
     pub fn remove(&self, hash: u64, entry: FlashEntry) -> bool {
         let is_alive = self.is_alive(entry);
         let was_there = self.index.remove(hash, entry);
@@ -180,14 +181,14 @@ impl Tier {
         was_there && is_alive
     }
 
-    /// Counts a hit of an entry; how many it had before.
+    /// Counts a hit of an entry. Returns the number of its hits before that.
     pub fn hit(&self, hash: u64, entry: FlashEntry) -> u8 {
         self.counts.objects_read.fetch_add(1, Relaxed);
         self.index.hit(hash, entry).unwrap_or(0)
     }
 
-    /// Places an item, which is then to be entered. `ends_s`: the second in which it is past its time, 0 for never. `None`:
-    /// there is no room, or it is too large.
+    /// Places an item, which must then be entered. `ends_s` is the second in which it expires, 0 for never. `None`:
+    /// there is no room, or the item is too large.
     pub fn place(
         &self,
         bucket: Bucket,
@@ -204,7 +205,7 @@ impl Tier {
         Some(Draft { placed, entry, ends_s: if ends_s == 0 { u32::MAX } else { ends_s } })
     }
 
-    /// Enters an item that was placed; it may be found from now on. Another one may have to go for it.
+    /// Enters an item that was placed: it can be found from now on. Another entry may be dropped for it.
     pub fn enter(&self, hash: u64, draft: &Draft) {
         let Draft { placed, entry, ends_s } = draft;
         self.pages.add(placed.page, placed.bytes as u64, *ends_s);
@@ -217,7 +218,7 @@ impl Tier {
         }
     }
 
-    /// How to read what an entry points to; `None` if it is of a former lap.
+    /// Returns how to read the record of an entry; `None` if the entry is of a former lap.
     pub fn plan(&self, entry: FlashEntry) -> Option<ReadPlan> {
         let (page, offset) = self.place_of(entry);
         let generation = self.pages.generation(page);
@@ -231,7 +232,7 @@ impl Tier {
             return Some(ReadPlan { generation, source: ReadSource::Memory(bytes) });
         }
         let (file, at) = self.file_of(page)?;
-        // No record goes beyond its buffer's stretch.
+        // No record extends beyond the stretch of its buffer.
         let stretch_end = (offset / self.buffer_bytes + 1) * self.buffer_bytes;
         let start = offset - skip;
         let bytes = usize::try_from(wanted.min(stretch_end - start)).ok()?;
@@ -241,23 +242,24 @@ impl Tier {
         Some(ReadPlan { generation, source })
     }
 
-    /// Whether the entry is there, and its page still in the generation in which it was read: then what was read is current.
+    /// Returns whether the entry exists and its page is still in the generation in which it was read: then the value is
+    /// current.
     #[must_use]
     pub fn is_current(&self, hash: u64, entry: FlashEntry, generation: u32) -> bool {
         let (page, _) = self.place_of(entry);
         self.index.find(hash, entry).is_some() && self.pages.generation(page) == generation
     }
 
-    /// Makes all items misses.
+    /// Turns all items into misses.
     pub fn flush(&self) {
         let _alone = self.flushing.write();
         self.pages.flush();
     }
 
-    /// Writes a full buffer, after a wait for one; `Ok(false)` if there was none.
+    /// Writes a full buffer, after waiting for one for at most `patience`. `Ok(false)` if there was none.
     ///
     /// # Errors
-    /// The device failed. What was in the buffer's page is lost: misses, from now on.
+    /// If the device fails. Everything in the buffer's page is lost, and is a miss from now on.
     pub fn write_one(&self, patience: Duration) -> io::Result<bool> {
         match self.buffers.write_one(&self.pages, patience, |page| self.file_of(page)) {
             None => Ok(false),
@@ -269,7 +271,7 @@ impl Tier {
         }
     }
 
-    /// Clears entries of former laps in a few stripes from `at` on; where to go on, `None` at the end.
+    /// Clears entries of former laps in a few stripes from `at` on. Returns where to continue; `None` at the end.
     pub fn sweep(&self, at: usize) -> Option<usize> {
         let end = self.index.stripes().min(at + STRIPES_A_SWEEP);
         for stripe in at..end {
@@ -278,13 +280,13 @@ impl Tier {
         (end < self.index.stripes()).then_some(end)
     }
 
-    /// All pages as they are.
+    /// Returns the figures of all pages.
     #[must_use]
     pub fn pages(&self) -> Vec<PageFigures> {
         self.pages.figures()
     }
 
-    /// What became of pages so far.
+    /// Returns the counts of page events so far.
     #[must_use]
     pub fn page_counts(&self) -> PageCounts {
         self.pages.counts()
@@ -302,7 +304,7 @@ impl Tier {
         self.index.bytes()
     }
 
-    /// Entries in the index.
+    /// The number of entries in the index.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.index.entries()
@@ -314,26 +316,27 @@ impl Tier {
         self.buffers.bytes()
     }
 
-    /// Full write buffers that wait to be written.
+    /// The number of full write buffers that wait to be written.
     #[must_use]
     pub fn buffers_waiting(&self) -> usize {
         self.buffers.waiting()
     }
 
-    /// Whether a record of so many bytes can be placed at all.
+    /// Returns whether a record with these lengths of key and value can be placed at all.
     #[must_use]
     pub fn fits(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let padded = FlashRecord::bytes(key_bytes, value_bytes).next_multiple_of(self.unit_usize());
         padded as u64 <= self.buffer_bytes
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counted(&self) -> Counted {
         self.counts.read()
     }
 
-    /// A record that was read is none. Its entry goes, so that nobody reads it again.
+    /// Records that a read gave no valid record, and removes the entry, so that it isn't read again. `why`: `None` if
+    /// the read failed.
     pub fn refuse(&self, hash: u64, entry: FlashEntry, why: Option<NoRecord>) {
         match why {
             Some(NoRecord::OtherGeneration) => {}
@@ -369,7 +372,7 @@ impl Tier {
         u32::try_from(u64::from(entry.place()) / self.units_per_page()).unwrap_or(u32::MAX)
     }
 
-    /// The page of an entry, and where in it its record begins.
+    /// Returns the page of an entry, and the offset of its record in the page.
     fn place_of(&self, entry: FlashEntry) -> (u32, u64) {
         let place = u64::from(entry.place());
         (self.page_of(entry), place % self.units_per_page() * self.unit_bytes)
@@ -382,13 +385,13 @@ impl Tier {
         FlashEntry::new(self.index.tag(hash), placed.generation, u32::try_from(place).ok()?, blocks)
     }
 
-    /// Blocks that hold so many bytes from `offset` on.
+    /// Returns the number of blocks that hold so many bytes from `offset` on.
     fn blocks(&self, offset: u64, bytes: usize) -> u32 {
         let end = offset % BLOCK as u64 + bytes as u64;
         u32::try_from(end.div_ceil(BLOCK as u64)).unwrap_or(u32::MAX)
     }
 
-    /// A page's file, and where in it the page begins.
+    /// Returns a page's file, and the offset of the page in it.
     fn file_of(&self, page: u32) -> Option<(Arc<dyn DiskFile>, u64)> {
         let part = self.files.iter().rev().find(|part| part.first <= page)?;
         let at = u64::from(page - part.first) * self.pages.page_bytes;
@@ -396,5 +399,5 @@ impl Tier {
     }
 }
 
-/// Stripes of the index that a sweep looks at before it gives others a chance.
+/// The number of stripes that one call of `sweep` looks at, so that other work gets a turn.
 const STRIPES_A_SWEEP: usize = 64;
