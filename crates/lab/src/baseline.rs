@@ -1,7 +1,7 @@
-//! What the papers compare with: a ratio needs its denominator.
+//! The baselines that the papers compare with: the denominators of their ratios.
 //!
-//! These are measured, not served: fixed sizes, no growth, safe code. Where one is an
-//! [`Index`](guira_index::Index), drivers written for any index take it next to the product's own.
+//! They are for measurements only: they have fixed sizes, don't grow, and are written in safe code. Drivers written for
+//! any [`Index`](guira_index::Index) can take a baseline that is one, next to the product's own.
 //!
 //! ```text
 //! items          items of 64 bytes that never change: 16-byte keys, 32-byte values, a link for chains
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! # Locks
-//! Where the papers say pthread mutex this is `std::sync::Mutex`: like glibc's, a compare-and-swap on a futex word to
-//! take it, an exchange to give it back, a sleep in the kernel if another holds it for long.
+//! A pthread mutex of the papers is a `std::sync::Mutex` here. Like glibc's mutex, it takes a compare-and-swap on a
+//! futex word to lock, an exchange to unlock, and a sleep in the kernel if another thread holds it for long.
 
 pub(crate) mod engine;
 pub(crate) mod filter;

@@ -1,4 +1,4 @@
-//! Results to standard output, progress to standard error.
+//! Writes results to standard output, and progress to standard error.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{ContentArrangement, LineStyle, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+/// Writes to standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -15,12 +15,12 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes to standard error, whose closing is nobody's loss.
+/// Writes to standard error. Failures are ignored.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// An empty table with that head.
+/// Creates an empty table with these headings.
 pub(crate) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table
@@ -30,7 +30,7 @@ pub(crate) fn table(head: &[&str]) -> Table {
     table
 }
 
-/// How far an experiment is: a bar on a terminal, else a line at each quarter.
+/// The progress of an experiment: a bar on a terminal, otherwise a line at each quarter.
 pub(crate) struct Progress {
     name: String,
     bar: ProgressBar,
@@ -38,7 +38,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of the experiment `name`, the `number`th of `all`.
+    /// Creates the progress of the experiment `name`, the `number`th of `all`.
     pub(crate) fn new(name: &str, number: usize, all: usize) -> Self {
         let style = ProgressStyle::with_template("{prefix} {wide_bar} {percent:>3} %  {msg}")
             .expect("the template is a constant");
@@ -50,7 +50,7 @@ impl Progress {
         progress
     }
 
-    /// `share` is done, from 0 to 1; `doing` is what comes now.
+    /// Sets the share that is done, from 0 to 1; `doing` is what comes next.
     pub(crate) fn at(&self, share: f64, doing: &str) {
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         self.bar.set_position(whole(share * PARTS as f64));
@@ -62,18 +62,18 @@ impl Progress {
         }
     }
 
-    /// Something happened that is worth a line of its own.
+    /// Prints a separate line of text.
     pub(crate) fn say(&self, text: &str) {
         self.bar.suspend(|| note(&format!("{}  {text}", self.name)));
     }
 
-    /// It is over, with this result.
+    /// Ends the progress with this result.
     pub(crate) fn end(self, result: &str) {
         self.bar.finish_and_clear();
         self.say(result);
     }
 
-    /// Says something where there is no bar to say it.
+    /// Prints a line if there is no bar.
     fn line(&self, text: &str) {
         if self.bar.is_hidden() {
             self.say(text);

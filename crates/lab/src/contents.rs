@@ -1,4 +1,4 @@
-//! Every table and figure of the papers, and the experiment that asks the same question here.
+//! Every table and figure of the papers, with the experiment here that answers the same question.
 
 mod cuckoo_filter;
 mod facebook;

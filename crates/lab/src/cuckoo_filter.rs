@@ -1,8 +1,8 @@
-//! The experiments of the cuckoo filter: chapter 4 of Fan's thesis, the paper of `CoNEXT` 2014.
+//! The experiments of the cuckoo filter: chapter 4 of Fan's thesis, and the paper of `CoNEXT` 2014.
 //!
-//! Items are numbers; what filters get are their hashes, made beforehand, so that no time is that of hashing. Filters
-//! by other names are those of [`baseline::filter`](crate::baseline::filter), the cuckoo filters the product's
-//! (`guira_filter`). How they do next to the crates that people use is measured in `crates/filter/rivals`.
+//! Items are numbers. Filters get their hashes, which are computed beforehand, so that no measured time is that of
+//! hashing. The filters with other names are those of [`baseline::filter`](crate::baseline::filter); the cuckoo filters
+//! are the product's (`guira_filter`). `crates/filter/rivals` compares them with the crates that people use.
 
 mod f2;
 mod f3;

@@ -1,16 +1,16 @@
-//! What an experiment measured, and nothing that was concluded from it.
+//! The measurements of an experiment, without conclusions.
 //!
-//! Measuring and judging are two functions: `measure` fills a [`Data`], `judge` makes plots, tables, checks and a
-//! sentence from it, and from nothing else. So three things need no new measurement: a page can be made again from what
-//! is stored; several attempts can be [joined](Data::join) and judged as one; and a wrong result can be
-//! [planted](crate::plants) to see whether a check notices.
+//! Measuring and judging are two functions. `measure` fills a [`Data`]; `judge` makes plots, tables, checks and a
+//! sentence from it, and from nothing else. So three things need no new measurement: a page can be made again from
+//! stored data; several attempts can be [joined](Data::join) and judged as one; and a wrong result can be
+//! [planted](crate::plants) to see whether a check detects it.
 //!
 //! ```text
 //! Data ─ lines by name ─ points by x ─ samples, a round each: "with tags, present"  x = 2 threads  [4.1, 4.3, 4.2]
 //! ```
 //!
-//! The samples of a round stand at the same place in every point that was measured by turns, so that a comparison is the
-//! median of the rounds' ratios ([`ratio`]). Joining attempts appends rounds: the median counts.
+//! In points that were measured by turns, the samples of a round have the same index. So a comparison is the median of
+//! the rounds' ratios ([`ratio`]). Joining attempts appends rounds: the median counts.
 
 use crate::measure::{Quartiles, Rounds};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -18,39 +18,39 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// All lines of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Data {
-    /// Each has a name of its own.
+    /// The lines, whose names differ.
     pub lines: Vec<Line>,
 }
 
-/// What was measured of one variant.
+/// The measurements of one variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// As in the legend.
+    /// The name, as in the legend.
     pub name: String,
-    /// What a planted wrong result does to it.
+    /// How planted wrong results change it.
     pub role: Role,
-    /// In rising order of `x`.
+    /// The points, by rising `x`.
     pub points: Vec<Point>,
 }
 
-/// What a claim says about a line.
+/// The claims about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Its height beside other lines, and its shape if it has several points: flat, it must fail.
+    /// Its height compared with other lines, and its shape if it has several points: a flat line must fail.
     Judged,
-    /// That it is flat: steep, it must fail.
+    /// That it is flat: a steep line must fail.
     Flat,
-    /// Nothing: a control, a circumstance, or a line that only the plot shows.
+    /// None: it is a control, a circumstance, or only drawn.
     Aside,
 }
 
-/// A place on a line.
+/// A point of a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
-    /// Threads, load, size; the place in the list where the axis is one of names.
+    /// Threads, load or size; the index of a name if the axis has names.
     pub x: f64,
-    /// A figure for each round.
+    /// One figure per round.
     #[serde(deserialize_with = "read_samples")]
     pub samples: Vec<f64>,
 }
@@ -59,7 +59,7 @@ impl Data {
     /// Adds a line.
     ///
     /// # Panics
-    /// If there is one of that name.
+    /// If there is already a line with that name.
     pub fn push(&mut self, line: Line) {
         assert!(self.find(&line.name).is_none(), "two lines are called {}", line.name);
         self.lines.push(line);
@@ -75,28 +75,28 @@ impl Data {
         self.push(Line::new(name, [(0.0, vec![figure])]).aside());
     }
 
-    /// The line of that name.
+    /// Returns the line with this name.
     ///
     /// # Panics
-    /// If there is none: `measure` and `judge` of an experiment agree on the names.
+    /// If there is none. `measure` and `judge` of an experiment must agree on the names.
     #[must_use]
     pub fn line(&self, name: &str) -> &Line {
         self.find(name).unwrap_or_else(|| panic!("there is no line {name}"))
     }
 
-    /// The figure of a line that has but one.
+    /// Returns the figure of a line that has only one.
     #[must_use]
     pub fn figure(&self, name: &str) -> f64 {
         self.line(name).points.first().map_or(f64::NAN, Point::median)
     }
 
-    /// The line of that name, if there is one.
+    /// Returns the line with this name, if there is one.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Line> {
         self.lines.iter().find(|line| line.name == name)
     }
 
-    /// The name of a line without a point, or with a point without a sample.
+    /// Returns the name of a line that has no points, or has a point without samples.
     #[must_use]
     pub fn line_of_nothing(&self) -> Option<&str> {
         let is_empty = |line: &&Line| {
@@ -105,9 +105,9 @@ impl Data {
         self.lines.iter().find(is_empty).map(|line| line.name.as_str())
     }
 
-    /// Attempts as one measurement: the rounds of each follow those of the one before.
+    /// Joins attempts into one measurement: the rounds of each follow those of the previous one.
     ///
-    /// A point that a later attempt lacks keeps the rounds it has.
+    /// A point that a later attempt lacks keeps the rounds that it has.
     #[must_use]
     pub fn join<'d>(attempts: impl IntoIterator<Item = &'d Self>) -> Self {
         let mut attempts = attempts.into_iter();
@@ -126,14 +126,14 @@ impl Data {
 }
 
 impl Line {
-    /// A line that claims are about.
+    /// Creates a line about which claims are made.
     #[must_use]
     pub fn new(name: &str, points: impl IntoIterator<Item = (f64, Vec<f64>)>) -> Self {
         let points = points.into_iter().map(|(x, samples)| Point { x, samples }).collect();
         Self { name: name.into(), role: Role::Judged, points }
     }
 
-    /// The variants of `rounds`, each at its `x`.
+    /// Creates a line from the variants of `rounds`, each at its `x`.
     #[must_use]
     pub fn of_rounds(
         name: &str,
@@ -143,25 +143,25 @@ impl Line {
         Self::new(name, places.into_iter().map(|(x, variant)| (x, rounds.samples[variant].clone())))
     }
 
-    /// One figure at each `x`, as counts are.
+    /// Creates a line with one figure at each `x`, for counts.
     #[must_use]
     pub fn of_figures(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, points.into_iter().map(|(x, figure)| (x, vec![figure])))
     }
 
-    /// The claim is that it is flat.
+    /// Declares that the claim is that the line is flat.
     #[must_use]
     pub fn flat(self) -> Self {
         Self { role: Role::Flat, ..self }
     }
 
-    /// No claim rests on it.
+    /// Declares that no claim rests on the line.
     #[must_use]
     pub fn aside(self) -> Self {
         Self { role: Role::Aside, ..self }
     }
 
-    /// The point at `x`.
+    /// Returns the point at `x`.
     ///
     /// # Panics
     /// If there is none.
@@ -171,7 +171,7 @@ impl Line {
         found.unwrap_or_else(|| panic!("{} has no point at {x}", self.name))
     }
 
-    /// The median at `x`.
+    /// Returns the median at `x`.
     ///
     /// # Panics
     /// If there is no such point.
@@ -180,18 +180,18 @@ impl Line {
         self.at(x).median()
     }
 
-    /// Places on a plot's axes: the medians.
+    /// Returns each point's `x` and median, for a plot.
     pub fn medians(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.points.iter().map(|point| (point.x, point.median()))
     }
 
-    /// The figures alone, in order.
+    /// Returns the medians, in order.
     #[must_use]
     pub fn figures(&self) -> Vec<f64> {
         self.medians().map(|(_, figure)| figure).collect()
     }
 
-    /// The last of them; without any no number.
+    /// Returns the last median; NaN if there is none.
     #[must_use]
     pub fn last(&self) -> f64 {
         self.points.last().map_or(f64::NAN, Point::median)
@@ -199,14 +199,14 @@ impl Line {
 }
 
 impl Point {
-    /// The middle of the rounds.
+    /// Returns the median of the rounds.
     #[must_use]
     pub fn median(&self) -> f64 {
         Quartiles::of(&self.samples).median
     }
 }
 
-/// What is no number is the same as itself: two attempts that lack the same figure measured the same.
+/// NaN equals NaN here: two attempts that lack the same figure measured the same.
 impl PartialEq for Point {
     fn eq(&self, other: &Self) -> bool {
         let all = |point: &Self| {
@@ -217,9 +217,9 @@ impl PartialEq for Point {
     }
 }
 
-/// How many times `under` the figure of `over` is: the median of the rounds' ratios.
+/// Returns how many times `under` the figure of `over` is: the median of the rounds' ratios.
 ///
-/// Not a number where the two were not measured in the same rounds.
+/// NaN if the two were not measured in the same rounds.
 #[must_use]
 pub fn ratio(over: &Point, under: &Point) -> f64 {
     if over.samples.len() != under.samples.len() {

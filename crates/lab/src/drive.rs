@@ -1,11 +1,10 @@
-//! What drives the tables: lookups that wait for each other, and mixes of reads and writes on several threads.
+//! The drivers of the tables: lookups that wait for each other, and mixes of reads and writes on several threads.
 //!
-//! A processor overlaps lookups that follow each other in a tight loop, and so hides what a server, with a thousand
-//! instructions between two of them, would feel. So there is a fence between them ([`wait`]), and a lookup costs its own
-//! memory accesses. (That the next key depends on the answer isn't enough: the processor
-//! guesses that too.)
+//! A processor overlaps lookups in a tight loop. This hides the latency that a server would see, which runs a thousand
+//! instructions between two lookups. So there is a fence between lookups ([`wait`]), and a lookup costs its own memory
+//! accesses. It isn't enough that the next key depends on the result: the processor predicts that, too.
 //!
-//! Every driver takes any [`Index`]; [`Mix`] is for comparisons of tables under writes.
+//! Every driver takes any [`Index`]; [`Mix`] compares tables under writes.
 
 use crate::baseline::items::{Items, Key};
 use crate::measure::{Work, threads_for, wait};
@@ -17,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Looks up `count` keys of uniformly random numbers from `numbers`, one after the other; returns how many were found.
+/// Looks up `count` keys with uniformly random numbers from `numbers`, one after the other. Returns how many were found.
 #[inline]
 pub(crate) fn look_up(
     seed: u64,
@@ -35,8 +34,8 @@ pub(crate) fn look_up(
     found
 }
 
-/// As [`threads_for`], each thread kept on one of the processors, dealt out in turn: short runs would else be over
-/// before the system has parted two threads that it started on the same one.
+/// Like [`threads_for`], with each thread pinned to a processor, assigned in turn. Otherwise short runs would end
+/// before the system has separated two threads that it started on the same processor.
 pub(crate) fn threads_apart(
     n: usize,
     time: Duration,
@@ -48,7 +47,7 @@ pub(crate) fn threads_apart(
         if let Some(&own) = processors.get(thread % processors.len().max(1)) {
             let mut only = CpuSet::new();
             only.set(own);
-            // Where that is not allowed, the system's choice will do.
+            // If that isn't allowed, the system's choice is good enough.
             let _ = sched_setaffinity(None, &only);
         }
         work(thread, stop)
@@ -57,8 +56,8 @@ pub(crate) fn threads_apart(
 
 /// A table under reads and writes.
 ///
-/// Numbers below `stable` stay entered, and are read. Those from there to the count of items belong to the writers, each
-/// of which enters and removes its own by turns, so that the load stays where it was.
+/// Keys with numbers below `stable` stay in the table, and are read. The others belong to the writers. Each writer
+/// inserts and removes its own keys by turns, so the load stays the same.
 pub(crate) struct Mix<'a, I> {
     pub(crate) table: &'a I,
     pub(crate) items: &'a Items,
@@ -66,7 +65,7 @@ pub(crate) struct Mix<'a, I> {
 }
 
 impl<I: Index> Mix<'_, I> {
-    /// Enters the stable keys, and half of the others.
+    /// Inserts the stable keys, and half of the others.
     pub(crate) fn fill(&self) {
         let entered = |&number: &u32| number < self.stable || number.is_multiple_of(2);
         (0..self.items.count()).filter(entered).for_each(|number| {
@@ -74,7 +73,7 @@ impl<I: Index> Mix<'_, I> {
         });
     }
 
-    /// Runs so many threads for a while; each operation is a write with the probability `writes`, and else a read.
+    /// Runs `threads` threads for `time`. Each operation is a write with probability `writes`, otherwise a read.
     ///
     /// # Panics
     /// If a key that is present is not found.
@@ -105,7 +104,7 @@ impl<I: Index> Mix<'_, I> {
         }
     }
 
-    /// Removes one of this thread's keys if it is present, and else enters it.
+    /// Removes one of this thread's keys if it is present, otherwise inserts it.
     fn write(&self, rng: &mut Rng, thread: usize, threads: usize) {
         let [thread, threads] = [thread, threads].map(|n| u32::try_from(n).expect("few threads"));
         let each = (self.items.count() - self.stable) / threads;
@@ -123,12 +122,12 @@ impl<I: Index> Mix<'_, I> {
     }
 }
 
-/// A number of the range.
+/// Returns a random number of the range.
 #[inline]
 pub(crate) fn pick(rng: &mut Rng, range: &std::ops::Range<u32>) -> u32 {
     let below = rng.below(u64::from(range.end - range.start));
     range.start + u32::try_from(below).expect("below 32 bits")
 }
 
-/// Operations between two looks at the flag that ends a run.
+/// Operations between two checks of the flag that ends a run.
 const BETWEEN_LOOKS: u64 = 64;

@@ -1,4 +1,4 @@
-//! What an experiment is, and the papers.
+//! Experiments, and the papers.
 
 use crate::data::Data;
 use crate::{Findings, Scale};
@@ -6,23 +6,24 @@ use crate::{Findings, Scale};
 /// An experiment, declared once.
 #[derive(Debug)]
 pub struct Experiment {
-    /// As in `guira lab run ID`: the paper's short name and its table or figure.
+    /// The name in `guira lab run ID`: the paper's short name and its table or figure.
     pub id: &'static str,
-    /// Whose claim it is.
+    /// The paper whose claim it tests.
     pub paper: Paper,
     /// What is measured, in a few words.
     pub title: &'static str,
     /// What the paper says.
     pub claim: &'static str,
-    /// What must show here: what the checks of its outcome test, in words.
+    /// What must be observed here: the conditions that the checks of its outcome test, in words.
     pub shape: &'static str,
-    /// Why the figures differ from the paper's, where they do; shown with a verdict that isn't "reproduced".
+    /// Why the figures differ from the paper's, if they do. Shown with a verdict that isn't "reproduced".
     pub why: &'static str,
-    /// Whether it runs for every change: within seconds, and what it checks are counts, which a busy machine can't change.
+    /// Whether it runs for every change: it takes seconds, and its checks are about counts, which a busy machine can't
+    /// change.
     pub is_quick: bool,
-    /// Measures, and concludes nothing.
+    /// Measures, without conclusions.
     pub measure: fn(&Run<'_>) -> anyhow::Result<Data>,
-    /// Concludes, from nothing but what was measured.
+    /// Draws the conclusions, only from what was measured.
     pub judge: fn(&Data) -> Findings,
 }
 
@@ -43,12 +44,12 @@ pub enum Paper {
     Fawn,
     /// Lim, Fan, Andersen, Kaminsky: SILT, SOSP 2011; chapter 5 of Fan's thesis.
     Silt,
-    /// What none of the papers asked.
+    /// Questions that none of the papers asked.
     Ours,
 }
 
 impl Paper {
-    /// All of them, in the order of the lab.
+    /// All papers, in the order of the lab.
     pub const ALL: [Self; 8] = [
         Self::MemC3,
         Self::Hopscotch,
@@ -60,7 +61,7 @@ impl Paper {
         Self::Ours,
     ];
 
-    /// As in `guira lab run PAPER`.
+    /// The name in `guira lab run PAPER`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,7 +76,7 @@ impl Paper {
         }
     }
 
-    /// As in a heading.
+    /// The title, for a heading.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -91,11 +92,11 @@ impl Paper {
     }
 }
 
-/// What an experiment is given.
+/// The parameters of a run of an experiment.
 pub struct Run<'a> {
-    /// How large to make it.
+    /// The size of the experiment.
     pub scale: Scale,
-    /// Where random numbers begin; the same seed gives the same keys.
+    /// The seed of the random numbers; the same seed gives the same keys.
     pub seed: u64,
     /// Called with the share done, from 0 to 1, and what is being done.
     pub progress: &'a dyn Fn(f64, &str),

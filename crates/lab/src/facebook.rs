@@ -8,8 +8,8 @@
 //! gutter     a server is lost                   warm_up    a cold cluster; both with `web`, clients that look aside
 //! udp        gets past the router               window     how much a client asks for at once
 //! ```
-//! The caches are the real ones. Of `lease`, `stale_set` and `window` the clients' and the database's time is simulated, so
-//! that a run repeats itself; `gutter`, `warm_up` and `udp` are live, with real routers and servers.
+//! The caches are real. In `lease`, `stale_set` and `window` the time of clients and database is simulated, so that a
+//! run is repeatable. `gutter`, `warm_up` and `udp` are live, with real routers and servers.
 
 mod gets;
 mod gutter;

@@ -1,9 +1,11 @@
-//! The experiments of a small cache in front of many servers: chapter 2 of Fan's thesis (FAWN-KV), the paper of `SoCC` 2011.
+//! The experiments of a small cache in front of many servers: chapter 2 of Fan's thesis (FAWN-KV), and the paper of
+//! `SoCC` 2011.
 //!
-//! Keys asked equally often fall on servers like balls into bins, drawn anew in each trial (`balls.rs`). Loads are
-//! *normalised*: 1 is a server's share if all got the same of all queries. A server takes 10,000 queries a second, as in
-//! the thesis, and the system as much as its fullest server allows. The bounds are those that `guira plan` goes by
-//! (`guira_route::plan`). But figure 2.6 is measured on real servers behind a real router (`live.rs`).
+//! Keys that are asked equally often are assigned to servers like balls to bins, anew in each trial (`balls.rs`). Loads
+//! are *normalised*: 1 is a server's share if all servers get the same share of all queries. A server takes 10,000
+//! queries per second, as in the thesis, and the system as many as its fullest server allows. The bounds are those that
+//! `guira plan` uses (`guira_route::plan`). Figure 2.6, however, is measured on real servers behind a real router
+//! (`live.rs`).
 
 mod bounds;
 mod live;

@@ -1,10 +1,10 @@
-//! The index against a map, with so few bits of tag that nearly all keys share theirs.
+//! The index compared with a map, with so few tag bits that nearly all keys share their tags.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// The lines' address bits and the stripe of `key`; the tag has two bits of it.
+/// A hash of `key` for lines and stripes, of which the tag gets two bits.
 fn hash(key: u64) -> u64 {
     let mixed = (key + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -51,7 +51,7 @@ fn growth_stops_at_the_limit_and_then_entries_are_lost_one_for_one() {
     assert_eq!(index.entries() + lost, 12_000);
 }
 
-/// A table for a large device took more memory than it was given, though no entry had been made yet.
+/// A regression test: a table for a large device took more memory than it was given, before any entry was made.
 #[test]
 fn a_table_for_more_entries_than_its_memory_holds_stays_within_it() {
     let index = Index::new(100_000_000, 1 << 20, 16);
@@ -61,7 +61,7 @@ fn a_table_for_more_entries_than_its_memory_holds_stays_within_it() {
     assert!(index.bytes() <= 1 << 20, "{}", index.bytes());
 }
 
-/// As long as they are there, gets of their keys are told from those of keys that never were.
+/// While dead entries exist, gets of their keys can be distinguished from gets of keys that never existed.
 #[test]
 fn dead_entries_stay_while_there_are_empty_slots() {
     let index = Index::new(10_000, 64 << 20, 16);
@@ -117,7 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// With tags of two bits the index may lose what was entered, but shows no place that was removed or replaced.
+    /// With tags of two bits the index may lose entries, but it never shows a place that was removed or replaced.
     #[test]
     fn no_removed_or_replaced_place_is_ever_shown(steps in prop::collection::vec(step(), 1..2000)) {
         let index = Index::new(100, 1 << 20, 2);

@@ -1,4 +1,4 @@
-//! Rewriting what is alive in a page, so that the page is free.
+//! Compaction: rewrites the live items of a page, so that the page becomes free.
 
 use super::Tier;
 use crate::Bucket;
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 impl Tier {
-    /// What is to be done to have free pages. First, pages in which nothing is alive at second `now` are freed.
+    /// Returns what to do so that pages are free. First, pages in which nothing is alive at second `now` are freed.
     #[must_use]
     pub fn next_action(&self, policy: &CompactionPolicy, now: u32) -> Action {
         for (number, page) in (0u32..).zip(self.pages()) {
@@ -26,15 +26,15 @@ impl Tier {
         next_action(&self.pages(), self.page_bytes(), policy)
     }
 
-    /// Frees a page with all that is in it; whether it was in this version of its use.
+    /// Frees a page with everything in it. Returns whether the page still had this version.
     pub fn evict(&self, page: u32, version: u64) -> bool {
         self.pages.free_sealed(page, version, true)
     }
 
-    /// Moves what is alive in a page, and frees it. `is_past` tells whether an item with this life word is past its time.
+    /// Moves the live items of a page, and frees it. `is_past` returns whether an item with this life word has expired.
     ///
     /// # Errors
-    /// The page can't be read. It is freed all the same: what was in it is lost.
+    /// If the page can't be read. It is freed anyway: its items are lost.
     pub fn compact(
         &self,
         what: &Compaction,
@@ -125,7 +125,7 @@ impl Tier {
         }
     }
 
-    /// Places a record anew and changes its entry; `false` if there was no room.
+    /// Places a record again and updates its entry. `false` if there was no room.
     fn place_again(
         &self,
         bucket: Bucket,
@@ -135,7 +135,7 @@ impl Tier {
         for _ in 0..TRIES {
             let what = (record, record.value.len());
             let mut parts = std::iter::once(record.value);
-            // Or a flush between the two would be survived.
+            // Excludes a flush between the check and the new entry: the moved item would survive the flush.
             let between_flushes = self.flushing.read();
             if self.pages.generation(from.page) != from.generation {
                 return true;
@@ -147,7 +147,7 @@ impl Tier {
             };
             let Some(new) = self.entry_of(record.hash, &placed) else { return false };
             self.counts.bytes_written.fetch_add(placed.bytes as u64, Relaxed);
-            // If it is gone meanwhile, the new record is dead: as well.
+            // If the entry has gone meanwhile, so has the item: the new record is dead, too.
             if self.index.replace(record.hash, entry, new) {
                 let ends_s = match record.life & LIFE_SECONDS {
                     0 => u32::MAX,
@@ -161,7 +161,7 @@ impl Tier {
     }
 }
 
-/// Bytes of the record at the front, whatever its generation; `None` at the end of what was written.
+/// Returns the length of the record at the front, whatever its generation; `None` at the end of what was written.
 fn record_bytes(from: &[u8]) -> Option<usize> {
     let head = from.get(..HEAD_BYTES)?;
     let (key_bytes, mut value_bytes) = (usize::from(head[40]), [0; 4]);
@@ -170,7 +170,7 @@ fn record_bytes(from: &[u8]) -> Option<usize> {
     (key_bytes > 0 && bytes <= from.len()).then_some(bytes)
 }
 
-/// How often, and after what rests, room is asked for.
+/// How often a move tries to get room, and the pause between two attempts.
 const TRIES: usize = 2000;
 const TRY_EVERY: Duration = Duration::from_millis(1);
 /// The bits of a life word that are an expiry second.

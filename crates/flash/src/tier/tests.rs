@@ -1,4 +1,4 @@
-//! The tier over a simulated disk: what is found is what was stored last, whatever the disk does.
+//! The tier over a simulated disk: a get finds what was stored last or nothing, whatever the disk does.
 
 use super::*;
 use crate::plan::Compaction;
@@ -59,7 +59,7 @@ fn put(tier: &Tier, key: u32, value: &[u8]) -> Option<Draft> {
     Some(draft)
 }
 
-/// The value as a get would find it.
+/// Returns the value that a get would find.
 fn get(tier: &Tier, key: u32) -> Option<Vec<u8>> {
     let mut entries = Vec::new();
     tier.look(hash(key), |entry| entries.push(entry));
@@ -120,7 +120,8 @@ fn with_all_buffers_full_nothing_is_placed_and_nobody_waits() {
     assert!(put(&tier, 1, &[1; 2000]).is_some());
 }
 
-/// It kept what it had got first for ever: the page was never closed, since there was no other to go on in.
+/// A regression test: a single page kept its first content forever. It was never closed, as there was no other page to
+/// open.
 #[test]
 fn a_single_page_is_used_anew_once_it_is_full() {
     let tier = Tier::open(&disk(), &settings(1, 16)).unwrap();
@@ -219,7 +220,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// With tags of two bits, few pages and a compactor: a get finds the last value or nothing.
+    /// With tags of two bits, few pages and a compactor, a get finds the last value or nothing.
     #[test]
     fn no_overwritten_deleted_or_flushed_value_is_ever_found(
         steps in prop::collection::vec(step(), 1..400)

@@ -1,7 +1,7 @@
-//! memcached's hash table: an array of heads, and chains that run through the items; readers lock too.
+//! memcached's hash table: an array of heads, and chains that run through the items. Readers lock, too.
 //!
-//! As memcached 1.4 has it, except for links of four bytes instead of eight: `stats` of space count eight, as the paper
-//! does. How many locks there are tells two of the papers' baselines apart: one is the global lock, many are the
+//! It is as in memcached 1.4, except that links have four bytes instead of eight; space is counted with eight, as in
+//! the paper. The number of locks distinguishes two of the papers' baselines: one is the global lock, many are the
 //! striped item locks.
 //!
 //! # Invariants
@@ -9,9 +9,9 @@
 //! 2. A lock holds the number of keys in its buckets.
 //!
 //! # Costs
-//! get: a lock's line, a head's, and an item's for each item up to the one sought; at load 1.5 that is 1.75 items for a
-//! hit and 1.5 for a miss. Bad at: misses, which read all items of a chain; readers on several processors, who write
-//! the lock.
+//! A get reads the line of a lock, the line of a head, and one line per item up to the wanted one: at load 1.5, 1.75
+//! items for a hit and 1.5 for a miss. Bad at: misses, which read all items of a chain; and readers on several
+//! processors, which write the lock.
 
 use super::pages::Pages;
 use guira_index::{Broken, Entry, Full, Hash, Index, Items, Location, prefetch};
@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Where the next item of a chain is; nowhere by default.
+/// The location of the next item of a chain; the default is none.
 #[derive(Debug, Default)]
 pub(crate) struct Link(AtomicU32);
 
@@ -41,7 +41,7 @@ pub(crate) trait Links: Sync {
     fn link(&self, at: Location) -> &Link;
 }
 
-/// Links next to the items, by location: one line more per item visited, but any items will do.
+/// Links next to the items, by location. They cost one more line per visited item, but work for any items.
 impl Links for Box<[Link]> {
     #[inline]
     fn link(&self, at: Location) -> &Link {
@@ -64,12 +64,12 @@ pub(crate) struct Chain<L> {
 }
 
 impl<L: Links> Chain<L> {
-    /// A table for `keys` at memcached's load of 1.5, under so many locks.
+    /// Creates a table for `keys` keys at memcached's load of 1.5, with `locks` locks.
     pub(crate) fn new(keys: usize, locks: usize, links: L) -> Self {
         Self::in_pages(Pages::Huge, keys, locks, links)
     }
 
-    /// The same, with heads in pages of another size.
+    /// Like `new`, with heads in pages of another size.
     pub(crate) fn in_pages(pages: Pages, keys: usize, locks: usize, links: L) -> Self {
         let heads = (keys * 2).div_ceil(3).max(1);
         Self {
@@ -79,7 +79,7 @@ impl<L: Links> Chain<L> {
         }
     }
 
-    /// [`Index::get`] as a table with fewer locks would do it; for tables that nobody writes.
+    /// [`Index::get`] as a table with fewer locks would do it, for tables that no thread writes to.
     #[inline]
     pub(crate) fn get_with_locks(
         &self,
@@ -92,14 +92,14 @@ impl<L: Links> Chain<L> {
         self.items_of(&self.heads[bucket]).find(|&at| is_key(at))
     }
 
-    /// Addresses that a lookup of this key reads before it comes to items: its lock, and the chain's head.
+    /// Returns the addresses that a lookup of this key reads before the items: its lock, and the chain's head.
     pub(crate) fn read_by(&self, hash: Hash) -> [usize; 2] {
         let bucket = self.bucket(hash);
         let lock = &raw const self.locks[bucket % self.locks.len()];
         [lock.addr(), (&raw const self.heads[bucket]).addr()]
     }
 
-    /// Items in the longest chain. Reads all of them.
+    /// The number of items in the longest chain. It reads all items.
     pub(crate) fn longest(&self) -> usize {
         self.heads.iter().map(|head| self.items_of(head).count()).max().unwrap_or(0)
     }
@@ -203,10 +203,10 @@ impl<L: Links> Index for Chain<L> {
     }
 }
 
-/// One key's place, its bucket locked.
+/// The place of one key, with its bucket locked.
 pub(crate) struct ChainEntry<'a, L> {
     links: &'a L,
-    /// What points to the item, or where the next one is to be pointed to.
+    /// The link to the item, or the link where a new item goes.
     place: &'a Link,
     is_present: bool,
     keys: MutexGuard<'a, usize>,
@@ -235,7 +235,7 @@ impl<L: Links> Entry for ChainEntry<'_, L> {
     }
 }
 
-/// A chain never asks for a hash.
+/// A chain never asks for the hash of an item.
 struct NoItems;
 
 impl Items for NoItems {

@@ -1,7 +1,7 @@
-//! A cache of items of one size, over either table with either policy: the four systems of MemC3's figure 8.
+//! A cache of items of one size, with either table and either policy: the four systems of MemC3's figure 8.
 //!
-//! Its readers are the paper's: chunks are used again at once, a get copies key and value while they may change, and
-//! looks at the version last (algorithm 1). In Rust that takes atomics, word by word.
+//! Its readers are the paper's: chunks are reused at once, a get copies key and value while they may change, and checks
+//! the version last (algorithm 1). In Rust that requires atomic words.
 //!
 //! | table | policy | a get takes |
 //! |---|---|---|
@@ -10,17 +10,17 @@
 //! | cuckoo | LRU | no lock to find, the list's lock to move the item to its head |
 //! | cuckoo | CLOCK | no lock: MemC3 |
 //!
-//! A set takes the one lock everywhere: there is one writer.
+//! A set takes the global lock in all systems: there is one writer.
 //!
 //! # Layout
 //! ```text
 //! chunk 64 B  | link 4 | key 16 | value 32 |     the policies' links and bits stand next to the chunks
 //! ```
 //! # Invariants
-//! 1. A chunk is free, or in the table and in the policy's list; its state changes under `all`.
-//! 2. A chunk is written in this order: key of zeroes, value, key. It was out of the table before, and the version of its
-//!    former key advanced. So a reader that copies a value between two looks at an unchanged version, and saw its key
-//!    before the value, has the value that belongs to the key.
+//! 1. A chunk is free, or is in the table and in the policy's list; its state changes under `all`.
+//! 2. A chunk is written in this order: a key of zeros, the value, the key. It was removed from the table before, and
+//!    the version of its former key was advanced. Suppose that a reader copies a value between two reads of the same
+//!    version, and read its key before the value. Then the value belongs to the key.
 
 use super::chain::{Chain, Link, Links};
 use super::pages::Pages;
@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-/// Which of the four.
+/// One of the four systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     /// Whether the table is MemC3's; else it is memcached's.
@@ -42,7 +42,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// All of them, in the paper's order.
+    /// All systems, in the paper's order.
     pub(crate) const ALL: [Self; 4] = [
         Self { is_cuckoo: true, is_clock: true },
         Self { is_cuckoo: true, is_clock: false },
@@ -70,7 +70,7 @@ pub(crate) struct Engine {
     chunks: Arc<Chunks>,
     table: Table,
     recency: Recency,
-    /// The one lock; holds the chunks never used so far.
+    /// The global lock. It holds the chunks that were never used so far.
     all: Mutex<Free>,
     locks_to_read: bool,
 }
@@ -95,7 +95,7 @@ struct Chunk {
 }
 
 impl Engine {
-    /// A cache for so many items.
+    /// Creates a cache for `items` items.
     pub(crate) fn new(kind: Kind, items: u32) -> Self {
         let chunks = Arc::new(Chunks(Pages::Huge.collect((0..items).map(|_| Chunk::default()))));
         let recency = if kind.is_clock { Recency::clock(items) } else { Recency::lru(items) };
@@ -132,14 +132,14 @@ impl Engine {
         found.is_some()
     }
 
-    /// Reads a chunk, the same for the same key, but not by the table: what is left of a get that shares nothing.
+    /// Reads the chunk of a key, which follows from the key without the table: the rest of a get that shares nothing.
     #[inline]
     pub(crate) fn known(&self, key: Key) -> u64 {
         let place = hash(key).0 % self.chunks.0.len() as u64;
         self.chunks.0[usize::try_from(place).expect("an index of chunks")].value[0].load(Relaxed)
     }
 
-    /// Stores a value under a key, in place of another item if the cache is full.
+    /// Stores a value under a key. It replaces another item if the cache is full.
     pub(crate) fn set(&self, key: Key, value: Value) {
         let mut free = self.lock();
         let at = match free.chunks.pop() {
@@ -150,7 +150,7 @@ impl Engine {
         let old = loop {
             match self.put(key, at) {
                 Ok(old) => break old,
-                // No path to a free slot: one item fewer, and another try.
+                // There is no path to a free slot: evict an item, and try again.
                 Err(guira_index::Full) => free.chunks.push(self.evict().0),
             }
         };
@@ -161,7 +161,7 @@ impl Engine {
         self.recency.enter(at);
     }
 
-    /// Items in the cache.
+    /// The number of items in the cache.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         match &self.table {
@@ -170,8 +170,8 @@ impl Engine {
         }
     }
 
-    /// Takes the policy's victim out of the cache. A chunk that is free is a victim of CLOCK only if the hand comes by
-    /// while another is evicted because no path was free, so it is passed over.
+    /// Removes the policy's victim from the cache. CLOCK may propose a free chunk only if its hand passes while another
+    /// item is evicted because there was no path; such a chunk is skipped.
     fn evict(&self) -> Location {
         loop {
             let victim = self.recency.victim();
@@ -200,8 +200,8 @@ impl Engine {
         })
     }
 
-    /// Spins, and gives its turn away; it never sleeps. A thread that sleeps has to be woken by the next holder, which
-    /// takes longer than what the lock protects: then all threads wait, or none does, by chance.
+    /// Spins and yields, but never sleeps. A sleeping thread would have to be woken by the next holder, which takes
+    /// longer than what the lock protects: by chance, all threads would wait or none.
     fn lock(&self) -> MutexGuard<'_, Free> {
         loop {
             for _ in 0..SPINS {
@@ -216,7 +216,7 @@ impl Engine {
     }
 }
 
-/// Looks at a lock before a thread gives its turn away: some microseconds.
+/// Attempts to lock before a thread yields: some microseconds.
 const SPINS: u32 = 200;
 
 impl Chunk {
@@ -254,7 +254,7 @@ fn hash([low, high]: Key) -> Hash {
     Hash(mix(low ^ high.rotate_left(23)))
 }
 
-/// Bucket locks of a chained table.
+/// The number of bucket locks of a chained table.
 pub(crate) const LOCKS: usize = 8192;
 
 const _: () = assert!(size_of::<Chunk>() == 64, "a chunk is a cache line");

@@ -1,7 +1,7 @@
-//! The filters that the cuckoo filter is compared with, and what all of them have in common.
+//! The filters that the cuckoo filter is compared with, and their common interface.
 //!
-//! They take hashes of 64 bits that are well mixed; an item *is* its hash here. Simple and correct before fast: none
-//! has a batch form or instructions of one processor.
+//! They take well mixed 64-bit hashes; an item *is* its hash here. They are written to be simple and correct rather
+//! than fast: none has a batch form or uses instructions of a particular processor.
 //!
 //! ```text
 //! bloom     standard Bloom filter: k bits anywhere
@@ -30,26 +30,26 @@ use std::hint::black_box;
 
 /// A set of hashes that answers "perhaps" or "no".
 pub(crate) trait Set {
-    /// Enters an item; false if there is no room, and then nothing has changed.
+    /// Inserts an item. If there is no room, returns false and changes nothing.
     fn insert(&mut self, hash: u64) -> bool;
 
-    /// False only if the item is not in.
+    /// Returns false only if the item is absent.
     fn contains(&self, hash: u64) -> bool;
 
     /// Bytes of the table.
     fn bytes(&self) -> usize;
 
-    /// Enters items in turn up to the first that finds no room; how many are in.
+    /// Inserts items in order, up to the first that finds no room. Returns how many were inserted.
     fn insert_all(&mut self, hashes: &[u64]) -> usize {
         hashes.iter().take_while(|&&hash| self.insert(hash)).count()
     }
 
-    /// How many of the items it seems to have.
+    /// Returns how many of the items the set seems to have.
     fn count(&self, hashes: &[u64]) -> usize {
         hashes.iter().filter(|&&hash| self.contains(hash)).count()
     }
 
-    /// The same, where each lookup begins when the one before it has its answer.
+    /// Like `count`, but each lookup begins when the previous one has its result.
     fn count_in_turn(&self, hashes: &[u64]) -> usize {
         let mut found = 0;
         for &hash in hashes {
@@ -62,10 +62,10 @@ pub(crate) trait Set {
 
 /// A set from which items can be removed.
 pub(crate) trait Removing: Set {
-    /// Takes out one copy of an item that is in; false if there is none.
+    /// Removes one copy of an item that was inserted; false if there is none.
     fn remove(&mut self, hash: u64) -> bool;
 
-    /// Takes out each of the items; how many there were.
+    /// Removes each of the items. Returns how many were found.
     fn remove_all(&mut self, hashes: &[u64]) -> usize {
         hashes.iter().filter(|&&hash| self.remove(hash)).count()
     }
@@ -94,7 +94,7 @@ impl<L: Layout, O: Orbit, H> Removing for Filter<L, O, H> {
     }
 }
 
-/// The `range`-th part in which a well mixed hash falls: below `range`.
+/// Maps a well mixed hash uniformly to a number below `range`.
 fn reduce(hash: u64, range: usize) -> usize {
     usize::try_from((u128::from(hash) * range as u128) >> 64).expect("below the range")
 }

@@ -1,12 +1,12 @@
-//! Items for the experiments with indexes: 64 bytes, written once, named by their number.
+//! Items for the experiments with indexes: 64 bytes, written once, identified by their number.
 //!
 //! # Layout
 //! ```text
 //! | link 4 | key length 4 | key 16 | value 32 | 8 unused |     one cache line
 //! ```
-//! memcached's chains run through the items, so the link is here: a chain visits one line an item. An index finds the
-//! item of location `n` at place `n`, and its key follows from `n` too, so that drivers can ask for present and absent
-//! keys without a list of them.
+//! memcached's chains run through the items, so the link is in the item: a chain visits one line per item. An index
+//! finds the item of location `n` at place `n`. Its key follows from `n` too, so drivers can ask for present and absent
+//! keys without a list of keys.
 
 use super::chain::{Link, Links};
 use super::pages::Pages;
@@ -14,12 +14,12 @@ use guira_bench::mix;
 use guira_index::{Hash, Location, prefetch};
 use std::hint::black_box;
 
-/// Sixteen bytes that a number determines.
+/// Sixteen bytes that follow from a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(pub(crate) [u8; 16]);
 
 impl Key {
-    /// The key of a number; different for different ones.
+    /// Returns the key of a number; different numbers have different keys.
     #[inline]
     pub(crate) fn new(number: u32) -> Self {
         let low = mix(u64::from(number));
@@ -27,7 +27,7 @@ impl Key {
         Self(both.to_le_bytes())
     }
 
-    /// All 64 bits depend on all of the key.
+    /// Returns a hash of which all 64 bits depend on the whole key.
     #[inline]
     pub(crate) fn hash(&self) -> Hash {
         let both = u128::from_le_bytes(self.0);
@@ -37,10 +37,10 @@ impl Key {
     }
 }
 
-/// How the key asked for is compared with an item's.
+/// How a key is compared with an item's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compare {
-    /// By a call of the C library's `memcmp`, as for keys whose length is known only when the program runs.
+    /// By a call of the C library's `memcmp`, as for keys whose length is known only at run time.
     Bytes,
     /// As two integers.
     Integers,
@@ -54,17 +54,17 @@ struct Item {
     link: Link,
     key_bytes: u32,
     key: Key,
-    /// Nobody looks at it: it is what an item of the papers weighs.
+    /// Never read: it gives an item the papers' size.
     _value: [u8; 32],
 }
 
 impl Items {
-    /// The items of the numbers below `count`, in huge pages.
+    /// Creates the items of the numbers below `count`, in huge pages.
     pub(crate) fn new(count: u32) -> Self {
         Self::in_pages(Pages::Huge, count)
     }
 
-    /// The same in pages of another size.
+    /// Like `new`, in pages of another size.
     pub(crate) fn in_pages(pages: Pages, count: u32) -> Self {
         let item = |number| Item {
             link: Link::default(),
@@ -75,19 +75,19 @@ impl Items {
         Self(pages.collect((0..count).map(item)))
     }
 
-    /// How many there are.
+    /// The number of items.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.0.len()).expect("numbered by 32 bits")
     }
 
-    /// Whether the item at `at` has this key.
+    /// Returns whether the item at `at` has this key.
     #[inline]
     pub(crate) fn is_key(&self, at: Location, key: &Key) -> bool {
         self.0[at.0 as usize].key == *key
     }
 
-    /// The item of a key that says itself where it is: what is left of a lookup without a table. Any item, for a key
-    /// of none.
+    /// Returns the item of a key whose location follows from the key: the rest of a lookup without a table. An absent
+    /// key gets some item.
     #[inline]
     pub(crate) fn known(&self, key: &Key) -> Option<Location> {
         let place = key.hash().0 % self.0.len() as u64;
@@ -96,7 +96,7 @@ impl Items {
         Some(at)
     }
 
-    /// As [`Items::is_key`], compared in one of two ways.
+    /// Like [`Items::is_key`], with a choice of the comparison.
     #[inline]
     pub(crate) fn is_key_by(&self, compare: Compare, at: Location, key: &Key) -> bool {
         match compare {

@@ -1,13 +1,13 @@
-//! Linear probing: the table that hopscotch hashing improves on, for what it costs as it fills.
+//! Linear probing: the table that hopscotch hashing improves on, to measure what it costs as it fills.
 //!
-//! Slots of a tag and a location; a key is in the first free slot from its home on. One thread; no removal.
+//! Slots hold a tag and a location. A key is in the first slot from its home on that was free. One thread; no removal.
 //!
 //! # Layout
 //! ```text
 //! slot 8 B  | tag 32 | location 32 |     0 = free
 //! ```
 //! # Costs
-//! get: the slots from home up to the key, or for a miss up to the first free one: 3 at half load, 50 at nine tenths.
+//! get: the slots from the home up to the key, or for a miss up to the first free one: 3 at half load, 50 at nine tenths.
 
 use super::pages::Pages;
 use guira_index::{Full, Hash, Location};
@@ -25,7 +25,7 @@ struct Slot {
 }
 
 impl Linear {
-    /// A table of so many slots, a power of two.
+    /// Creates a table of `slots` slots, a power of two.
     pub(crate) fn new(slots: usize) -> Self {
         assert!(slots.is_power_of_two(), "homes are masked");
         Self { slots: Pages::Huge.collect((0..slots).map(|_| None)), keys: 0 }
@@ -45,7 +45,7 @@ impl Linear {
             .map(|slot| slot.at)
     }
 
-    /// Enters a key that is not present.
+    /// Inserts a key that is absent.
     pub(crate) fn enter(&mut self, hash: Hash, at: Location) -> Result<(), Full> {
         if self.keys == self.slots.len() {
             return Err(Full);

@@ -1,15 +1,16 @@
-//! Memory of the baselines' tables and items: in huge pages as the product's tables are, or in small ones where that is
-//! what is compared.
+//! The memory of the baselines' tables and items: in huge pages as the product's tables are, or in small pages where
+//! these are compared.
 //!
-//! The kernel gives huge pages as it finds them. So what it gave is looked up for everything collected here; an experiment
-//! whose figures depend on it stores that as a circumstance ([`grown`]), and judges only where it got them ([`judged`]).
+//! The kernel grants huge pages only if it has some. So the pages of everything collected here are looked up. An
+//! experiment whose figures depend on them records the share of huge pages as a circumstance ([`grown`]), and judges
+//! only if it got them ([`judged`]).
 
 use crate::Check;
 use crate::data::Data;
 use guira_index::{advise_pages, collapse_pages};
 use std::sync::{Mutex, PoisonError};
 
-/// How large the pages are to be.
+/// The size of pages to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
     Small,
@@ -17,7 +18,7 @@ pub(crate) enum Pages {
 }
 
 impl Pages {
-    /// Collects, in memory of such pages.
+    /// Collects into memory of such pages.
     pub(crate) fn collect<T>(self, all: impl ExactSizeIterator<Item = T>) -> Box<[T]> {
         let mut room = Vec::with_capacity(all.len());
         advise_pages(&mut room, self == Self::Huge);
@@ -28,7 +29,7 @@ impl Pages {
     }
 }
 
-/// What `make` makes, and which share of the memory collected for it is in huge pages; not a number if there was none.
+/// Returns what `make` makes, and the share in huge pages of the memory that was collected for it; NaN if there was none.
 pub(crate) fn grown<T>(make: impl FnOnce() -> T) -> (T, f64) {
     let noted = || *NOTED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = noted();
@@ -37,24 +38,25 @@ pub(crate) fn grown<T>(make: impl FnOnce() -> T) -> (T, f64) {
     (made, (huge - before[1]) / (all - before[0]))
 }
 
-/// The circumstance under which tables are compared: the share of their memory that is in huge pages.
+/// The circumstance of a comparison of tables: the share of their memory that is in huge pages.
 pub(crate) const SHARE: &str = "share of the tables' memory in huge pages";
 
-/// Checks that compare times of tables, judged if their memory is in huge pages.
+/// Returns checks that compare times of tables, judged only if the tables' memory is in huge pages.
 pub(crate) fn judged(checks: Vec<Check>, data: &Data) -> Vec<Check> {
     let share = data.figure(SHARE);
     let why = || format!("{share:.2} of the tables' memory is in huge pages, of at least {ENOUGH}");
     checks.into_iter().map(|check| check.judged_if(share >= ENOUGH, why)).collect()
 }
 
-/// What `make` makes, and which share of the memory that is mapped for it lies in huge pages: for the product's tables, which
-/// map their memory themselves. Not a number if there was none. What the allocator gives back meanwhile lies elsewhere.
+/// Returns what `make` makes, and the share in huge pages of the memory that is mapped for it; NaN if there was none.
+/// For the product's tables, which map their memory themselves. Memory that the allocator returns meanwhile isn't part
+/// of it.
 pub(crate) fn mapped<T>(make: impl FnOnce() -> T) -> (T, f64) {
     let before = mappings();
     let made = make();
     let mut grown = [0.0; 2];
     for now in mappings().iter().filter(|it| it.flags.split_whitespace().any(|flag| flag == "hg")) {
-        // A mapping next to one of the same kind becomes one with it.
+        // A new mapping next to one of the same kind is merged with it.
         let were = before.iter().filter(|it| it.from < now.to && now.from < it.to);
         let were = were.fold([0.0; 2], |sum, it| [sum[0] + it.kib[0], sum[1] + it.kib[1]]);
         let more = [now.kib[0] - were[0], now.kib[1] - were[1]];
@@ -65,8 +67,8 @@ pub(crate) fn mapped<T>(make: impl FnOnce() -> T) -> (T, f64) {
     (made, grown[1] / grown[0])
 }
 
-/// Adds what was just filled to what is known of pages: what the kernel says of its mapping, where not all of it is in huge
-/// ones. There may be more in that mapping.
+/// Records the pages of memory that was just filled. If not all of it is in huge pages, the figures are the kernel's
+/// for its mapping, which may contain more than that memory.
 fn note<T>(filled: &[T], all_huge: bool) {
     let bytes = size_of_val(filled);
     if bytes < NOTED_MIN {
@@ -86,16 +88,16 @@ fn note<T>(filled: &[T], all_huge: bool) {
     }
 }
 
-/// A mapping of this process: its addresses, what it has of memory, and that in huge pages.
+/// A mapping of this process: its addresses, its memory, and the part of it in huge pages.
 struct Mapping {
     from: usize,
     to: usize,
     kib: [f64; 2],
-    /// As the kernel writes them.
+    /// In the kernel's notation.
     flags: String,
 }
 
-/// Those of memory that is no file's: none, if the kernel doesn't say such things.
+/// Returns the mappings that aren't of files; none if the kernel doesn't report them.
 fn mappings() -> Vec<Mapping> {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     let mut all = Vec::<Mapping>::new();
@@ -122,18 +124,18 @@ fn mappings() -> Vec<Mapping> {
     all
 }
 
-/// Bytes collected so far, and those of them that are in huge pages.
+/// Bytes collected so far, and how many of them are in huge pages.
 static NOTED: Mutex<[f64; 2]> = Mutex::new([0.0; 2]);
-/// What is smaller has no huge page.
+/// Memory that is smaller has no huge pages.
 const NOTED_MIN: usize = 4 << 20;
-/// What is left may be in small pages, where the kernel had no huge ones.
+/// The least share of huge pages for a judgement. The rest may be in small pages, where the kernel had no huge ones.
 pub(crate) const ENOUGH: f64 = 0.7;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As the kernel has noted it: whether it had any is another matter.
+    /// Checks the kernel's flags: whether it had any huge pages is another matter.
     #[cfg(target_os = "linux")]
     #[test]
     fn large_memory_is_in_the_pages_that_were_asked_for() {

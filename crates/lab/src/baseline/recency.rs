@@ -1,8 +1,8 @@
-//! Which item a full cache gives up: strict LRU by a doubly linked list under a lock, or CLOCK by a bit an item.
+//! Which item a full cache evicts: strict LRU by a doubly linked list under a lock, or CLOCK by one bit per item.
 //!
-//! memcached's list has two pointers in each item, and a hit takes the item out and puts it at the head: six words
-//! written in four items' lines, under a lock. MemC3's CLOCK (section 3.4) has one bit, in an array of its own, and a
-//! hit writes nothing if the bit is set. The bit is clear on insertion, as the paper's text says.
+//! memcached's list has two pointers in each item. A hit unlinks the item and puts it at the head: six words are
+//! written in four items' lines, under a lock. MemC3's CLOCK (section 3.4) has one bit per item, in a separate array,
+//! and a hit writes nothing if the bit is set. The bit is clear on insertion, as the paper's text says.
 //!
 //! # Invariants
 //! 1. Links of the list are read and changed under `ends`. An item is in the list from [`Recency::enter`] to
@@ -16,20 +16,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A policy and its state.
 pub(crate) enum Recency {
-    /// The item used longest ago goes.
+    /// The least recently used item is evicted.
     Lru(Lru),
-    /// The first item that was not used since the hand came by goes.
+    /// The first item that wasn't used since the hand last passed is evicted.
     Clock(Clock),
 }
 
-/// A doubly linked list of items, the one used last at its head.
+/// A doubly linked list of items, the most recently used at its head.
 pub(crate) struct Lru {
-    /// An item's neighbours; the last place is the list's own ends.
+    /// An item's neighbours; the last place holds the ends of the list.
     links: Box<[Neighbours]>,
     ends: Mutex<()>,
 }
 
-/// A bit an item, and a hand.
+/// A bit per item, and a hand.
 pub(crate) struct Clock {
     bits: Box<[AtomicU64]>,
     items: u32,
@@ -53,7 +53,7 @@ impl Recency {
         Self::Clock(Clock { bits, items, hand: AtomicU32::default() })
     }
 
-    /// A get found the item.
+    /// Records that a get found the item.
     #[inline]
     pub(crate) fn hit(&self, at: Location) {
         match self {
@@ -68,7 +68,7 @@ impl Recency {
         }
     }
 
-    /// The item is new in the cache.
+    /// Records that the item is new in the cache.
     pub(crate) fn enter(&self, at: Location) {
         match self {
             Self::Lru(lru) => {
@@ -79,7 +79,7 @@ impl Recency {
         }
     }
 
-    /// The item is no longer in the cache.
+    /// Records that the item has left the cache.
     pub(crate) fn leave(&self, at: Location) {
         if let Self::Lru(lru) = self {
             let _ends = lru.ends.lock().expect("no holder panics");
@@ -87,7 +87,7 @@ impl Recency {
         }
     }
 
-    /// The item to give up, of a full cache; for the only writer.
+    /// Returns the item to evict from a full cache. Called by the only writer.
     pub(crate) fn victim(&self) -> Location {
         match self {
             Self::Lru(lru) => {
@@ -104,7 +104,7 @@ impl Lru {
         self.links.len() - 1
     }
 
-    /// An item outside of the list is its own neighbour.
+    /// An item that isn't in the list is its own neighbour.
     fn is_linked(&self, at: u32) -> bool {
         self.links[at as usize].newer.load(Relaxed) != at
     }

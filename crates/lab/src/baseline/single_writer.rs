@@ -1,11 +1,11 @@
 //! MemC3's table as the paper has it: four slots in either of two buckets, one writer, striped version counters.
 //!
-//! Fan, Andersen, Kaminsky, NSDI 2013, section 3 and algorithm 1. The product's table differs in nearly everything but
-//! the idea; this one is here to be compared with. Left out: growth, and references of eight bytes (ours have four, as
-//! every table's here; space is counted with eight, the paper's 36 bytes a bucket).
+//! Fan, Andersen, Kaminsky, NSDI 2013, section 3 and algorithm 1. The product's table differs in nearly everything
+//! except the idea; this one exists for comparison. It omits growth and references of eight bytes. Ours have four, as
+//! in every table here; space is counted with eight, the paper's 36 bytes per bucket.
 //!
-//! [`Design`] undoes the paper's steps one by one, for its factor analysis: without tags a lookup compares the keys
-//! of all items in both buckets, and instead of by versions readers may be kept from a moving key by a lock.
+//! [`Design`] undoes the paper's steps one by one, for its factor analysis. Without tags a lookup compares the keys of
+//! all items in both buckets. Instead of by versions, readers may be kept away from a moving key by a lock.
 //!
 //! # Layout
 //! ```text
@@ -15,14 +15,14 @@
 //! # Invariants
 //! 1. Tags and references change only under `writer`.
 //! 2. A move writes the target, then clears the source, both while the key's version is odd. Both buckets have the same
-//!    version, since it follows from the pair. So a reader that missed, and saw the same even version before and after,
-//!    saw no move of its key.
-//! 3. A reference that is replaced or removed is cleared while the key's version is odd: a writer that uses the item's memory
-//!    again afterwards is found out by readers that copy from it and look at the version last.
+//!    version, because it follows from the pair. So a reader that missed, and saw the same even version before and
+//!    after, saw no move of its key.
+//! 3. A reference that is replaced or removed is cleared while the key's version is odd. If a writer then reuses the
+//!    item's memory, readers that copy from it and check the version last notice that.
 //!
 //! # Orderings
-//! A version is made odd with Relaxed; what the buckets hold is stored with Release and loaded with Acquire. A reader
-//! that saw a word of a move therefore sees the odd version, or what came after, at its second look.
+//! A version is made odd with Relaxed. The content of buckets is stored with Release and loaded with Acquire. So a
+//! reader that saw a word of a move sees the odd version, or a later one, when it checks again.
 
 mod index;
 mod path;

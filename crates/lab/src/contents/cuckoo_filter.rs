@@ -1,5 +1,5 @@
-//! The cuckoo filter's tables and figures: chapter 4 of Fan's thesis. What claims no figure of its own is listed by what it
-//! shows, since its number could not be checked.
+//! The cuckoo filter's tables and figures: chapter 4 of Fan's thesis. Entries without an experiment are listed by their
+//! subject, because their numbers couldn't be checked.
 
 use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::CuckooFilter;

@@ -1,9 +1,9 @@
-//! What the paper on SILT states of its stores, and chapter 5 of Fan's thesis.
+//! The results that the paper on SILT states about its stores, and chapter 5 of Fan's thesis.
 
 use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::Silt;
 
-/// By what is stated, since the papers' numbers of tables and figures could not all be checked.
+/// Listed by subject, because the numbers of the papers' tables and figures couldn't all be checked.
 pub(super) const ENTRIES: &[Entry] = &[
     lacks(Silt, "thesis, tables 5.3 and 5.4", "rates of puts, conversions and gets", MISSING),
     has(Silt, "analysis", "memory per key of each stage and of the whole", "silt-mem"),

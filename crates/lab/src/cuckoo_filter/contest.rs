@@ -1,4 +1,4 @@
-//! The filters that are compared, all of the same size: as many bytes as so many slots of twelve bits.
+//! The filters that are compared. All have the same size: the bytes of so many slots of twelve bits.
 
 use crate::baseline::filter::{Blocked, Bloom, Counting, DLeft, Quotient, Removing, Set};
 use crate::data::{Data, Line};
@@ -8,20 +8,20 @@ use guira_filter::{Filter, Fixed, FixedSorted, Keyed, Pair};
 pub(super) struct Kind {
     pub(super) name: &'static str,
     make: Make,
-    /// Items in a full one, for each slot of twelve bits.
+    /// The items of a full filter, per slot of twelve bits.
     load: f64,
-    /// Whether it takes more than that, until an insert fails.
+    /// Whether it accepts more items than that, until an insert fails.
     pub(super) fails: bool,
 }
 
-/// Makes a filter of 2^n slots.
+/// A constructor of a filter of 2^n slots.
 enum Make {
     Lasting(fn(u32) -> Box<dyn Set>),
     Removing(fn(u32) -> Box<dyn Removing>),
 }
 
 impl Kind {
-    /// One of as many bytes as 2^`slots_log2` slots of twelve bits take.
+    /// Creates a filter of as many bytes as 2^`slots_log2` slots of twelve bits.
     pub(super) fn make(&self, slots_log2: u32) -> Box<dyn Set> {
         match self.make {
             Make::Lasting(make) => make(slots_log2),
@@ -29,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// The same, if items can be removed from it.
+    /// Like `make`, if items can be removed from the filter.
     pub(super) fn make_removing(&self, slots_log2: u32) -> Option<Box<dyn Removing>> {
         match self.make {
             Make::Lasting(_) => None,
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// Items that fill a share of it.
+    /// Returns the number of items that fill a share of the filter.
     pub(super) fn items(&self, slots_log2: u32, share: f64) -> u64 {
         let items = (f64::from(slots_log2).exp2() * self.load * share).round();
         #[expect(clippy::cast_possible_truncation, reason = "a number of items")]
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// The line of a kind, by its place below.
+/// Returns the line of a kind, by its index in [`KINDS`].
 pub(super) fn line(data: &Data, kind: usize) -> &Line {
     data.line(KINDS[kind].name)
 }
@@ -100,7 +100,7 @@ pub(super) const KINDS: [Kind; 7] = [
         fails: false,
     },
 ];
-/// Places of the kinds above, for checks.
+/// Indexes of the kinds above, for checks.
 pub(super) const CUCKOO: usize = 0;
 pub(super) const SORTED: usize = 1;
 pub(super) const BLOOM: usize = 2;
@@ -108,5 +108,5 @@ pub(super) const BLOCKED: usize = 3;
 pub(super) const QUOTIENT: usize = 4;
 pub(super) const D_LEFT: usize = 5;
 pub(super) const COUNTING: usize = 6;
-/// k of Bloom filters, the best for 13 bits an item.
+/// k of Bloom filters, the best for 13 bits per item.
 const HASHES: u32 = 9;

@@ -1,9 +1,9 @@
-//! Figure 4.2: how full filters are when the first insert fails, by the bits of a fingerprint.
+//! Figure 4.2: the load at the first failed insert, against the bits of a fingerprint.
 //!
-//! The second bucket is the first one, changed by the fingerprint's hash: a fingerprint of few bits has few to choose
-//! from. Buckets are those of the thesis (a power of two, exclusive or); the product's rule for any even number of
-//! buckets stands next to it. The product searches breadth first instead of kicking at random, which moves the knees
-//! little; its fingerprints begin at four bits.
+//! The second bucket is the first one, changed by the fingerprint's hash, so a fingerprint of few bits has few buckets
+//! to choose from. Buckets are those of the thesis (a power of two, exclusive or). The product's rule, for any even
+//! number of buckets, is shown next to it. The product searches breadth first instead of displacing at random, which
+//! moves the knees little; its fingerprints have at least four bits.
 
 use super::items::Items;
 use crate::data::{Data, Line};
@@ -27,7 +27,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Loads by bits, a line for each shape of table; the largest of a bucket size is its last.
+/// Loads by bits, with a line for each shape of table. The largest table of a bucket size is its last line.
 fn measure(run: &Run<'_>) -> Result<Data> {
     let sizes = run.scale.pick(vec![10, 13, 16], vec![15, 20, 25]);
     let largest = sizes[sizes.len() - 1];
@@ -39,7 +39,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
             (run.progress)(done, &name);
             let rule = Xor::at_least(1 << size, 0);
             let line = curve(&name, slots, rule, run.seed);
-            // The knee shows where the table is large: in a small one four bits choose among enough buckets.
+            // The knee shows only in large tables: in a small one four bits choose among enough buckets.
             data.push(if size == largest { line } else { line.flat() });
         }
     }
@@ -53,7 +53,7 @@ fn curve(name: &str, slots: u32, rule: impl Orbit + Copy, seed: u64) -> Line {
     Line::of_figures(name, loads)
 }
 
-/// The load at the first failure: the least of several tables, more of them where they are small.
+/// Returns the load at the first failure: the least of several tables, of which there are more if they are small.
 fn load(layout: Lanes, rule: impl Orbit, seed: u64) -> f64 {
     let one = |seed| {
         let mut filter = Filter::new(layout, rule, Keyed::from_seed(seed));
@@ -89,19 +89,19 @@ fn shown(data: &Data) -> Table {
     table("Load factor, the least of several tables", &header, data.lines.iter().map(row).collect())
 }
 
-/// The tables with buckets of so many slots, those of the thesis' rule by size.
+/// The lines of tables with `slots` slots per bucket: those with the thesis' rule, by size.
 fn of_slots(data: &Data, slots: u32) -> impl Iterator<Item = &Line> {
     let begin = format!("b = {slots},");
     data.lines.iter().filter(move |line| line.name.starts_with(&begin))
 }
 
-/// The least load of any table with buckets of `slots` and fingerprints of `bits` or more.
+/// Returns the least load of any table with `slots` slots per bucket and fingerprints of at least `bits` bits.
 fn least_load(data: &Data, slots: u32, bits: f64) -> f64 {
     let of = |line: &Line| least(line.medians().filter(|&(f, _)| f >= bits).map(|(_, load)| load));
     least(of_slots(data, slots).map(of))
 }
 
-/// What so many bits lose against twenty.
+/// Returns the load that so many bits lose, compared with twenty.
 fn lost(line: &Line, bits: f64) -> f64 {
     line.median(20.0) - line.median(bits)
 }
@@ -169,5 +169,5 @@ fn reading(data: &Data) -> String {
 }
 
 const BITS: [u32; 10] = [4, 5, 6, 7, 8, 9, 10, 12, 16, 20];
-/// As many items as a shape's tables take together, unless one takes more.
+/// The number of items that a shape's tables get together, unless one table takes more.
 const ENTERED: u64 = 1 << 18;

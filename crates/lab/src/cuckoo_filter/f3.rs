@@ -1,6 +1,6 @@
-//! Figure 4.3: bits an item against the rate of false positives, for buckets of two, four and eight.
+//! Figure 4.3: bits per item against the false-positive rate, for buckets of two, four and eight slots.
 //!
-//! Each filter is filled until an insert fails; the rate is counted with items that were never entered.
+//! Each filter is filled until an insert fails. The rate is counted with items that were never inserted.
 
 use super::items::Items;
 use crate::data::{Data, Line};
@@ -24,7 +24,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// For each bucket size the logarithm of the rate, and the bits an item, by the bits of a fingerprint.
+/// Measures, for each bucket size and by the bits of a fingerprint, the logarithm of the rate and the bits per item.
 fn measure(run: &Run<'_>) -> Result<Data> {
     let slots_log2 = run.scale.pick(18, 25);
     let asked = run.scale.pick(1 << 22, 1 << 27);
@@ -32,7 +32,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     for (at, slots) in SLOTS.into_iter().enumerate() {
         (run.progress)(at as f64 / SLOTS.len() as f64, &format!("b = {slots}"));
         let (mut rates, mut sizes) = (Vec::new(), Vec::new());
-        // Fewer bits name too few second buckets: figure 4.2.
+        // Fewer bits give too few second buckets: see figure 4.2.
         for bits in BITS.into_iter().filter(|&bits| bits > 6 || slots > 2) {
             let buckets = Pair::at_least((1 << slots_log2) / u64::from(slots));
             let filter = Filter::new(Lanes::new(bits, slots), buckets, Keyed::from_seed(run.seed));
@@ -54,7 +54,7 @@ fn bits_of(slots: u32) -> String {
     format!("b = {slots}, bits an item")
 }
 
-/// log2 of the rate, and bits an item.
+/// Returns log2 of the rate, and bits per item.
 fn filled(mut filter: Filter<Lanes, Pair>, asked: u64, seed: u64) -> (f64, f64) {
     let items = Items::new(seed);
     let entered = items.fill(&mut filter, 0);
@@ -62,13 +62,13 @@ fn filled(mut filter: Filter<Lanes, Pair>, asked: u64, seed: u64) -> (f64, f64) 
     (items.rate(&filter, asked).log2(), bits / entered as f64)
 }
 
-/// log2 of the rate and bits an item, by falling rate.
+/// Returns log2 of the rate and bits per item, by falling rate.
 fn points(data: &Data, slots: u32) -> Vec<(f64, f64)> {
     let [rates, bits] = [rates_of(slots), bits_of(slots)].map(|name| data.line(&name).figures());
     rates.into_iter().zip(bits).collect()
 }
 
-/// Bits an item at a rate, between the two filters nearest to it.
+/// Returns the bits per item at a rate, interpolated between the two nearest filters.
 fn bits_at(data: &Data, slots: u32, rate: f64) -> f64 {
     let wanted = rate.log2();
     let points = points(data, slots);
@@ -113,7 +113,7 @@ fn plot(data: &Data) -> Plot {
     }
 }
 
-/// The rate at which b = 2 and b = 4 take the same bits: halved until it's known to a hundredth.
+/// Returns the rate at which b = 2 and b = 4 take the same bits, by bisection to a hundredth.
 fn crossing(data: &Data) -> f64 {
     let (mut low, mut high) = (RATES[RATES.len() - 1].log2(), RATES[0].log2());
     while high - low > 0.01 {

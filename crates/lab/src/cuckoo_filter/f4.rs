@@ -1,5 +1,5 @@
-//! Figure 4.4: bits an item against the rate, by formula: the least possible, Bloom filters, cuckoo filters with and
-//! without semi-sorting. Filters that were filled and asked stand next to the formulas.
+//! Figure 4.4: bits per item against the rate, by formula: the theoretical minimum, Bloom filters, and cuckoo filters
+//! with and without semi-sorting. Measured filters are shown next to the formulas.
 
 use super::items::Items;
 use crate::baseline::filter::{Bloom, Set};
@@ -24,10 +24,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// A kind of filter, with what its formula says.
+/// A kind of filter, with its formula.
 struct Kind {
     name: &'static str,
-    /// Bits an item for so many bits of log2(1/ε).
+    /// Bits per item for a value of log2(1/ε).
     formula: fn(f64) -> f64,
 }
 
@@ -40,13 +40,13 @@ impl Kind {
         format!("{}, bits an item", self.name)
     }
 
-    /// Measured filters: log2(1/ε) and bits an item, by falling rate.
+    /// Measured filters: log2(1/ε) and bits per item, by falling rate.
     fn measured(&self, data: &Data) -> Vec<(f64, f64)> {
         let [rates, bits] = [self.rates(), self.bits()].map(|name| data.line(&name).figures());
         rates.into_iter().zip(bits).collect()
     }
 
-    /// Bits an item at a rate, between the two measured filters nearest to it.
+    /// Returns the bits per item at a rate, interpolated between the two nearest measured filters.
     fn bits_at(&self, data: &Data, rate: f64) -> f64 {
         let wanted = -rate.log2();
         let measured = self.measured(data);
@@ -63,7 +63,7 @@ const PLAIN: Kind = Kind { name: "cuckoo", formula: |log2| (log2 + 3.0) / LOAD }
 const SORTED: Kind = Kind { name: "semi-sorted", formula: |log2| (log2 + 2.0) / LOAD };
 const KINDS: [Kind; 3] = [BLOOM, PLAIN, SORTED];
 
-/// For each kind the rates and the bits an item, by the bits of a fingerprint or the number of hash functions.
+/// Measures the rates and the bits per item for each kind, by the bits of a fingerprint or the number of hash functions.
 fn measure(run: &Run<'_>) -> Result<Data> {
     let size = Size {
         slots: run.scale.pick(1 << 18, 1 << 25),
@@ -90,7 +90,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// How large the filters are, and how many lookups tell their rates.
+/// The size of the filters, and the number of lookups that their rates are measured with.
 struct Size {
     slots: u64,
     asked: u64,
@@ -98,7 +98,7 @@ struct Size {
 }
 
 impl Size {
-    /// log2(1/ε) and bits an item of a filter that was filled until an insert failed.
+    /// Returns log2(1/ε) and bits per item of a filter that was filled until an insert failed.
     fn cuckoo(&self, layout: impl Layout, slot_bits: u32, hasher: Keyed) -> (f64, f64) {
         let mut filter = Filter::new(layout, Pair::at_least(self.slots / 4), hasher);
         let entered = self.items.fill(&mut filter, 0);
@@ -106,7 +106,8 @@ impl Size {
         (-self.items.rate(&filter, self.asked).log2(), bits / entered as f64)
     }
 
-    /// The same of a Bloom filter with as many items as k hash functions are best for: half of its bits are set.
+    /// Like `cuckoo`, for a Bloom filter with the number of items for which k hash functions are best: half of its bits
+    /// are set.
     fn bloom(&self, hashes: u32) -> (f64, f64) {
         let bytes = usize::try_from(self.slots).expect("an address") * 8;
         let mut bloom = Bloom::new(bytes, hashes);
@@ -171,7 +172,7 @@ fn shown(data: &Data) -> Table {
     )
 }
 
-/// The rate below which the semi-sorted filter takes fewer bits: halved until it's known to a hundredth.
+/// Returns the rate below which the semi-sorted filter takes fewer bits, by bisection to a hundredth.
 fn crossing(data: &Data) -> f64 {
     let (mut low, mut high) = (0.01_f64.log2(), 0.05_f64.log2());
     while high - low > 0.01 {
@@ -248,5 +249,5 @@ fn reading(data: &Data) -> String {
 
 /// The load that the thesis plans with.
 const LOAD: f64 = 0.95;
-/// Items entered at once in a Bloom filter.
+/// Items that are inserted in a Bloom filter at a time.
 const STEP: u64 = 256;

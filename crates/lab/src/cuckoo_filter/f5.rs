@@ -1,7 +1,7 @@
-//! Figure 4.5: lookups a second, by the share of items that are in.
+//! Figure 4.5: lookups per second, by the share of items that are present.
 //!
-//! Full filters of the same size, asked for present and absent items in a random order, in turns. A sample is the least of
-//! several turns: what neighbours do to the caches, and a filter of this size is in them, can only add.
+//! Full filters of the same size are asked for present and absent items in a random order, by turns. A sample is the
+//! least of several turns. Filters of this size are in the caches, and what neighbours do to these can only add time.
 
 use super::contest::{BLOCKED, BLOOM, COUNTING, CUCKOO, D_LEFT, KINDS, QUOTIENT, SORTED, line};
 use super::items::Items;
@@ -29,7 +29,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Nanoseconds of a lookup: a line for each kind, by the share of present items, in percent.
+/// Measures the nanoseconds of a lookup: a line for each kind, by the percentage of present items.
 fn measure(run: &Run<'_>) -> Result<Data> {
     let slots_log2 = run.scale.pick(22, 27);
     let asked = run.scale.pick(1 << 18, 1 << 22);
@@ -57,18 +57,18 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     let mut data = Data::default();
     for (kind, ns) in ns.into_iter().enumerate() {
         let line = Line::new(KINDS[kind].name, SHARES.into_iter().zip(ns));
-        // Both buckets are read of any item, and d-left's four in the same way.
+        // Both buckets are read for any item, and so are d-left's four.
         data.push(if [CUCKOO, SORTED, D_LEFT].contains(&kind) { line.flat() } else { line });
     }
     Ok(data)
 }
 
-/// How many times as long lookups of present items take as those of absent ones.
+/// Returns how many times as long lookups of present items take as those of absent ones.
 fn rise(data: &Data, kind: usize) -> f64 {
     ratio(line(data, kind).at(ALL), line(data, kind).at(NONE))
 }
 
-/// With half of the items present, how many times as long as another's lookups a kind's take.
+/// Returns how many times as long a kind's lookups take as another's, with half of the items present.
 fn at_half(data: &Data, kind: usize, other: usize) -> f64 {
     ratio(line(data, kind).at(HALF), line(data, other).at(HALF))
 }
@@ -104,7 +104,7 @@ fn shown(data: &Data) -> Table {
     table("Nanoseconds of a lookup", &header, data.lines.iter().map(row).collect())
 }
 
-/// The dip: how many times as long lookups take with half of the items present as at the ends.
+/// Returns the dip: how many times as long lookups take with half of the items present as at the ends.
 fn dip(data: &Data) -> f64 {
     let to = |share| ratio(line(data, CUCKOO).at(HALF), line(data, CUCKOO).at(share));
     f64::midpoint(to(NONE), to(ALL))
@@ -199,5 +199,5 @@ const NONE: f64 = 0.0;
 const HALF: f64 = 50.0;
 const ALL: f64 = 100.0;
 const ROUNDS: u32 = 5;
-/// Turns of a round, of which the least counts.
+/// Turns per round. The least counts.
 const TURNS: u32 = 4;

@@ -1,8 +1,8 @@
-//! Figure 4.6: how the times of lookups are distributed.
+//! Figure 4.6: the distribution of lookup times.
 //!
-//! A lookup is shorter than a look at the clock, so that eight are timed together: a sample is their mean. Each begins
-//! when the one before it has its answer. The wall clock is read, since the processor's takes a system call; what others
-//! do with the machine shows in the last hundredths, on which little rests.
+//! A lookup is shorter than reading the clock, so eight are timed together, and a sample is their mean. Each begins
+//! when the previous one has its result. The wall clock is read, because the processor's takes a system call. Other
+//! load on the machine shows in the last hundredths, on which few checks rest.
 
 use super::contest::{BLOOM, CUCKOO, KINDS, QUOTIENT, SORTED};
 use super::items::Items;
@@ -28,7 +28,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// By kind of filter, a place each.
+/// By kind of filter, one point each.
 const PERCENTS: [(usize, &str); 4] =
     [(10, "10th of 100"), (50, "50th of 100"), (90, "90th of 100"), (99, "99th of 100")];
 
@@ -64,7 +64,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         let points = all.iter().enumerate().map(|(kind, ns)| (kind as f64, at(ns, percent)));
         data.push(Line::of_figures(name, points));
     }
-    // The plot's curves: what is claimed of them is in the lines above.
+    // The plot's curves. The claims about them are checked by the lines above.
     for (kind, ns) in KINDS.iter().zip(&all) {
         let points = (1..=49).map(|half| (f64::from(2 * half), at(ns, 2 * half as usize)));
         data.push(Line::of_figures(kind.name, points).aside());
@@ -76,7 +76,7 @@ fn at(data: &Data, percent: usize, kind: usize) -> f64 {
     data.line(PERCENTS[percent].1).median(kind as f64)
 }
 
-/// How many times as long the slower of two percentiles takes, for a kind.
+/// Returns how many times as long the slower of two percentiles takes, for a kind.
 fn spread(data: &Data, from: usize, to: usize, kind: usize) -> f64 {
     let [from, to] = [from, to].map(|percent| data.line(PERCENTS[percent].1).at(kind as f64));
     ratio(to, from)
@@ -118,7 +118,7 @@ fn shown(data: &Data) -> Table {
 fn checks(data: &Data) -> Vec<Check> {
     let narrow = Bound::Between(1.0, 1.6);
     let why = "two buckets each time; what differs is how far away memory is";
-    // As wide as a quotient filter's they would not lie close together at all.
+    // If they spread as widely as a quotient filter's, they would not be close together at all.
     let quotients = spread(data, 1, 2, QUOTIENT);
     let slots = data.find(SLOTS).map_or(22.0, |_| data.figure(SLOTS));
     let close = |name: &str, kind: usize| {
@@ -189,9 +189,9 @@ fn reading(data: &Data) -> String {
 
 /// A circumstance: slots of twelve bits, log2.
 const SLOTS: &str = "slots, log2";
-/// From so many on, 48 MiB, filters don't fit caches.
+/// From this size on, 48 MiB, filters don't fit in caches.
 const SLOTS_MIN: f64 = 25.0;
-/// Of so many passes that with the least middle counts: what neighbours do to the caches can only add.
+/// Passes, of which the one with the least median counts: what neighbours do to the caches can only add time.
 const PASSES: usize = 5;
-/// Lookups a sample.
+/// Lookups per sample.
 const TOGETHER: u64 = 8;

@@ -1,4 +1,4 @@
-//! Items and what is done with many of them: entered, asked for, removed, and timed without the making of hashes.
+//! Items, and operations on many of them: inserts, lookups and removals, timed without computing the hashes.
 
 use crate::baseline::filter::{Removing, Set};
 use crate::measure::thread_cpu;
@@ -6,11 +6,11 @@ use guira_bench::{Rng, mix};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The items of a seed: all different.
+/// The items of a seed, which all differ.
 #[derive(Clone, Copy)]
 pub(super) struct Items(u64);
 
-/// How many operations succeeded, and what one cost.
+/// The number of operations that succeeded, and the cost of one operation.
 #[derive(Clone, Copy)]
 pub(super) struct Done {
     pub(super) count: u64,
@@ -23,33 +23,33 @@ impl Items {
         Self(mix(seed))
     }
 
-    /// Enters items from the `first` on until one finds no room; how many did.
+    /// Inserts items from `first` on until one finds no room. Returns how many were inserted.
     pub(super) fn fill(self, set: &mut (impl Set + ?Sized), first: u64) -> u64 {
         (first..).take_while(|&number| set.insert(self.present(number))).count() as u64
     }
 
-    /// Enters items that find room.
+    /// Inserts items that must find room.
     pub(super) fn enter(self, set: &mut dyn Set, numbers: Range<u64>) -> Done {
         timed(numbers, |number| self.present(number), |hashes| set.insert_all(hashes))
     }
 
-    /// Removes items that are in.
+    /// Removes items that are present.
     pub(super) fn remove(self, set: &mut dyn Removing, numbers: Range<u64>) -> Done {
         timed(numbers, |number| self.present(number), |hashes| set.remove_all(hashes))
     }
 
-    /// Looks up `asked` items: a share of them out of the first `entered`, the others absent.
+    /// Looks up `asked` items: a share of them from the first `entered` items, the others absent.
     pub(super) fn look_up(self, set: &dyn Set, entered: u64, share: f64, asked: u64) -> Done {
         timed(0..asked, self.mixture(entered, share), |hashes| set.count(hashes))
     }
 
-    /// The share of so many absent items that are found.
+    /// Returns the share of `asked` absent items that are found.
     pub(super) fn rate(self, set: &dyn Set, asked: u64) -> f64 {
         let found = timed(0..asked, |number| self.absent(number), |hashes| set.count(hashes)).count;
         found as f64 / asked as f64
     }
 
-    /// Hashes of present and absent items, by share, for any numbers.
+    /// Returns a function from numbers to hashes, of which this share belongs to present items.
     pub(super) fn mixture(self, entered: u64, share: f64) -> impl FnMut(u64) -> u64 {
         let mut rng = Rng::new(self.0);
         move |number| {
@@ -66,7 +66,7 @@ impl Items {
     }
 }
 
-/// Lets `work` do run after run of hashes, and takes the time of that alone.
+/// Calls `work` with one batch of hashes after the other, and measures only the time of `work`.
 fn timed(
     numbers: Range<u64>,
     mut hash: impl FnMut(u64) -> u64,
@@ -86,5 +86,5 @@ fn timed(
     Done { count, ns: cpu.as_nanos() as f64 / tried.max(1) as f64 }
 }
 
-/// Hashes that are made at once: 32 KiB, which leaves the caches to the filter.
+/// Hashes that are computed at a time: 32 KiB, which leaves the caches to the filter.
 const RUN: usize = 1 << 12;

@@ -1,6 +1,6 @@
-//! Thesis §4.5: more than two buckets an item, and buckets of one slot.
+//! Thesis §4.5: more than two buckets per item, and buckets of one slot.
 //!
-//! `Xor` with random bits has 4 or 16 buckets, found by exclusive ors with two or four hashes; `Digits` has any number,
+//! `Xor` with random bits has 4 or 16 buckets, found by exclusive ors with two or four hashes. `Digits` has any number,
 //! found by addition without carries in base k. Filters are filled until an insert fails.
 
 use super::items::Items;
@@ -24,10 +24,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// A way to find buckets.
+/// A way to determine an item's buckets.
 struct Way {
     name: &'static str,
-    /// The load factor that the thesis has.
+    /// The load factor in the thesis.
     thesis: &'static str,
     buckets: u32,
     slots: u32,
@@ -37,7 +37,7 @@ const fn way(name: &'static str, thesis: &'static str, buckets: u32, slots: u32)
     Way { name, thesis, buckets, slots }
 }
 
-/// Their places are those in the lines, and below.
+/// The lines have their points at these indexes; the constants below are such indexes.
 const WAYS: [Way; 8] = [
     way("k = 2", "–", 2, 1),
     way("k = 2", "0.84", 2, 2),
@@ -83,7 +83,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// The load reached, and the rate of false positives.
+/// Returns the load reached, and the false-positive rate.
 fn fill(slots: u32, orbit: impl Orbit, run: &Run<'_>) -> (f64, f64) {
     let layout = Lanes::new(BITS, slots);
     let mut filter = Filter::new(layout, orbit, Keyed::from_seed(run.seed));
@@ -100,12 +100,12 @@ fn rate(data: &Data, way: usize) -> f64 {
     data.line(RATE).median(way as f64)
 }
 
-/// Bits an item.
+/// Bits per item.
 fn bits(data: &Data, way: usize) -> f64 {
     f64::from(BITS) / load(data, way)
 }
 
-/// Bits an item beyond log2(1/ε), the least possible.
+/// Bits per item beyond log2(1/ε), the theoretical minimum.
 fn overhead(data: &Data, way: usize) -> f64 {
     bits(data, way) + rate(data, way).log2()
 }

@@ -1,8 +1,8 @@
-//! Figures 4.7 to 4.9: what lookups, inserts and removals cost as a filter fills, and as it empties.
+//! Figures 4.7 to 4.9: the cost of lookups, inserts and removals as a filter fills, and as it empties.
 //!
-//! A filter's occupancy is its items, in percent of those of a full one: 95 % of the slots of a cuckoo filter, 90 % of
-//! a quotient filter, 75 % of a d-left counting Bloom filter. Inserts and removals are averages over a tenth. The first
-//! tenth is in no check: memory is touched for the first time in it.
+//! A filter's occupancy is its number of items, in percent of that of a full filter: 95 % of the slots of a cuckoo
+//! filter, 90 % of a quotient filter, 75 % of a d-left counting Bloom filter. Inserts and removals are averaged over a
+//! tenth. The first tenth isn't checked, because memory is touched for the first time in it.
 
 use super::contest::{
     BLOCKED, BLOOM, COUNTING, CUCKOO, D_LEFT, KINDS, Kind, QUOTIENT, SORTED, line,
@@ -264,8 +264,9 @@ fn judge_removals(data: &Data) -> Findings {
     outcome("Removal", data, checks, reading)
 }
 
-/// Some rounds of all kinds in turn, a line for each kind: `tenths` gives a figure for each tenth of a kind, or none if it
-/// can't. Those not in `rises` are to cost the same at any occupancy.
+/// Measures all kinds in turn for some rounds, with a line for each kind. `tenths` returns a figure for each tenth of a
+/// kind, or `None` if the kind can't do the operation. Kinds that aren't in `rises` must cost the same at any
+/// occupancy.
 fn rounds(
     run: &Run<'_>,
     rises: &[usize],
@@ -290,23 +291,23 @@ fn rounds(
     data
 }
 
-/// How many times as long operations of a kind take at one occupancy as at another.
+/// Returns how many times as long operations of a kind take at the occupancy `to` as at `from`.
 fn rise(data: &Data, kind: usize, from: f64, to: f64) -> f64 {
     quickest(line(data, kind), to) / quickest(line(data, kind), from)
 }
 
-/// The shortest time of all rounds: a neighbour on the machine makes some rounds longer, and none shorter.
+/// Returns the shortest time of all rounds: a neighbour on the machine makes some rounds longer, and none shorter.
 fn quickest(line: &Line, occupancy: f64) -> f64 {
     least(line.at(occupancy).samples.iter().copied())
 }
 
-/// How many times as long a kind's operations take as another's, all tenths together.
+/// Returns how many times as long a kind's operations take as another's, over all tenths.
 fn in_total(data: &Data, kind: usize, other: usize) -> f64 {
     let all: Vec<f64> = line(data, kind).points.iter().map(|point| point.x).collect();
     sums_ratio((line(data, kind), &all), (line(data, other), &all))
 }
 
-/// The ratio of the means of some points.
+/// Returns the ratio of the means of some points.
 fn sums_ratio(over: (&Line, &[f64]), under: (&Line, &[f64])) -> f64 {
     let mean = |(line, places): (&Line, &[f64])| {
         places.iter().map(|&place| quickest(line, place)).sum::<f64>() / places.len() as f64
@@ -337,7 +338,7 @@ fn shown<'d>(what: &str, kinds: impl Iterator<Item = &'d Line>) -> Table {
     )
 }
 
-/// The share of a full filter's items after so many tenths.
+/// The share of a full filter's items after `tenth` tenths.
 fn share(tenth: usize) -> f64 {
     tenth as f64 / TENTHS as f64
 }

@@ -1,9 +1,9 @@
-//! Table 4.3: what filters of the same size hold, how often they err, and how fast they are built.
+//! Table 4.3: how many items filters of the same size hold, their error rates, and how fast they are built.
 //!
 //! All have slots of 12 bits, or as many bytes as those take. Cuckoo and d-left filters are filled until an insert
-//! fails, the quotient filter to 90 %, Bloom filters to 13 bits an item with nine hash functions, as in the thesis;
-//! the counting Bloom filter, which its table doesn't have, to 13 counters an item. Building is timed in turns, of cuckoo
-//! filters up to a load of 95 %, of d-left up to 75 %.
+//! fails, the quotient filter to 90 %, and Bloom filters to 13 bits per item with nine hash functions, as in the
+//! thesis. The counting Bloom filter, which isn't in its table, gets 13 counters per item. Building is timed by turns,
+//! for cuckoo filters up to a load of 95 %, for d-left up to 75 %.
 
 use super::contest::{BLOCKED, BLOOM, CUCKOO, D_LEFT, KINDS, QUOTIENT, SORTED};
 use super::items::Items;
@@ -30,7 +30,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Lines by kind of filter: a place each.
+/// Lines by kind of filter, one point each.
 const BITS: &str = "bits an item";
 const RATE: &str = "found wrongly, %";
 const NS: &str = "nanoseconds of an insert";
@@ -68,7 +68,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     data.push(Line::of_figures(BITS, of(bits)));
     data.push(Line::of_figures(RATE, of(rates)));
     data.push(Line::new(NS, (0..).map(f64::from).zip(ns)));
-    // The bits an item say the same of filters of one size.
+    // For filters of one size, the bits per item have the same information.
     data.push(Line::of_figures(ITEMS, of(counts)).aside());
     Ok(data)
 }
@@ -77,7 +77,7 @@ fn at(data: &Data, line: &str, kind: usize) -> f64 {
     data.line(line).median(kind as f64)
 }
 
-/// How many times as fast as the other a kind was built, round by round.
+/// Returns how many times as fast a kind was built as another, round by round.
 fn speed(data: &Data, kind: usize, other: usize) -> f64 {
     let ns = |kind: usize| data.line(NS).at(kind as f64);
     ratio(ns(other), ns(kind))
@@ -215,8 +215,8 @@ fn reading(data: &Data) -> String {
     )
 }
 
-/// The thesis' bits an item, and percent of false positives. Its rates of building could not be checked against it, and
-/// are left out.
+/// The thesis' bits per item, and percent of false positives. Its rates of building couldn't be checked, and are left
+/// out.
 const PAPERS: [[&str; 2]; 7] = [
     ["12.60", "0.19"],
     ["12.6", "0.09"],

@@ -1,9 +1,9 @@
-//! Scaling Memcache at Facebook, figures 7 and 8: gets of one server over loopback, of one key and of ten, hits and
+//! Scaling Memcache at Facebook, figures 7 and 8: gets of one key and of ten from one server over loopback, hits and
 //! misses, over TCP and UDP.
 //!
-//! Eight sockets have one request each under way, sent together and awaited together, by one thread: a client that
-//! asks as web servers do, without pipelining. What is compared is the server's processor time a key, which is what
-//! bounds its rate where the client doesn't share its machine. Settings take turns, round by round.
+//! One thread has eight sockets with one request in flight each, which it sends together and awaits together: a client
+//! that asks as web servers do, without pipelining. The figure compared is the server's processor time per key, which
+//! bounds its rate if the client runs on another machine. Settings take turns, round by round.
 
 use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, categories, check, series, table};
@@ -48,11 +48,11 @@ pub(crate) const TCP_AND_UDP: Experiment = Experiment {
     judge: tcp_and_udp,
 };
 
-/// By setting, a place each, a sample a round: the server's processor time a key in µs, and keys a second.
+/// By setting, one point each and one sample per round: the server's processor time per key in µs, and keys per second.
 const CPU: &str = "processor time a key, µs";
 const RATE: &str = "keys a second";
 
-/// One way to ask.
+/// A setting: a way to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setting {
     udp: bool,
@@ -65,7 +65,7 @@ fn measure(run: &Run<'_>, settings: &[Setting]) -> Result<Data> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut command = Command::new(program);
     command.args(["serve", "-U", &udp_port.to_string()]);
-    // One client asks more than a server sends to a source without being told to.
+    // The client asks for more than a server sends by default to a source that it doesn't trust.
     command.args(["-o", "udp_known_budget=0"]);
     let server = Server::start("Guira", &mut command, 1)?;
     let keys = run.scale.pick(100_000, 1_000_000);
@@ -86,7 +86,7 @@ fn measure(run: &Run<'_>, settings: &[Setting]) -> Result<Data> {
     let of = |samples: Vec<Vec<f64>>| (0..).map(f64::from).zip(samples);
     let mut data = Data::default();
     data.push(Line::new(CPU, of(cpu)));
-    // The client shares the machine: the rate says as much of the client as of the server.
+    // The client shares the machine, so the rate depends on the client as much as on the server.
     data.push(Line::new(RATE, of(rates)).aside());
     Ok(data)
 }
@@ -106,17 +106,17 @@ fn store(port: u16, keys: u64) -> Result<()> {
     Ok(())
 }
 
-/// Sixteen bytes; a key that is there, or one that isn't.
+/// A key of sixteen bytes, which exists or not.
 fn key(n: u64, is_there: bool) -> String {
     format!("{}-{n:012}", if is_there { "key" } else { "non" })
 }
 
-/// Sockets, each with the requests that it sends in turn.
+/// Sockets, and the requests that they send in turn.
 struct Client {
     sockets: Vec<Socket>,
     requests: Vec<Vec<u8>>,
     keys: usize,
-    /// A client with a connection over TCP may ask over UDP without limit.
+    /// A client with a TCP connection may ask over UDP without limit.
     _credential: TcpStream,
 }
 
@@ -152,7 +152,7 @@ impl Client {
         })
     }
 
-    /// Asks for so long. The server's processor time a key in µs, and keys a second.
+    /// Asks for `lasts`. Returns the server's processor time per key in µs, and keys per second.
     fn ask_for(&mut self, lasts: Duration, server: u32) -> Result<(f64, f64)> {
         let mut next = 0;
         let mut room = vec![0; 64 << 10];
@@ -184,7 +184,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Reads one reply to its end.
+    /// Reads one reply up to its end.
     fn receive(&mut self, room: &mut [u8]) -> Result<()> {
         let mut bytes = 0;
         while !room[..bytes].ends_with(b"END\r\n") {
@@ -201,7 +201,7 @@ impl Socket {
     }
 }
 
-/// A connection over TCP that the server knows of.
+/// Opens a TCP connection that makes the client known to the server.
 fn credential(port: u16) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(b"mn\r\n")?;
@@ -209,7 +209,7 @@ fn credential(port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Seconds of processor time that all threads of a process have used.
+/// Returns the processor time, in seconds, that all threads of a process have used.
 fn cpu_of(pid: u32) -> Result<f64> {
     let mut ns = 0_u64;
     for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -227,7 +227,7 @@ impl Setting {
     }
 }
 
-/// How many times as much processor time a key takes in one setting as in another, round by round.
+/// Returns how many times as much processor time per key one setting takes as another, round by round.
 fn cost(data: &Data, settings: &[Setting], over: Setting, under: Setting) -> f64 {
     let at = |setting: Setting| {
         let place = settings.iter().position(|it| *it == setting);
@@ -311,7 +311,7 @@ fn tcp_and_udp(data: &Data) -> Findings {
     }
 }
 
-/// That a key costs less in a get of ten than in a get of its own.
+/// The check that a key costs less in a get of ten keys than in a get of one key.
 fn multiget(what: &str, gain: f64) -> Check {
     check(
         format!("{what}: a get of one key, to a key of a get of ten"),
@@ -360,7 +360,7 @@ const F8: [Setting; 4] = [
 ];
 const ROUNDS: usize = 5;
 const SOCKETS: usize = 8;
-/// Requests made beforehand, sent over and over.
+/// Requests that are built in advance and sent over and over.
 const REQUESTS: usize = 4096;
 const REPLY_MAX: Duration = Duration::from_secs(2);
 const WHY_MISS: &str =

@@ -1,4 +1,4 @@
-//! Section 3.3: a server is killed under load; its keys go to a few idle servers, to the others, or nowhere.
+//! Section 3.3: a server is killed under load. Its keys go to a few idle servers, to the other servers, or nowhere.
 
 use super::web::{Counts, TICK, Web};
 use crate::data::{Data, Line, ratio};
@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use guira_bench::mix;
 use serde_json::{Value, json};
 
-/// Figures of the text: no plot of the paper's.
+/// The figures are from the paper's text, not from a plot.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "fb-gutter",
     paper: Paper::Facebook,
@@ -26,32 +26,33 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// By way, a place each: of the gets, in percent, those that ask the database before and after the loss.
+/// By way, one point each: the percentage of gets that ask the database, before and after the loss.
 const BEFORE_LOSS: &str = "% of gets to the database before";
 const AFTER_LOSS: &str = "after";
-/// Of the gets after the loss, those that failed.
+/// The percentage of requests after the loss that fail.
 const FAILURES: &str = "% of requests that fail";
-/// Gets of each that the client makes in the outage, over those before: of the servers that stayed together, and of the
-/// busiest of them.
+/// Gets per get of the client during the outage, relative to before: for all servers that stayed, and for the busiest
+/// of them.
 const OTHERS: &str = "other servers' load, over before";
 const BUSIEST: &str = "busiest other server's load, over before";
-/// Of what the gutter was asked in the outage's second half.
+/// The percentage of the gutter's gets in the second half of the outage that hit.
 const GUTTER_HITS: &str = "gutter's hit rate, %";
 
-/// What happened with one way to go on.
+/// The observations for one way to go on.
 struct Seen {
     ticks: Vec<Counts>,
-    /// Hits, and gets, of the gutter in the outage's second half.
+    /// Hits and gets of the gutter in the second half of the outage.
     gutter: (u64, u64),
-    /// Of the servers that stayed: gets of each of the client's in the outage, over those before; of all, and of the busiest.
+    /// For the servers that stayed: gets per get of the client during the outage, relative to before. For all, and for
+    /// the busiest.
     load: [f64; 2],
 }
 
 impl Seen {
-    /// The figures of the lines above, in their order.
+    /// Returns the figures of the lines above, in their order.
     fn figures(&self) -> [f64; 5] {
         let before = Counts::of(&self.ticks[WARM..WARM + BEFORE]);
-        // From a second after the loss.
+        // From one second after the loss.
         let outage = Counts::of(&self.ticks[LOST + 2..]);
         let all = Counts::of(&self.ticks[LOST..]);
         let [before, outage] = [before, outage].map(|it| 100.0 * it.query_rate());
@@ -77,7 +78,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     }
     let (hits, gets) = all[GUTTER].gutter;
     data.fact(GUTTER_HITS, 100.0 * hits as f64 / gets as f64);
-    // The plot's curves: what is claimed of them is in the lines above.
+    // The plot's curves. The claims about them are checked by the lines above.
     let second = |tick: usize| (tick as f64 - LOST as f64) * TICK.as_secs_f64();
     for (name, seen) in WAYS.into_iter().zip(&all) {
         let points = seen.ticks.iter().enumerate().skip(WARM);
@@ -87,7 +88,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// By how much more of the gets ask the database.
+/// Returns how many times as many gets ask the database after the loss.
 fn surge(data: &Data, way: usize) -> f64 {
     let [after, before] = [AFTER_LOSS, BEFORE_LOSS].map(|name| data.line(name).at(way as f64));
     ratio(after, before)
@@ -128,7 +129,7 @@ fn judge(data: &Data) -> Findings {
     }
 }
 
-/// What clients and the database see.
+/// The checks of what clients and the database see.
 fn queries(data: &Data) -> Vec<Check> {
     let before = data.line(BEFORE_LOSS).figures();
     vec![
@@ -169,7 +170,7 @@ fn queries(data: &Data) -> Vec<Check> {
     ]
 }
 
-/// What tells a gutter from re-hashing.
+/// The checks that distinguish a gutter from re-hashing.
 fn load(data: &Data) -> Vec<Check> {
     vec![
         check(
@@ -196,13 +197,13 @@ fn load(data: &Data) -> Vec<Check> {
     ]
 }
 
-/// Runs one way to go on.
+/// Observes one way to go on.
 fn watch(name: &str, outage: usize, seed: u64) -> Result<Seen> {
     let mut servers = (0..SERVERS + 1).map(|_| store()).collect::<Result<Vec<_>>>()?;
     let pools = json!({"main": pool(&servers[..SERVERS]), "gutter": pool(&servers[SERVERS..])});
     let config = json!({"pools": pools, "route": route(name)});
     let router = Router::start(&config, &["--probe-timeout-initial", "60000"])?;
-    // As after long: of a key's gets so many find it changed as are changes.
+    // The state after a long run: a get finds its key changed as often as operations are changes.
     let is_there = |number: &u64| mix(*number) as f64 / 2f64.powi(64) >= CHANGES;
     Client::connect(router.port)?.fill((0..KEYS).filter(is_there).map(Web::key))?;
     let web = Web {
@@ -240,7 +241,7 @@ fn watch(name: &str, outage: usize, seed: u64) -> Result<Seen> {
     let early = Counts::of(&ticks[..LOST]);
     ensure!(early.errors == 0, "{} of {} gets failed before the loss", early.errors, early.gets);
     let (hits, gets_of_gutter) = asked(ports[SERVERS])?;
-    // By what the client asked: a busy machine makes it slower.
+    // Relative to what the client asked: a busy machine slows the client down.
     let load = |from: &[u64], to: &[u64], ticks: &[Counts]| -> Vec<f64> {
         let asked = Counts::of(ticks).gets as f64;
         from.iter().zip(to).map(|(from, to)| (to - from) as f64 / asked).collect()
@@ -290,7 +291,7 @@ fn figures(data: &Data) -> Table {
     table(&title, &header, WAYS.into_iter().enumerate().map(row).collect())
 }
 
-/// Their places are those below.
+/// The constants below are indexes into this list.
 const WAYS: [&str; 3] = ["nothing", "re-hash", "gutter"];
 const NOTHING: usize = 0;
 const REHASH: usize = 1;
@@ -299,7 +300,7 @@ const SERVERS: usize = 8;
 const KEYS: u64 = 5_000;
 const RATE: f64 = 2000.0;
 const CHANGES: f64 = 0.05;
-/// Ticks until the figures of before count, while they do, and from when on the server is lost.
+/// Ticks before the figures of "before" count, ticks in which they count, and the tick at which the server is lost.
 const WARM: usize = 4;
 const BEFORE: usize = 6;
 const LOST: usize = WARM + BEFORE;

@@ -1,4 +1,4 @@
-//! Clients that read through a cache from a database that changes: a simulation in time, over a real cache.
+//! Clients that read through a cache from a database that changes: a simulation in time, with a real cache.
 //!
 //! ```text
 //! client    get ─ hit: done            lease-get ─ hit: done
@@ -6,9 +6,9 @@
 //!                                                └ wait: take the stale value, or ask again later
 //! database  a query reads within its time; a change is followed by a delete of its key
 //! ```
-//! Clients wait 2 ms at first, doubled up to 500 ms, until there is a value or a token: the paper has them retry, and knows
-//! nothing else. Those that [give up](Clients::GivesUp) query the database after ten tries, 1.5 s, and store nothing, as
-//! mcrouter's do where nothing else is set: they are a herd again where a key has no token for longer than that.
+//! Clients wait 2 ms at first, doubled up to 500 ms, until there is a value or a token: the paper only says that
+//! clients retry. Clients that [give up](Clients::GivesUp) query the database after ten tries, 1.5 s, and store
+//! nothing, as mcrouter's do by default. They form a herd again if a key has no token for longer than that.
 
 use anyhow::{Result, anyhow};
 use guira_bench::Rng;
@@ -19,26 +19,26 @@ use std::collections::BinaryHeap;
 /// How clients read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clients {
-    /// By get, and set after a miss.
+    /// By get, with a set after a miss.
     Plain,
     /// By lease-get and lease-set; they wait.
     Lease,
-    /// The same, but not for long.
+    /// As `Lease`, but they don't wait long.
     GivesUp,
-    /// By lease-get and lease-set, and take a stale value where there is one.
+    /// By lease-get and lease-set; they take a stale value if there is one.
     Stale,
 }
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Herd {
     pub(super) clients: Clients,
     pub(super) keys: usize,
-    /// Reads of one key in a second.
+    /// Reads per second of one key.
     pub(super) reads_per_s: u32,
-    /// Between two changes of one key, from and to, in milliseconds.
+    /// The range of times between two changes of one key, in milliseconds.
     pub(super) change_every_ms: (u64, u64),
-    /// What a query takes, from and to, in milliseconds; it reads at some instant of it.
+    /// The range of durations of a query, in milliseconds; it reads at some instant within it.
     pub(super) query_ms: (u64, u64),
     pub(super) seconds: u64,
     /// The cache's interval between two tokens, in seconds.
@@ -46,23 +46,23 @@ pub(super) struct Herd {
     pub(super) seed: u64,
 }
 
-/// What came of it.
+/// The counts of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) reads: u64,
     pub(super) queries: u64,
-    /// Hits, not marked as stale, of a value older than a change whose delete was over.
+    /// Hits that aren't marked as stale, on a value older than a change whose delete had completed.
     pub(super) stale_hits: u64,
-    /// Values older than the last change, found in the cache before the next one.
+    /// Values older than the last change that were found in the cache before the next change.
     pub(super) stale_left: u64,
     pub(super) changes: u64,
-    /// Stale values that clients took knowingly.
+    /// Stale values that clients accepted.
     pub(super) stale_taken: u64,
-    /// What reads waited before they had a value or a token, or gave up.
+    /// The time that reads waited before they had a value or a token, or gave up.
     pub(super) waited_ms: u64,
 }
 
-/// What happens at an instant. Ordered by time, then by when it was planned.
+/// An event. Events are ordered by time, then by when they were planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Read { key: usize, tries: u32, begun: u64 },
@@ -77,7 +77,7 @@ struct Simulation<'c> {
     random: Rng,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     planned: u64,
-    /// Each key's version in the database, which is also its value.
+    /// The version of each key in the database, which is also its value.
     versions: Vec<u64>,
     counts: Counts,
 }
@@ -103,7 +103,7 @@ impl Herd {
             counts: Counts::default(),
         };
         for key in 0..self.keys {
-            // No key changes before the token of its first fill is out of the way.
+            // No key changes before the token of its first fill has expired.
             let first =
                 u64::from(self.interval_s) * 1000 + simulation.random.below(self.change_every_ms.1);
             simulation.plan(first, Event::Change { key });
@@ -152,7 +152,7 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    /// Whether that was its last try.
+    /// Does one try of a read. Returns whether it was the last one.
     fn read(&mut self, now: u64, key: usize, tries: u32) -> bool {
         let name = name(key);
         let cached = self.handle.key(name.as_bytes());
@@ -204,7 +204,7 @@ impl Simulation<'_> {
         stored.map(drop).map_err(|no_room| anyhow!("the cache refuses to store: {no_room:?}"))
     }
 
-    /// The database changes, and the client that changed it deletes the key.
+    /// Changes the database, and deletes the key as the client that changed it does.
     fn change(&mut self, now: u64, key: usize) {
         let name = name(key);
         let cached = self.handle.key(name.as_bytes());
@@ -228,7 +228,7 @@ fn number(value: Option<&[u8]>) -> u64 {
     value.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
 }
 
-/// The cache's second at a millisecond of the simulation.
+/// Converts a millisecond of the simulation to a second of the cache.
 fn second(now: u64) -> u32 {
     guira_cache::START_S + u32::try_from(now / 1000).unwrap_or(u32::MAX - guira_cache::START_S)
 }
@@ -241,7 +241,7 @@ const WAIT_MS_MAX: u64 = 500;
 mod tests {
     use super::*;
 
-    /// Where a key changes faster than tokens are given, its readers must not end in the database one by one.
+    /// If a key changes faster than tokens are given, its readers must not all end up in the database.
     #[test]
     fn leases_cost_no_queries_however_often_keys_change() {
         let queries = |clients| {

@@ -6,7 +6,7 @@ use crate::figures::{axis, check, drawn, least, table};
 use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 
-/// The paper's peak rates of queries, 17 K and 1.3 K a second, over the time between two changes of a key.
+/// The paper's peak query rates, 17 K and 1.3 K per second, against the time between two changes of a key.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "fb-lease",
     paper: Paper::Facebook,
@@ -19,7 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Queries a second, and the mean wait of a read, by the seconds between two changes.
+/// Measures queries per second, and the mean wait of a read, by the seconds between two changes.
 fn measure(run: &Run<'_>) -> Result<Data> {
     let mut data = Data::default();
     let all = (SYSTEMS.len() * EVERY_S.len()) as f64;
@@ -33,9 +33,9 @@ fn measure(run: &Run<'_>) -> Result<Data> {
             waits.push((every, counts.waited_ms as f64 / counts.reads as f64));
         }
         let line = Line::of_figures(name, queries);
-        // Clients that give up are not the paper's: what they cost is shown, and nothing claimed of it.
+        // Clients that give up aren't in the paper: their cost is shown, and nothing is claimed about it.
         data.push(if clients == Clients::GivesUp { line.aside() } else { line });
-        // The price of fewer queries, of which the paper has no figure.
+        // The price of fewer queries. The paper has no figure of it.
         data.push(Line::of_figures(&wait_of(name), waits).aside());
     }
     Ok(data)
@@ -54,7 +54,7 @@ fn judge(data: &Data) -> Findings {
     }
 }
 
-/// How many times fewer queries than without leases there are at any rate of changes, at the least.
+/// Returns the smallest factor, over all rates of changes, by which queries are fewer than without leases.
 fn fewest(data: &Data, system: usize) -> f64 {
     let [plain, other] = [PLAIN, system].map(|system| data.line(SYSTEMS[system].0));
     least(plain.figures().into_iter().zip(other.figures()).map(|(plain, other)| plain / other))
@@ -155,7 +155,7 @@ fn plot(data: &Data) -> Plot {
     }
 }
 
-/// Their places are those below.
+/// The constants below are indexes into this list.
 const SYSTEMS: [(&str, Clients); 4] = [
     ("no leases", Clients::Plain),
     ("leases, clients wait", Clients::Lease),
@@ -167,5 +167,5 @@ const LEASE: usize = 1;
 const STALE: usize = 2;
 const GIVES_UP: usize = 3;
 
-/// Between two changes of a key, in seconds.
+/// Seconds between two changes of a key.
 const EVERY_S: [u64; 5] = [2, 5, 10, 20, 40];

@@ -7,7 +7,7 @@ use anyhow::Result;
 use guira_cache::{Cache, CacheConfig, Handle, MemoryFile, START_S, StoreTerms};
 use std::path::PathBuf;
 
-/// No figure of the paper's: its argument, counted.
+/// The paper's argument in numbers; it has no such figure.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "fb-restart",
     paper: Paper::Facebook,
@@ -20,16 +20,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// How a cache ends, and whether another has its items.
+/// How a cache ends, and whether the next one has its items.
 #[derive(Clone, Copy)]
 enum End {
-    /// Its memory is the process's own.
+    /// Its memory belongs to the process.
     Forgets,
     Stops,
     Crashes,
 }
 
-/// The hit rate, in percent, of each window of requests, a line for each system; the restart is in the middle.
+/// Measures the hit rate, in percent, of each window of requests, with a line for each system. The restart is in the
+/// middle.
 fn measure(run: &Run<'_>) -> Result<Data> {
     let memory_bytes = run.scale.pick(8 << 20, 256 << 20);
     let mut data = Data::default();
@@ -42,7 +43,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// The hit rate in a window of a system.
+/// Returns the hit rate of a system in a window.
 fn at(data: &Data, system: usize, window: usize) -> f64 {
     data.line(SYSTEMS[system].0).median(window as f64)
 }
@@ -103,7 +104,7 @@ fn checks(data: &Data) -> Vec<Check> {
     ]
 }
 
-/// Reads, and fills what misses; half the time before a restart, half after it.
+/// Reads, and stores keys that miss; half of the time before a restart, half after it.
 fn windows(memory_bytes: usize, end: End, seed: u64) -> Result<Vec<f64>> {
     let file = Scratch::new(seed);
     let memory_file = || match end {
@@ -135,7 +136,7 @@ fn windows(memory_bytes: usize, end: End, seed: u64) -> Result<Vec<f64>> {
             random ^= random >> 7;
             random ^= random << 17;
             let share = (random >> 11) as f64 / (1u64 << 53) as f64;
-            // Small ranks are popular: a tenth of the keys have about half of the requests.
+            // Small ranks are popular: a tenth of the keys get about half of the requests.
             read(&mut handle, keys * share.powi(3))
         });
         rates.push(hits.count() as f64 / per_window as f64);
@@ -143,7 +144,7 @@ fn windows(memory_bytes: usize, end: End, seed: u64) -> Result<Vec<f64>> {
     Ok(rates)
 }
 
-/// Whether the key of this rank is there; if not, it is stored.
+/// Returns whether the key of this rank is present. If not, it is stored.
 fn read(handle: &mut Handle<'_>, rank: f64) -> bool {
     handle.quiesce();
     let name = format!("{rank:016.0}");
@@ -151,12 +152,12 @@ fn read(handle: &mut Handle<'_>, rank: f64) -> bool {
     if handle.get(&key, START_S).is_ok() {
         return true;
     }
-    // A store that finds no room now is a miss next time as well.
+    // A store that finds no room now is a miss the next time, too.
     let _ = handle.store(&key, &[b'v'; 80], &StoreTerms::default(), START_S);
     false
 }
 
-/// A file's name, and the file is gone with it.
+/// The name of a file, which is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -169,7 +170,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         for path in [self.0.clone(), self.0.with_extension("meta")] {
-            // It may never have been made.
+            // The file may not exist.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -195,7 +196,7 @@ fn plot(data: &Data) -> Plot {
     }
 }
 
-/// Their places are those below.
+/// The constants below are indexes into this list.
 const SYSTEMS: [(&str, End); 3] = [
     ("own memory", End::Forgets),
     ("memory file", End::Stops),
@@ -205,11 +206,11 @@ const OWN: usize = 0;
 const FILE: usize = 1;
 const CRASH: usize = 2;
 
-/// Requests are counted in windows of as many as there are items.
+/// The number of windows. A window has as many requests as there are items.
 const WINDOWS: usize = 12;
 /// A key of 16 bytes, a value of 80, a header.
 const ITEM_BYTES: usize = 100;
-/// So many times the keys that fit are asked for.
+/// The ratio of keys that are asked for to keys that fit.
 const KEYS_PER_ITEM: usize = 4;
 /// Any time: nothing expires.
 const UNIX_S: i64 = 1_700_000_000;

@@ -1,12 +1,12 @@
 //! The adaptive slab allocator: hit rates before, during and after value sizes shift.
 //!
-//! A cache in simulated time: so many requests a second, and whatever is missed is stored. Half of the requests are for
-//! values of one size, by a power law; the others are for keys that never come again, and have small values. Then the
-//! popular values change their size. Nearly all pages are of the old size by then.
+//! A cache in simulated time gets a number of requests per second, and stores what missed. Half of the requests are for
+//! values of one size, whose popularity follows a power law. The others are for keys that never recur, and have small
+//! values. Then the popular values change their size, when nearly all pages belong to the old size.
 //!
-//! The same requests go to a cache that moves pages by the age of next victims (ours, and the paper's), to one that gives a
-//! page a second to the class that evicts most from the one that evicts least, to one that moves none, and, from the
-//! shift on, to a new cache, which has nothing to move.
+//! Four caches get the same requests. One moves pages by the age of the next victims (ours, and the paper's). One gives
+//! a page per second from the class that evicts least to the class that evicts most. One moves no pages. The last is a
+//! new cache, from the shift on, which has nothing to move.
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, least, series, table};
@@ -28,7 +28,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// How pages move.
+/// How pages are moved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Moves {
     ByAge,
@@ -36,15 +36,15 @@ enum Moves {
     None,
 }
 
-/// What a cache came to.
+/// The course of a cache.
 struct Course {
-    /// Hits of a hundred popular requests, second by second.
+    /// Hits per hundred popular requests, by second.
     hits: Vec<(f64, f64)>,
-    /// Pages moved up to each second.
+    /// Pages moved so far, by second.
     moved: Vec<(f64, f64)>,
 }
 
-/// How large it all is.
+/// The sizes of the experiment.
 #[derive(Clone, Copy)]
 struct Size {
     memory_bytes: usize,
@@ -64,7 +64,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         let course = course(moves, from_s, size)?;
         data.push(Line::of_figures(name, course.hits));
         let moved = Line::of_figures(&moved_of(name), course.moved);
-        // How many pages the others move is shown; the claim is of hits.
+        // The pages that the others move are only shown; the claim is about hits.
         data.push(if name == BY_AGE { moved } else { moved.aside() });
     }
     Ok(data)
@@ -105,7 +105,7 @@ fn course(moves: Moves, from_s: u32, size: Size) -> Result<Course> {
             if n % STEP_EVERY == 0 {
                 sweeper.step(now);
             } else if n % STEP_EVERY == 1 {
-                // A handle that ends no turns holds up everybody's memory.
+                // A handle that doesn't end its turns keeps memory from being reused.
                 sweeper.asleep(|| ());
             }
         }
@@ -118,7 +118,7 @@ fn course(moves: Moves, from_s: u32, size: Size) -> Result<Course> {
     Ok(course)
 }
 
-/// One request, and the value that its key has.
+/// A request, and the size of the value that its key has.
 struct Request {
     key: String,
     bytes: usize,
@@ -132,7 +132,7 @@ impl Request {
             return Request { key, bytes: ONCE_BYTES, is_popular: false };
         }
         let bytes = if second < SHIFT_S { BEFORE_BYTES } else { AFTER_BYTES };
-        // Twice what fits: the hot half is asked for most.
+        // Twice as many keys as fit: most requests are for the popular half.
         let keys = 2 * size.memory_bytes / bytes;
         let unit = rng.below(1 << 32) as f64 / f64::from(u32::MAX);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place")]
@@ -144,7 +144,7 @@ impl Request {
 fn store(handle: &Handle<'_>, request: &Request, now: u32) {
     let value = [b'v'; 4096];
     let key = handle.key(request.key.as_bytes());
-    // Where there is no memory yet, as a server would tell its client: the next miss stores it.
+    // If there is no memory yet, a server would refuse the store; the next miss stores the value.
     let _ = handle.store(&key, &value[..request.bytes], &StoreTerms::default(), now);
 }
 
@@ -158,7 +158,7 @@ impl Rates {
         Rates { evicted: vec![0; cache.classes()] }
     }
 
-    /// Asks for a page of the class that evicted least in the last second for the one that evicted most.
+    /// Requests a page of the class that evicted least in the last second, for the class that evicted most.
     fn ask(&mut self, cache: &Cache) {
         let totals = cache.totals();
         let mut classes = Vec::new();
@@ -172,13 +172,13 @@ impl Rates {
         if let Some(&(least, donor)) = donors.min()
             && least < most
         {
-            // Busy with the last one: then the next second.
+            // If the last move isn't finished, the next second tries again.
             let _ = cache.reassign(Some(donor), Some(taker));
         }
     }
 }
 
-/// The average of the seconds from one to another; not a number before a course begins.
+/// Returns the average over the seconds `from_s..to_s`; NaN before a course begins.
 fn mean(data: &Data, name: &str, from_s: u32, to_s: u32) -> f64 {
     let seconds = f64::from(from_s)..f64::from(to_s);
     let part = data.line(name).medians().filter(|(second, _)| seconds.contains(second));
@@ -186,17 +186,17 @@ fn mean(data: &Data, name: &str, from_s: u32, to_s: u32) -> f64 {
     sum / count
 }
 
-/// In the last seconds before the shift.
+/// The average over the last seconds before the shift.
 fn before(data: &Data, name: &str) -> f64 {
     mean(data, name, SHIFT_S - PART_S, SHIFT_S)
 }
 
-/// In the last seconds of all.
+/// The average over the last seconds of the run.
 fn after(data: &Data, name: &str) -> f64 {
     mean(data, name, END_S - PART_S, END_S)
 }
 
-/// Pages moved from a second on.
+/// The pages moved from a second on.
 fn moved(data: &Data, name: &str, from_s: u32) -> f64 {
     let line = data.line(&moved_of(name));
     line.median(f64::from(END_S - 1)) - line.median(f64::from(from_s))
@@ -294,7 +294,7 @@ fn checks(data: &Data) -> Vec<Check> {
     ]
 }
 
-/// How pages move, and from which second on.
+/// How pages are moved in each course, and the second at which it begins.
 const COURSES: [(&str, Moves, u32); 4] = [
     (BY_AGE, Moves::ByAge, 0),
     (BY_RATE, Moves::ByEvictions, 0),
@@ -305,17 +305,17 @@ const BY_AGE: &str = "by age";
 const BY_RATE: &str = "by eviction rate";
 const NO_MOVES: &str = "none";
 const NEW: &str = "a new cache at the shift";
-/// When sizes shift, and when it ends.
+/// The second at which sizes shift, and the end.
 const SHIFT_S: u32 = 60;
 const END_S: u32 = 260;
-/// The seconds that are averaged.
+/// The number of seconds that are averaged.
 const PART_S: u32 = 40;
 /// Requests between two steps of the sweeper.
 const STEP_EVERY: u64 = 16;
 const BEFORE_BYTES: usize = 300;
 const AFTER_BYTES: usize = 900;
-/// Of a hundred requests so many are for keys that never come again.
+/// The percentage of requests for keys that never recur.
 const ONCE_PERCENT: u64 = 50;
 const ONCE_BYTES: usize = 100;
-/// The larger, the more of the requests are for few keys.
+/// The larger this is, the more requests are for few keys.
 const SKEW: f64 = 2.0;

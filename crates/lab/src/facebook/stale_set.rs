@@ -6,7 +6,7 @@ use crate::figures::{axis, categories, check, drawn, table};
 use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 
-/// No figure of the paper's: its argument, counted.
+/// The paper's argument in numbers; it has no such figure.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "fb-stale-set",
     paper: Paper::Facebook,
@@ -19,11 +19,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Counts by system, a place each.
+/// Counts by system, one point each.
 const LEFT: &str = "stale values left";
 const HITS: &str = "stale hits";
 const TAKEN: &str = "taken as stale";
-/// What there was to happen: the circumstances.
+/// The circumstances: how much happened.
 const CHANGES: &str = "changes";
 const READS: &str = "reads";
 const QUERIES: &str = "queries";

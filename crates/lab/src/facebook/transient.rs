@@ -1,4 +1,4 @@
-//! Section 6.3: what a family of short-lived keys holds, with and without the transient item cache.
+//! Section 6.3: the share of a cache that a family of short-lived keys takes, with and without the transient item cache.
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, categories, check, drawn, most, papers, table};
@@ -21,8 +21,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Percent by system, a place each: of all items those that are of the family, dead or alive; those alive; and the
-/// family's hits, of its reads.
+/// By system, one point each: the percentage of all items that belong to the family, dead or alive; the percentage of
+/// those that are alive; and the percentage of the family's reads that hit.
 const SHARE: &str = "family, % of all items";
 const ALIVE: &str = "alive, % of all items";
 const HITS: &str = "hits, % of its reads";
@@ -48,7 +48,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     };
     let mut data = Data::default();
     data.push(line(SHARE, 0));
-    // As many are alive whatever becomes of the dead, and hits are the same: that is the claim.
+    // The live members and the hits are the same, whatever happens to the dead ones: that is the claim.
     data.push(line(ALIVE, 1).flat());
     data.push(line(HITS, 2).flat());
     Ok(data)
@@ -107,8 +107,8 @@ fn checks(data: &Data) -> Vec<Check> {
     ]
 }
 
-/// Stores as many items as fit, twice over; one of [`FAMILY_EVERY`] is of the family.
-/// Returns the shares of the lines above.
+/// Stores twice as many items as fit; one of [`FAMILY_EVERY`] belongs to the family. Returns the shares of the lines
+/// above.
 fn fill(config: &CacheConfig) -> Result<[f64; 3]> {
     let cache = Cache::new(config)?;
     let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
@@ -198,9 +198,9 @@ const SYSTEMS: [(&str, Eviction, u32); 4] = [
 
 /// A key of 16 bytes, a value of 80, a header and an expiry.
 const ITEM_BYTES: usize = 104;
-/// One store in so many is of the family: 6 %.
+/// One store of so many belongs to the family: 6 %.
 const FAMILY_EVERY: usize = 17;
-/// Seconds that a member of the family lives.
+/// The seconds that a member of the family lives.
 const LIVES_S: u32 = 3;
-/// Stores of so many seconds fill the cache: so long LRU keeps what nobody reads.
+/// The seconds of stores that fill the cache: so long LRU keeps an item that isn't read.
 const SECONDS_TO_FILL: usize = 60;

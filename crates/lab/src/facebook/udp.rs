@@ -1,6 +1,6 @@
-//! Section 3.1: how long a get takes over UDP, straight to its server, and over TCP through the router.
+//! Section 3.1: the latency of a get over UDP, directly to its server, and over TCP through the router.
 //!
-//! One client with one request under way; ways take turns, round by round, so that whatever slows the machine slows both.
+//! One client has one request in flight. Ways take turns, round by round, so that whatever slows the machine slows both.
 
 use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, check, least, series, table};
@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Microseconds by way, a place each; a sample for each round.
+/// Microseconds by way, one point each and one sample per round.
 const PERCENTILES: [(usize, &str); 3] = [(50, "median"), (95, "95 of 100"), (99, "99 of 100")];
 
 /// A way to a server.
@@ -68,7 +68,7 @@ impl Way {
                 n
             }
             Self::Udp(socket) => {
-                // Request 0, datagram 0 of 1, and nothing.
+                // The UDP frame header: request 0, datagram 0 of 1, and a reserved field.
                 socket.send(&[&[0, 0, 0, 0, 0, 1, 0, 0], line.as_bytes()].concat())?;
                 socket.recv(&mut answer)?
             }
@@ -86,7 +86,7 @@ fn name(key: u64) -> String {
 fn measure(run: &Run<'_>) -> Result<Data> {
     let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
     let store = store_with(&["-U", &port.to_string()])?;
-    // A client with a connection over TCP may ask over UDP without limit.
+    // A client with a TCP connection may ask over UDP without limit.
     let mut credential = Client::connect(store.port)?;
     credential.fill((0..KEYS).map(name))?;
     let config = json!({"pools": {"all": pool([&store])}, "route": "PoolRoute|all"});
@@ -116,7 +116,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     for ((_, name), by_way) in PERCENTILES.into_iter().zip(percentiles) {
         data.push(Line::new(name, (0..).map(f64::from).zip(by_way)));
     }
-    // The plot's curves: what is claimed of them is in the lines above.
+    // The plot's curves. The claims about them are checked by the lines above.
     for (name, mut times) in NAMES.into_iter().zip(all) {
         times.sort_by(f64::total_cmp);
         let points = (1..100_u8).map(|n| (f64::from(n), of_sorted(&times, n.into())));
@@ -150,12 +150,12 @@ fn judge(data: &Data) -> Findings {
     }
 }
 
-/// The median get of one way to that of another, round by round.
+/// Returns the ratio of the median gets of two ways, round by round.
 fn median_to(data: &Data, way: usize, other: usize) -> f64 {
     percentile_to(data, 0, way, other)
 }
 
-/// The same of a percentile, by its place.
+/// Like `median_to`, for a percentile, by its index.
 fn percentile_to(data: &Data, percentile: usize, way: usize, other: usize) -> f64 {
     let line = data.line(PERCENTILES[percentile].1);
     ratio(line.at(way as f64), line.at(other as f64))
@@ -175,7 +175,7 @@ fn shown(data: &Data) -> Table {
 }
 
 fn checks(data: &Data) -> Vec<Check> {
-    // So they are by their making: what this finds out is percentiles under each other's names.
+    // Percentiles rise by definition: this detects percentiles under each other's names.
     let rising = (1..PERCENTILES.len()).flat_map(|at| {
         [UDP, ROUTED, DIRECT].map(|way| {
             let [below, above] = [at - 1, at].map(|at| data.line(PERCENTILES[at].1).at(way as f64));
@@ -226,10 +226,10 @@ fn checks(data: &Data) -> Vec<Check> {
 }
 
 const NAMES: [&str; 3] = ["UDP, to the server", "TCP, through the router", "TCP, to the server"];
-/// Their places.
+/// The indexes of the ways.
 const UDP: usize = 0;
 const ROUTED: usize = 1;
 const DIRECT: usize = 2;
 const KEYS: u64 = 10_000;
-/// A get that takes longer is lost.
+/// A get that takes longer than this is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(10);

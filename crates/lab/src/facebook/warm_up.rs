@@ -1,4 +1,4 @@
-//! Section 4.3: a cold cluster that fills itself from a warm one, and what its updates race with.
+//! Section 4.3: a cold cluster that fills itself from a warm one, and the races of its updates.
 
 use super::web::{Counts, TICK, Web};
 use crate::data::{Data, Line};
@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::json;
 use std::time::Duration;
 
-/// Figures of the text: no plot of the paper's.
+/// The figures are from the paper's text, not from a plot.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     id: "fb-warmup",
     paper: Paper::Facebook,
@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// A way to start.
+/// A way to start a cluster.
 struct Way {
     name: &'static str,
     has_warm: bool,
@@ -32,12 +32,12 @@ struct Way {
     hold_off_s: u32,
 }
 
-/// By way, a place each: of the gets, in percent, those that hit in the first two seconds, and in the last.
+/// By way, one point each: the percentage of gets that hit in the first two seconds, and in the last two.
 const AT_FIRST: &str = "hits in the first two seconds, %";
 const AT_LAST: &str = "in the last two";
-/// Hits older than the database, in total.
+/// The number of hits older than the database.
 const STALE: &str = "stale hits";
-/// What there was to happen: the circumstances.
+/// The circumstances: how much happened.
 const GETS: &str = "gets";
 const QUERIES: &str = "queries";
 
@@ -58,7 +58,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     data.push(line(STALE, |ticks| Counts::of(ticks).stale as f64));
     data.push(line(GETS, |ticks| Counts::of(ticks).gets as f64).aside());
     data.push(line(QUERIES, |ticks| Counts::of(ticks).queries as f64).aside());
-    // The plot's curves: what is claimed of them is in the lines above.
+    // The plot's curves. The claims about them are checked by the lines above.
     let second = |tick: usize| (tick + 1) as f64 * TICK.as_secs_f64();
     for (way, ticks) in WAYS.iter().zip(&all) {
         let points = ticks.iter().enumerate();
@@ -192,7 +192,7 @@ fn figures(data: &Data) -> Table {
     table(&title, &header, WAYS.iter().enumerate().map(row).collect())
 }
 
-/// Their places are those below.
+/// The constants below are indexes into this list.
 const WAYS: [Way; 4] = [
     Way { name: "cold only", has_warm: false, is_strict: true, hold_off_s: 0 },
     Way { name: "warm, no hold-off", has_warm: true, is_strict: true, hold_off_s: 0 },
@@ -211,9 +211,9 @@ const HELD_OFF: usize = 3;
 const KEYS: u64 = 20_000;
 const RATE: f64 = 2000.0;
 const CHANGES: f64 = 0.1;
-/// Queries a second that the database answers.
+/// The queries per second that the database answers.
 const DATABASE: f64 = 400.0;
-/// How much later the warm cluster gets its deletes: less than the hold-off.
+/// The delay of the deletes at the warm cluster: less than the hold-off.
 const LAG: Duration = Duration::from_millis(500);
-/// Ticks of the first two seconds, and of the last.
+/// The number of ticks in the first two seconds, and in the last two.
 const FIRST: usize = 4;

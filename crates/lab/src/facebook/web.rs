@@ -1,9 +1,8 @@
-//! Web servers that look aside, as real clients of a real router: they ask the cache, on a miss the database, and fill;
-//! a client that changes a value deletes its key.
+//! Web servers that use a look-aside cache, as real clients of a real router. They ask the cache, on a miss the
+//! database, and fill the cache. A client that changes a value deletes its key.
 //!
-//! Keys are asked by zipf's law. Each belongs to one worker, which does one thing after the other: no fill races with a
-//! change, and whatever is read and older than the database is the fleet's fault. A get that fails is a miss that doesn't
-//! fill.
+//! Keys are drawn from a zipf distribution. Each key belongs to one worker, which does one thing after the other. So no
+//! fill races with a change, and any stale read is the fleet's fault. A get that fails is a miss that doesn't fill.
 
 use crate::live::{Answer, Client, pause, pause_until};
 use crate::measure::now;
@@ -16,32 +15,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What they do.
+/// The parameters of the web servers.
 pub(super) struct Web {
     /// The router's port.
     pub(super) port: u16,
     pub(super) keys: u64,
-    /// Operations a second, of all together.
+    /// Operations per second, of all workers together.
     pub(super) rate: f64,
-    /// Of the operations, those that change a value.
+    /// The share of operations that change a value.
     pub(super) changes: f64,
-    /// After a delete nothing is added for so long. Seconds.
+    /// The seconds after a delete in which the key can't be added.
     pub(super) hold_off_s: u32,
-    /// Another cache of the same values gets its deletes so much later: its port.
+    /// The port of another cache of the same values, and the delay after which it gets the deletes.
     pub(super) lagging: Option<(u16, Duration)>,
-    /// Queries a second that the database answers.
+    /// The queries per second that the database answers.
     pub(super) database: f64,
     pub(super) seed: u64,
 }
 
-/// What happened in a while.
+/// The events in a period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) gets: u64,
     pub(super) hits: u64,
-    /// To the database.
+    /// Queries to the database.
     pub(super) queries: u64,
-    /// Of gets, sets and deletes.
+    /// Errors of gets, sets and deletes.
     pub(super) errors: u64,
     /// Hits older than the database.
     pub(super) stale: u64,
@@ -52,7 +51,7 @@ impl Counts {
         self.hits as f64 / self.gets as f64
     }
 
-    /// Of the gets, those that asked the database.
+    /// The share of gets that asked the database.
     pub(super) fn query_rate(&self) -> f64 {
         self.queries as f64 / self.gets as f64
     }
@@ -86,17 +85,17 @@ impl Totals {
     }
 }
 
-/// What the workers share.
+/// The state that the workers share.
 struct Shared<'w> {
     web: &'w Web,
     totals: Totals,
-    /// When the database has answered what it was asked.
+    /// When the database will have answered all queries so far.
     database_free_at: Mutex<Instant>,
     stop: AtomicBool,
 }
 
 impl Web {
-    /// Lets them ask for so many ticks; `at` is called before each. Returns what happened in each tick.
+    /// Runs the workers for `ticks` ticks; `at` is called before each. Returns what happened in each tick.
     pub(super) fn run(
         &self,
         ticks: usize,
@@ -130,21 +129,21 @@ impl Web {
         })
     }
 
-    /// A key's name.
+    /// Returns the name of a key.
     pub(super) fn key(number: u64) -> String {
         format!("key-{number:08}")
     }
 }
 
-/// Owns the keys that leave its number when they are divided by the number of workers.
+/// A worker. It owns the keys whose number, modulo the number of workers, is its own.
 struct Worker<'w> {
     shared: &'w Shared<'w>,
     number: u64,
     cache: Client,
     lagging: Option<Client>,
-    /// Deletes that are due there.
+    /// Deletes that are due at the lagging cache.
     due: VecDeque<(Instant, u64)>,
-    /// Of keys that were changed; others have 1.
+    /// The versions of keys that were changed; other keys have version 1.
     versions: HashMap<u64, u64>,
     rng: Rng,
 }
@@ -169,7 +168,7 @@ impl<'w> Worker<'w> {
         let zipf = Zipf::new(web.keys, SKEW);
         let mut next = now();
         while !self.shared.stop.load(Relaxed) {
-            // Draws that belong to others are theirs to ask: each worker goes through the draws of all.
+            // Each worker goes through the draws of all workers, and skips the keys of the others.
             let draws = Duration::from_secs_f64(1.0 / web.rate);
             let key = loop {
                 next += draws;
@@ -178,7 +177,7 @@ impl<'w> Worker<'w> {
                     break key;
                 }
             };
-            // A worker that was held up doesn't catch up: a web server has so many requests at once.
+            // A worker that was delayed catches up only so far: a web server has a limited number of requests at once.
             next = next.max(now().checked_sub(draws * BEHIND_MAX).unwrap_or(next));
             while now() < next && !self.shared.stop.load(Relaxed) {
                 pause(next.saturating_duration_since(now()).min(STOP_LOOK));
@@ -243,11 +242,11 @@ impl<'w> Worker<'w> {
     }
 }
 
-/// How often is counted.
+/// The length of a counting period.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 const WORKERS: u64 = 24;
 const SKEW: f64 = 0.99;
-/// So many operations of all behind, and the rest is left out.
+/// The number of operations, of all workers, that a delayed worker catches up on; more are skipped.
 const BEHIND_MAX: u32 = 200;
-/// How long a worker may not look whether it is to stop.
+/// The longest time that a worker waits without checking whether it must stop.
 const STOP_LOOK: Duration = Duration::from_millis(100);

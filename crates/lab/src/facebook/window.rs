@@ -1,9 +1,10 @@
-//! Section 3.1, figure 4: how long a web server's requests wait, and how many are lost, against how many it may have under
-//! way.
+//! Section 3.1, figure 4: how long a web server's requests wait, and how many are lost, against the number that may be
+//! in flight.
 //!
-//! Simulated: a page asks for many keys of many servers at once; the answers meet at the switch's port to the web server,
-//! which sends one after the other and has room for a few; what finds no room is lost, as is one of a thousand anyway, and
-//! is noticed after a while. The adaptive window is the client's own (`guira_client::Window`).
+//! It is a simulation. A page asks many servers for many keys at once. The replies meet at the switch's port to the web
+//! server, which sends them one after the other and has a small buffer. A reply that doesn't fit is lost, as is one of
+//! a thousand anyway; the client notices after a timeout. The adaptive window is the client's own
+//! (`guira_client::Window`).
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, least, series, table};
@@ -29,21 +30,21 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// What a window did.
+/// The observations for a window.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// From when a page asks until it has an answer, or knows that there is none: mean, milliseconds.
+    /// The mean time in milliseconds from when a page asks until it has a reply, or knows that there is none.
     wait_ms: f64,
-    /// Of the requests.
+    /// The share of requests that were lost.
     lost: f64,
-    /// Requests under way at most, on average.
+    /// The size of the window, on average.
     size: f64,
 }
 
 /// By the size of a fixed window.
 const WAITS: &str = "fixed window";
 const LOSSES: &str = "fixed window, losses";
-/// Of the adaptive one.
+/// For the adaptive window.
 const ADAPTIVE_WAITS: &str = "adaptive window";
 const ADAPTIVE_LOSSES: &str = "adaptive window, losses";
 const ADAPTIVE_SIZE: &str = "adaptive window, size";
@@ -90,18 +91,18 @@ fn judge(data: &Data) -> Findings {
     }
 }
 
-/// The least wait of a fixed window.
+/// Returns the least wait of all fixed windows.
 fn best(data: &Data) -> f64 {
     least(data.line(WAITS).figures())
 }
 
-/// The fixed window with the shortest wait.
+/// Returns the size of the fixed window with the shortest wait.
 fn best_size(data: &Data) -> f64 {
     let shortest = data.line(WAITS).medians().min_by(|one, other| one.1.total_cmp(&other.1));
     shortest.map_or(f64::NAN, |(size, _)| size)
 }
 
-/// The sizes of the smallest and the largest window.
+/// Returns the sizes of the smallest and the largest window.
 fn ends() -> [f64; 2] {
     [SIZES[0], SIZES[SIZES.len() - 1]].map(|size| size as f64)
 }
@@ -197,14 +198,14 @@ fn figures(data: &Data) -> Table {
     table(&title, &["window", "waits, ms", "lost, %"], rows)
 }
 
-/// How much may be under way.
+/// The limit of requests in flight.
 enum Limit {
     Fixed { size: usize, out: usize },
     Adaptive(Window),
 }
 
 impl Limit {
-    /// Room for one more, if there is any.
+    /// Takes room for one more request, if there is any.
     fn enter(&mut self) -> Option<Option<Permit>> {
         match self {
             Self::Fixed { size, out } => (*out < *size).then(|| {
@@ -215,7 +216,7 @@ impl Limit {
         }
     }
 
-    /// One is no longer under way: it was answered, or not.
+    /// Releases the room of a request that was answered or lost.
     fn leave(&mut self, permit: Option<Permit>, is_answered: bool) {
         if let Self::Fixed { out, .. } = self {
             *out -= 1;
@@ -234,28 +235,28 @@ impl Limit {
     }
 }
 
-/// Something happens to a request.
+/// An event of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// Its answer comes to the port.
+    /// Its reply arrives at the port.
     Arrives,
-    /// Its answer is with the web server.
+    /// Its reply has reached the web server.
     Answered,
-    /// It is known that there will be none.
+    /// The client knows that there will be no reply.
     Lost,
 }
 
-/// The web server, and the port before it; times in microseconds.
+/// The web server, and the port in front of it; times are in microseconds.
 struct Switch {
     limit: Limit,
     rng: Rng,
     now: u64,
-    /// What happens when, to which request of the page.
+    /// The time of each event, and the index of its request in the page.
     events: BinaryHeap<Reverse<(u64, usize, Event)>>,
-    /// Those that wait for the window.
+    /// The requests that wait for the window.
     waiting: VecDeque<usize>,
     permits: Vec<Option<Permit>>,
-    /// Answers in the port's buffer, and when it has sent the last of them.
+    /// When the port will have sent the last reply in its buffer.
     port_free_at: u64,
 }
 
@@ -272,7 +273,7 @@ impl Switch {
         }
     }
 
-    /// One page after the other.
+    /// Serves one page after the other.
     fn serve(mut self, pages: u64) -> Seen {
         let (mut waited, mut lost, mut size) = (0, 0, 0.0);
         for _ in 0..pages {
@@ -304,7 +305,7 @@ impl Switch {
         }
     }
 
-    /// Sends what the window has room for.
+    /// Sends as many requests as the window allows.
     fn send(&mut self) {
         while !self.waiting.is_empty()
             && let Some(permit) = self.limit.enter()
@@ -328,20 +329,20 @@ impl Switch {
 }
 
 const SIZES: [usize; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/// Where the adaptive window begins.
+/// The size at which the adaptive window begins.
 const FIRST_SIZE: u32 = 10;
-/// Keys of a page: the paper's pages have 521 on average.
+/// Keys per page: the paper's pages have 521 on average.
 const PAGE: usize = 521;
-/// How long a server takes, and the way: from, to.
+/// The range of the time that a server and the network take.
 const SERVER_US: (u64, u64) = (100, 300);
-/// How long the port sends an answer: 1.2 KB at a gigabit a second.
+/// The time that the port takes to send a reply: 1.2 KB at a gigabit per second.
 const SEND_US: u64 = 10;
-/// Answers that the port has room for.
+/// The replies that fit in the port's buffer.
 const BUFFER: u64 = 64;
-/// After how long a client gives an answer up.
+/// The time after which a client gives up on a reply.
 const TIMEOUT_US: u64 = 20_000;
 const LOSS_ONE_OF: u64 = 1000;
-/// Between pages.
+/// The time between pages.
 const THINK_US: u64 = 1000;
 
 #[cfg(test)]

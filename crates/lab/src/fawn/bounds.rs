@@ -1,4 +1,4 @@
-//! Figure 2.5: the bound on the fullest server's load against the cache's size, and against k.
+//! Figure 2.5: the bound on the fullest server's load, against the cache's size and against k.
 
 use super::balls::Fullest;
 use super::cluster::count;
@@ -49,10 +49,10 @@ fn worst_of(servers: usize) -> String {
     format!("worst mean, n = {servers}")
 }
 
-/// The worst mean load over numbers of keys on both sides of where trials are worst.
+/// Returns the worst mean load over numbers of keys on both sides of the worst case.
 fn worst_mean(servers: usize, k: f64, trials: u64, seed: u64) -> f64 {
     let entries = count(plan::entries(servers as f64, k));
-    // The means are worst at some 5 to 16 times the cache.
+    // The means are worst at about 5 to 16 times the size of the cache.
     let factors = [3.0, 5.0, 8.0, 12.0, 16.0, 24.0];
     let load = |factor: f64| {
         let keys = count(entries as f64 * factor);
@@ -105,7 +105,7 @@ fn worst_lines(data: &Data) -> impl Iterator<Item = &Line> {
     SERVERS.into_iter().map(|servers| data.line(&worst_of(servers)))
 }
 
-/// The simulated worst mean at k = 8, of any number of servers.
+/// Returns the simulated worst mean at k = 8, over all numbers of servers.
 fn worst_at_eight(data: &Data) -> f64 {
     most(worst_lines(data).map(|line| line.median(EIGHT)))
 }

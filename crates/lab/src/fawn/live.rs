@@ -1,10 +1,12 @@
-//! Figure 2.6: throughput against the number of stores, live: `guira route` before `guira serve`s.
+//! Figure 2.6: throughput against the number of stores, live: `guira route` in front of several `guira serve`.
 //!
-//! Each store is behind a link of a fixed rate (`relay.rs`), far below what the router takes, so that the router is never
-//! what limits. Clients ask one key at a time and wait: as many of them that a store always has somebody waiting if it gets
-//! its share. So the fullest store holds up all, and the throughput is its rate over its share of the queries.
+//! Each store is behind a link of a fixed rate (`relay.rs`), far below the router's capacity, so the router is never
+//! the bottleneck. Clients ask for one key at a time and wait. There are enough clients that a store always has a
+//! waiting request if it gets its share. So the fullest store limits all, and the throughput is its rate divided by its
+//! share of the queries.
 //!
-//! The adversary asks without a cache one key, and against the cache as many keys as are worst by eq. 2.10, equally often.
+//! Without a cache the adversary asks for one key. With a cache it asks, equally often, for the number of keys that is
+//! worst by eq. 2.10.
 
 use super::cluster::count;
 use super::relay;
@@ -38,7 +40,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// What is asked for.
+/// The distribution of the queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queries {
     Uniform,
@@ -47,7 +49,7 @@ enum Queries {
 }
 
 impl Queries {
-    /// The line of these queries: queries a second by the number of stores.
+    /// Returns the name of the line of these queries: queries per second by the number of stores.
     fn line(self, has_cache: bool) -> String {
         let name = match self {
             Self::Uniform => "uniform",
@@ -97,13 +99,13 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         let is_flat = queries == Queries::Adversary && !has_cache;
         data.push(if is_flat { line.flat() } else { line });
     }
-    // What the clients asked for, by formula.
+    // The keys that the clients asked for, by formula.
     data.push(Line::of_figures(ENTRIES, all_entries).aside());
     data.push(Line::of_figures(WORST_KEYS, all_keys).aside());
     Ok(data)
 }
 
-/// Every kind of queries, without and with the cache.
+/// All kinds of queries, without and with the cache.
 fn variants() -> impl Iterator<Item = (Queries, bool)> {
     KINDS.into_iter().flat_map(|queries| [(queries, false), (queries, true)])
 }
@@ -112,7 +114,7 @@ fn key(n: u64) -> String {
     format!("key-{n:08}")
 }
 
-/// Queries a second that clients get answered, once the cache knows what is popular.
+/// Returns the queries per second that are answered, once the cache knows which keys are popular.
 fn throughput(
     ports: &[u16],
     cache: Option<usize>,
@@ -122,7 +124,7 @@ fn throughput(
     let names: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let pool = json!("PoolRoute|stores");
     let route = match cache {
-        // Nothing is written, so what is kept stays true.
+        // Nothing is written, so cached values stay valid.
         Some(entries) => {
             json!({"type": "HotCacheRoute", "target": pool, "entries": entries, "fresh_ms": 3_600_000})
         }
@@ -192,12 +194,12 @@ fn sizes(data: &Data) -> impl Iterator<Item = f64> {
     data.line(ENTRIES).medians().map(|(stores, _)| stores)
 }
 
-/// The most stores.
+/// The largest number of stores.
 fn last(data: &Data) -> f64 {
     sizes(data).last().unwrap_or(f64::NAN)
 }
 
-/// Of what uniform queries get without a cache.
+/// Returns the throughput relative to that of uniform queries without a cache.
 fn of_linear(data: &Data, stores: f64, queries: Queries, has_cache: bool) -> f64 {
     let linear = data.line(&Queries::Uniform.line(false)).at(stores);
     ratio(data.line(&queries.line(has_cache)).at(stores), linear)
@@ -314,7 +316,7 @@ const KINDS: [Queries; 3] = [Queries::Uniform, Queries::Zipf, Queries::Adversary
 const K: f64 = 8.0;
 const ZIPF: f64 = 1.01;
 const KEYS: u64 = 100_000;
-/// Gets a second that a store takes.
+/// The gets per second that a store takes.
 const RATE: f64 = 250.0;
 const CLIENTS: u64 = 400;
 const STACK_BYTES: usize = 128 << 10;

@@ -1,4 +1,4 @@
-//! Figure 2.4: the load of the fullest server against the number of keys asked, and the bound on it.
+//! Figure 2.4: the load of the fullest server against the number of keys that are asked, and the bound on it.
 
 use super::balls::Fullest;
 use crate::data::{Data, Line};
@@ -69,7 +69,7 @@ fn judge(data: &Data) -> Findings {
     }
 }
 
-/// Where a line is highest.
+/// Returns the highest point of a line.
 fn top(line: &Line) -> (f64, f64) {
     let highest = line.medians().max_by(|a, b| a.1.total_cmp(&b.1));
     highest.unwrap_or((f64::NAN, f64::NAN))

@@ -1,4 +1,4 @@
-//! Figures 2.7 and 2.8: what 85 servers do without a cache when an adversary asks for x keys.
+//! Figures 2.7 and 2.8: the load of 85 servers without a cache when an adversary asks for x keys.
 
 use super::balls::{Fullest, throughput, thrown};
 use super::cluster::{RATE, SERVERS, WHOLE};
@@ -36,7 +36,7 @@ pub(crate) const THROUGHPUT: Experiment = Experiment {
     judge: judge_throughput,
 };
 
-/// Servers that idle, by the number of keys.
+/// Idle servers, by the number of keys.
 const IDLE: &str = "idle servers";
 const SNAPSHOTS: [usize; 4] = [10, 100, 10_000, 100_000];
 
@@ -44,7 +44,8 @@ fn snapshot_of(keys: usize) -> String {
     format!("{keys} keys")
 }
 
-/// For each number of keys the loads from the busiest server to the least busy, against the busiest: means of the trials.
+/// Measures, for each number of keys, the loads from the busiest server to the least busy, relative to the busiest:
+/// means of the trials.
 fn measure_snapshot(run: &Run<'_>) -> Result<Data> {
     let trials = run.scale.pick(100, 400);
     let mut data = Data::default();
@@ -67,7 +68,7 @@ fn measure_snapshot(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// The mean server's load, of the busiest's.
+/// Returns the mean server's load, relative to the busiest server's.
 fn mean(data: &Data, keys: usize) -> f64 {
     data.line(&snapshot_of(keys)).figures().iter().sum::<f64>() / SERVERS as f64
 }
@@ -125,7 +126,7 @@ fn checks_of_snapshot(data: &Data) -> Vec<Check> {
     ]
 }
 
-/// Thousand queries a second by the number of keys.
+/// Thousand queries per second, by the number of keys.
 const RATES: &str = "85 servers of 10";
 
 fn measure_throughput(run: &Run<'_>) -> Result<Data> {
@@ -189,5 +190,5 @@ fn judge_throughput(data: &Data) -> Findings {
 }
 
 const KEYS: [usize; 10] = [1, 5, 10, 50, 100, 1000, 10_000, 50_000, 200_000, 1_000_000];
-/// Balls thrown for one number of keys, about.
+/// The approximate number of balls thrown per number of keys.
 const TRIALS_BALLS: u64 = 20_000_000;

@@ -1,4 +1,4 @@
-//! A link to a store that carries so many gets a second, in the order in which they come: what makes a store slow.
+//! A link to a store that carries a limited number of gets per second, in the order of arrival: it makes the store slow.
 
 use crate::live::pause_until;
 use crate::measure::now;
@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Listens on a port of its own for one connection after the other, and carries gets to the store at `port`, `rate` keys a
-/// second. Ends with the process.
+/// Listens on its own port for one connection after the other, and forwards gets to the store at `port`, `rate` keys
+/// per second. Ends with the process.
 pub(super) fn start(port: u16, rate: f64) -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let own = listener.local_addr()?.port();
@@ -21,7 +21,7 @@ pub(super) fn start(port: u16, rate: f64) -> Result<u16> {
     Ok(own)
 }
 
-/// Until either end closes.
+/// Forwards until either end closes.
 fn carry(near: &TcpStream, port: u16, rate: f64) -> Result<()> {
     let far = TcpStream::connect(("127.0.0.1", port))?;
     near.set_nodelay(true)?;
@@ -32,7 +32,7 @@ fn carry(near: &TcpStream, port: u16, rate: f64) -> Result<()> {
     let mut line = Vec::new();
     let mut requests = BufReader::new(near);
     while requests.read_until(b'\n', &mut line)? > 0 {
-        // Each key of a get has a blank before it.
+        // Each key of a get is preceded by a blank.
         let keys = line.iter().filter(|&&byte| byte == b' ').count();
         pace.wait(keys);
         (&far).write_all(&line)?;
@@ -41,7 +41,7 @@ fn carry(near: &TcpStream, port: u16, rate: f64) -> Result<()> {
     Ok(())
 }
 
-/// When the link is free again.
+/// When the link will be free again.
 struct Pace {
     rate: f64,
     free_at: Instant,
@@ -49,14 +49,15 @@ struct Pace {
 
 impl Pace {
     fn wait(&mut self, keys: usize) {
-        // What waits behind a key goes out when it is due, also if this thread was woken late; idleness is not made up for.
+        // A key that waits behind another is sent when it is due, even if this thread was woken late. Idle time isn't
+        // made up for.
         self.free_at = self.free_at.max(now().checked_sub(LATE).unwrap_or(self.free_at));
         self.free_at += Duration::from_secs_f64(keys as f64 / self.rate);
         pause_until(self.free_at);
     }
 }
 
-/// By how much a thread may be woken late.
+/// The longest delay of a thread's wake-up that is made up for.
 const LATE: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(crate) struct Blocked {
 struct Block([u64; WORDS]);
 
 impl Blocked {
-    /// Of so many bytes, a multiple of 64, with k = `hashes`.
+    /// Creates a filter of `bytes` bytes, a multiple of 64, with k = `hashes`.
     pub(crate) fn new(bytes: usize, hashes: u32) -> Self {
         Self { blocks: vec![Block([0; WORDS]); bytes / size_of::<Block>()], hashes }
     }
@@ -49,7 +49,8 @@ impl Set for Blocked {
     }
 }
 
-/// Words of a block and the bits in them, nine bits of hash for each; one hash has seven times as many.
+/// Returns the word and the bit for each of an item's k bits. Each takes nine bits of hash; one hash has enough for
+/// seven.
 fn bits(hash: u64, count: u32) -> impl Iterator<Item = (usize, u64)> {
     let mut left = hash;
     (0..count).map(move |n| {

@@ -5,11 +5,12 @@
 //! | bit 0 | bit 1 | …        in words of 64; an item's bits are h1, h1 + h2, h1 + 2·h2, … of the table
 //! ```
 //! # Invariants
-//! 1. All k bits of an item that is in are set; no bit is ever cleared.
+//! 1. All k bits of an item in the filter are set; no bit is ever cleared.
 //!
 //! # Costs
-//! insert: k lines. lookup: k lines if the item is in, two on average if not, since half of the bits are set.
-//! Bad at: removal, which it hasn't.
+//! insert: k lines. lookup: k lines if the item is present, two on average if it is absent, because half of the bits
+//! are set.
+//! Bad at: removal, which isn't possible.
 
 use super::{Set, reduce};
 use guira_bench::mix;
@@ -21,7 +22,7 @@ pub(crate) struct Bloom {
 }
 
 impl Bloom {
-    /// Of so many bytes, a multiple of 8, with k = `hashes`.
+    /// Creates a filter of `bytes` bytes, a multiple of 8, with k = `hashes`.
     pub(crate) fn new(bytes: usize, hashes: u32) -> Self {
         Self { words: vec![0; bytes / 8], hashes }
     }
@@ -45,7 +46,7 @@ impl Set for Bloom {
     }
 }
 
-/// `count` places below `range`, by two hashes (Kirsch and Mitzenmacher, *Less hashing, same performance*, 2006).
+/// Returns `count` places below `range`, by two hashes (Kirsch and Mitzenmacher, *Less hashing, same performance*, 2006).
 pub(super) fn places(hash: u64, count: u32, range: usize) -> impl Iterator<Item = usize> {
     let step = mix(hash) | 1;
     (0..u64::from(count)).map(move |n| reduce(hash.wrapping_add(n.wrapping_mul(step)), range))

@@ -5,8 +5,8 @@
 //! byte  | counter | counter |      an item's k counters are chosen as a Bloom filter's bits
 //! ```
 //! # Invariants
-//! 1. A counter is at least the number of times that items which are in have chosen it, or it is 15.
-//! 2. A counter of 15 stays: it doesn't know how many were counted.
+//! 1. A counter is at least the number of times that items in the filter have chosen it, or it is 15.
+//! 2. A counter of 15 stays: it doesn't know how many items it counts.
 //!
 //! # Costs
 //! As a Bloom filter, with four times the memory. Bad at: memory.
@@ -21,7 +21,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Of so many bytes, with k = `hashes`.
+    /// Creates a filter of `bytes` bytes, with k = `hashes`.
     pub(crate) fn new(bytes: usize, hashes: u32) -> Self {
         Self { bytes: vec![0; bytes], hashes }
     }
@@ -60,7 +60,7 @@ impl Removing for Counting {
             return false;
         }
         for place in self.counters(hash) {
-            // An item that is there by mistake may have chosen a counter twice that counts one.
+            // An item that seems present by mistake may have chosen a counter twice that counts only one.
             if (1..MOST).contains(&self.counter(place)) {
                 self.bytes[place / 2] -= 1 << (place % 2 * 4);
             }
@@ -69,5 +69,5 @@ impl Removing for Counting {
     }
 }
 
-/// The most that four bits count.
+/// The highest count of four bits.
 const MOST: u8 = 15;

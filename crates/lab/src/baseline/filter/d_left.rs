@@ -6,15 +6,16 @@
 //! bucket   | cell | cell | cell | cell |           one slot of 48 bits
 //! cell 12  | remainder 10 | count 2 |              count 0 = empty
 //! ```
-//! An item's fingerprint names, by a permutation a subtable, one bucket of it and the remainder kept there.
+//! A permutation for each subtable splits an item's fingerprint into a bucket of the subtable and a remainder, which is
+//! stored there.
 //!
 //! # Invariants
-//! 1. A permutation loses nothing, so that a cell belongs to one fingerprint, and no removal can hit another's.
-//! 2. The counts of a fingerprint's cells add up to the number of its items that are in.
+//! 1. A permutation loses no information. So a cell belongs to one fingerprint, and a removal never affects another one.
+//! 2. The counts of a fingerprint's cells add up to the number of its items in the filter.
 //!
 //! # Costs
-//! Lookup, insert and removal: up to four lines. Bad at: load. It is full at four fifths of its cells, since nothing
-//! is ever moved.
+//! Lookup, insert and removal touch up to four lines. Bad at: load. The filter is full at four fifths of its cells,
+//! because nothing is ever moved.
 
 use super::packed::Packed;
 use super::{Removing, Set};
@@ -22,24 +23,24 @@ use super::{Removing, Set};
 /// See the module's head.
 pub(crate) struct DLeft {
     buckets: Packed,
-    /// Buckets of a subtable are 2^this.
+    /// A subtable has 2^this buckets.
     subtable_log2: u32,
 }
 
 impl DLeft {
-    /// Of 4·2^`subtable_log2` buckets.
+    /// Creates a filter of 4·2^`subtable_log2` buckets.
     pub(crate) fn new(subtable_log2: u32) -> Self {
         let buckets = Packed::new(SUBTABLES << subtable_log2, CELLS * CELL_BITS);
         Self { buckets, subtable_log2 }
     }
 
-    /// The bucket in each subtable, and the remainder kept there.
+    /// Returns the bucket in each subtable, and the remainder stored there.
     fn places(&self, hash: u64) -> [(usize, u64); SUBTABLES] {
         let bits = self.subtable_log2 + REMAINDER_BITS;
         let fingerprint = hash >> (64 - bits);
         let mask = (1 << bits) - 1;
         std::array::from_fn(|subtable| {
-            // Odd factors and shifts to the right can be undone: a permutation.
+            // Multiplications by odd factors and shifts to the right are reversible, so this is a permutation.
             let mixed = fingerprint.wrapping_mul(FACTORS[subtable]) & mask;
             let mixed = (mixed ^ mixed >> (bits / 2)).wrapping_mul(FACTORS[subtable]) & mask;
             let mixed = mixed ^ mixed >> (bits / 2);
@@ -48,7 +49,7 @@ impl DLeft {
         })
     }
 
-    /// The bucket and the first bit of a cell of this item for which `is_wanted` holds of its count.
+    /// Finds a cell of this item whose count satisfies `is_wanted`. Returns its bucket and its first bit.
     fn find(
         &self,
         places: &[(usize, u64)],
@@ -80,13 +81,13 @@ impl Set for DLeft {
             let cells = self.buckets.get(bucket);
             (0..CELLS).filter(|cell| cells >> (cell * CELL_BITS) & COUNT != 0).count()
         };
-        // Of equally empty ones the leftmost.
+        // Of equally empty buckets, the leftmost is taken.
         let (bucket, remainder) =
             places.into_iter().min_by_key(|&(bucket, _)| taken(bucket)).expect("four");
         let cells = self.buckets.get(bucket);
         let mut shifts = (0..CELLS).map(|cell| cell * CELL_BITS);
         let Some(shift) = shifts.find(|shift| cells >> shift & COUNT == 0) else { return false };
-        // An empty cell may hold what is left of a remainder.
+        // An empty cell may still hold a former remainder.
         let cleared = cells & !(((1 << CELL_BITS) - 1) << shift);
         self.buckets.set(bucket, cleared | (remainder << COUNT_BITS | 1) << shift);
         true
@@ -116,8 +117,8 @@ const CELL_BITS: u32 = REMAINDER_BITS + COUNT_BITS;
 const REMAINDER_BITS: u32 = 10;
 const REMAINDER: u64 = (1 << REMAINDER_BITS) - 1;
 const COUNT_BITS: u32 = 2;
-/// The bits of a count, and the most that it says.
+/// The mask of a count, which is also the highest count.
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
-/// Odd; any that mix well.
+/// Odd factors that mix well.
 const FACTORS: [u64; SUBTABLES] =
     [0x9e37_79b9_7f4a_7c15, 0xd134_2543_de82_ef95, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];

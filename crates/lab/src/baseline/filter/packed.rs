@@ -1,4 +1,4 @@
-//! Slots of any width up to 57 bits, one after the other without gaps.
+//! Slots of any width up to 57 bits, stored without gaps.
 //!
 //! # Layout
 //! ```text
@@ -13,7 +13,7 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// So many slots of `width` bits, all 0.
+    /// Creates `slots` slots of `width` bits, all 0.
     pub(super) fn new(slots: usize, width: u32) -> Self {
         assert!((1..=57).contains(&width), "one load holds a slot");
         let bits = slots * width as usize;

@@ -1,24 +1,26 @@
 //! Quotient filter: remainders in the order of their fingerprints, with linear probing (Bender et al., VLDB 2012).
 //!
-//! A fingerprint is a quotient, which names the slot where it belongs, and a remainder, which is stored. Remainders of
-//! one quotient form a run, runs that push each other a cluster; three bits a slot tell which is whose. A multiset:
-//! what is entered twice is stored twice.
+//! A fingerprint consists of a quotient, which is the number of the slot where it belongs, and a remainder, which is
+//! stored. The remainders of one quotient form a run, and runs that displace each other form a cluster. Three bits per
+//! slot show which remainder belongs to which quotient. The filter is a multiset: an item that is inserted twice is
+//! stored twice.
 //!
 //! # Layout
 //! ```text
 //! slot r+3  | remainder r | is shifted | is a continuation | is occupied |
 //! ```
-//! *Occupied* tells of the slot's number: some remainder has it as quotient. The others tell of the remainder that is
-//! in the slot: it follows one of the same run; it isn't where it belongs. A slot without any is empty.
+//! *Occupied* refers to the slot's number: some remainder has it as its quotient. The other two bits refer to the
+//! remainder in the slot: it continues a run; it isn't in the slot where it belongs. A slot without any of the three
+//! bits is empty.
 //!
 //! # Invariants
-//! 1. Runs are in the order of their quotients, remainders of a run ascend.
-//! 2. No remainder is before its slot, and none behind an empty slot that follows its slot.
+//! 1. Runs are in the order of their quotients, and the remainders of a run ascend.
+//! 2. No remainder is before the slot where it belongs, and there is no empty slot between the two.
 //! 3. One slot is always empty, so that every search ends.
 //!
 //! # Costs
-//! All operations read a whole cluster: some slots at half load, dozens above 90 %, hundreds at 95 %.
-//! Bad at: load, and inserts at any.
+//! All operations read a whole cluster: a few slots at half load, dozens above 90 %, hundreds at 95 %.
+//! Bad at: high load, and inserts at any load.
 
 use super::packed::Packed;
 use super::{Removing, Set};
@@ -31,13 +33,13 @@ pub(crate) struct Quotient {
 }
 
 impl Quotient {
-    /// Of 2^`slots_log2` slots, with remainders of so many bits.
+    /// Creates a filter of 2^`slots_log2` slots, with remainders of `remainder_bits` bits.
     pub(crate) fn new(slots_log2: u32, remainder_bits: u32) -> Self {
         let slots = Packed::new(1 << slots_log2, remainder_bits + 3);
         Self { slots, remainder_bits, len: 0 }
     }
 
-    /// Slots of the table.
+    /// The number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.slots.slots()
     }
@@ -65,8 +67,8 @@ impl Quotient {
         at.wrapping_sub(1) & (self.slots() - 1)
     }
 
-    /// Where the run of an occupied quotient begins: as many runs after the cluster's first as there are occupied
-    /// quotients between the cluster's begin and this one.
+    /// Returns where the run of an occupied quotient begins. The run comes as many runs after the cluster's first as
+    /// there are occupied quotients between the cluster's beginning and this one.
     fn run_of(&self, quotient: usize) -> usize {
         let mut of = quotient;
         while self.get(of).has(SHIFTED) {
@@ -83,7 +85,7 @@ impl Quotient {
         run
     }
 
-    /// The slot behind the run that begins here.
+    /// Returns the slot after the run that begins here.
     fn end_of(&self, run: usize) -> usize {
         let mut at = self.after(run);
         while self.get(at).has(CONTINUATION) {
@@ -92,7 +94,7 @@ impl Quotient {
         at
     }
 
-    /// The first place in a run whose remainder is not less than `remainder`, or the one behind the run.
+    /// Returns the first place in a run whose remainder is not less than `remainder`, or the place after the run.
     fn seek(&self, run: usize, remainder: u64) -> usize {
         let mut at = run;
         while self.get(at).remainder() < remainder {
@@ -104,7 +106,7 @@ impl Quotient {
         at
     }
 
-    /// The place of a remainder in the run of its quotient, and where that run begins.
+    /// Finds a remainder in the run of its quotient. Returns its place, and where the run begins.
     fn find(&self, quotient: usize, remainder: u64) -> Option<(usize, usize)> {
         if !self.get(quotient).has(OCCUPIED) {
             return None;
@@ -115,11 +117,11 @@ impl Quotient {
         (is_of_run && self.get(at).remainder() == remainder).then_some((run, at))
     }
 
-    /// Puts a slot's content here and moves all up to the next empty slot by one.
+    /// Inserts a slot's content here, and moves everything up to the next empty slot by one.
     fn push(&mut self, mut at: usize, mut content: Slot) {
         loop {
             let there = self.get(at);
-            // "Occupied" tells of the place and doesn't move.
+            // "Occupied" belongs to the place and doesn't move.
             self.set(at, content.with(OCCUPIED, there.has(OCCUPIED)));
             if !there.is_taken() {
                 return;
@@ -129,13 +131,13 @@ impl Quotient {
         }
     }
 
-    /// Takes out what is here and moves all behind it, up to the cluster's end, back by one.
+    /// Removes what is here, and moves everything after it, up to the cluster's end, back by one.
     fn pull(&mut self, mut at: usize, mut quotient: usize) {
         loop {
             let behind = self.after(at);
             let next = self.get(behind);
             if !next.has(SHIFTED) {
-                // Nothing follows, or what follows is where it belongs: no run of this quotient is left.
+                // Nothing follows, or what follows is where it belongs: the run has no more remainders.
                 self.set(at, Slot(0));
                 return;
             }
@@ -212,7 +214,7 @@ impl Removing for Quotient {
     }
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Copy)]
 struct Slot(u64);
 
@@ -225,7 +227,7 @@ impl Slot {
         self.0 >> 3
     }
 
-    /// Whether there is a remainder; one that is where it belongs makes its own slot occupied.
+    /// Whether the slot has a remainder. A remainder that is where it belongs makes its own slot occupied.
     fn is_taken(self) -> bool {
         self.has(OCCUPIED | CONTINUATION | SHIFTED)
     }

@@ -18,7 +18,7 @@ impl Bucket {
         self.references[slot].load(Acquire).checked_sub(1).map(Location)
     }
 
-    /// For the writer: what the slot holds from now on.
+    /// Sets the content of a slot. Called by the writer.
     pub(super) fn fill(&self, slot: usize, tag: u8, at: Option<Location>) {
         let mut tags = self.tags.load(Relaxed).to_le_bytes();
         tags[slot] = tag;
@@ -35,14 +35,14 @@ impl Bucket {
         self.tags.load(Relaxed).to_le_bytes()[slot]
     }
 
-    /// The slots with this tag, a bit each.
+    /// Returns the slots with this tag, one bit per slot.
     #[inline]
     pub(super) fn matching(&self, tag: u8) -> u32 {
         equal_bytes(self.tags.load(Acquire), tag)
     }
 }
 
-/// Bit i is set if byte i of `word` equals `byte`.
+/// Sets bit i if byte i of `word` equals `byte`.
 #[inline]
 fn equal_bytes(word: u32, byte: u8) -> u32 {
     let differing = word ^ u32::from_le_bytes([byte; 4]);
@@ -50,10 +50,10 @@ fn equal_bytes(word: u32, byte: u8) -> u32 {
     (!nonzero & !LOW_BITS).wrapping_mul(0x0020_4081) >> 28
 }
 
-/// Slots of a bucket.
+/// Slots per bucket.
 pub(crate) const SLOTS: usize = 4;
-/// What the paper counts for a bucket: four tags of a byte and four references of eight.
+/// The bytes that the paper counts per bucket: four tags of one byte and four references of eight.
 pub(crate) const PAPER_BUCKET_BYTES: usize = SLOTS * (1 + 8);
-/// As an answer of [`Bucket::matching`].
+/// All slots, as a result of [`Bucket::matching`].
 pub(super) const ALL_SLOTS: u32 = (1 << SLOTS) - 1;
 const LOW_BITS: u32 = 0x7f7f_7f7f;

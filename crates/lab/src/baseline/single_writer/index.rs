@@ -86,7 +86,7 @@ impl Index for SingleWriter {
     }
 }
 
-/// One key's place. Its holder is the table's only writer.
+/// The place of one key. Its holder is the table's only writer.
 pub(crate) struct SingleEntry<'a> {
     table: &'a SingleWriter,
     writer: MutexGuard<'a, Writer>,
@@ -99,7 +99,7 @@ impl SingleEntry<'_> {
     fn set(&mut self, new: Option<Location>) -> Option<Location> {
         let bucket = &self.table.buckets[self.slot.bucket as usize];
         let tag = if new.is_some() { self.probe.tag } else { 0 };
-        // A new key goes where nobody sees it yet.
+        // A new key goes into a slot that no reader sees yet.
         let _changing = self.at.map(|_| self.table.change(self.probe.stripe));
         bucket.fill(self.slot.slot, tag, new);
         self.writer.keys += usize::from(new.is_some());

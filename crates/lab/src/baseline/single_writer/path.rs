@@ -1,16 +1,16 @@
-//! Making room: which keys have to move, found first and moved afterwards from the far end, so that a key is never out
-//! of both its buckets.
+//! Making room. The keys to move are found first, and then moved from the far end, so that a key is always in one of
+//! its buckets.
 //!
-//! MemC3 section 3.3.1 and table 2: a random walk from each of several buckets at once, so that the next buckets of all
-//! of them are fetched together; the first to find a free slot wins. All walks together may look at 500 keys. Next to
-//! it, for comparison, the breadth-first search of Li et al. (2014), which finds the shortest path.
+//! MemC3 section 3.3.1 and table 2: a random walk starts from each of several buckets at once, so that their next
+//! buckets are fetched together. The first walk that finds a free slot wins. All walks together may look at 500 keys.
+//! For comparison, there is the breadth-first search of Li et al. (2014), which finds the shortest path.
 
 use super::bucket::SLOTS;
 use super::table::{Paths, Probe, Search, SingleWriter, Slot, Writer};
 use guira_index::{Items, prefetch};
 
 impl SingleWriter {
-    /// A free slot in one of the key's buckets, made by moves if need be.
+    /// Returns a free slot in one of the key's buckets, made by moves if needed.
     pub(super) fn make_room(
         &self,
         writer: &mut Writer,
@@ -18,7 +18,7 @@ impl SingleWriter {
         items: &impl Items,
     ) -> Option<Slot> {
         loop {
-            // The moves of a path that crossed itself may have made room too.
+            // The moves of a path that crossed itself may have made room, too.
             for bucket in [probe.first, probe.second] {
                 if let Some(slot) = self.buckets[bucket as usize].free_slot() {
                     return Some(Slot { bucket, slot });
@@ -37,8 +37,8 @@ impl SingleWriter {
         }
     }
 
-    /// Moves the keys of the path found, the last one first. A walk may have crossed itself, and a key that was to
-    /// move on is gone by then: `None`, and the moves so far have done no harm.
+    /// Moves the keys of the path that was found, the last one first. If a walk crossed itself, a key to move may have
+    /// moved already. Then the result is `None`, and the moves so far have done no harm.
     fn move_backwards(&self, writer: &mut Writer, items: &impl Items) -> Option<Slot> {
         let path = &writer.search.path;
         let last = path[path.len() - 1];
@@ -56,7 +56,7 @@ impl SingleWriter {
         Some(free)
     }
 
-    /// Random walks, in step; leaves in `path` the one that came to a free slot.
+    /// Random walks in step. Leaves in `path` the walk that reached a free slot.
     fn walk(&self, search: &mut Search, probe: Probe, walks: usize, items: &impl Items) -> bool {
         search.walks.resize(walks, Vec::new());
         for walk in &mut search.walks {
@@ -84,7 +84,8 @@ impl SingleWriter {
         false
     }
 
-    /// Breadth-first; leaves in `path` the shortest one, within as many buckets as keys may be looked at.
+    /// Breadth-first search. Leaves in `path` the shortest path, within the number of buckets that corresponds to the
+    /// keys allowed.
     fn spread_out(&self, search: &mut Search, probe: Probe, items: &impl Items) -> bool {
         let Search { seen, path, .. } = search;
         seen.clear();
@@ -115,5 +116,5 @@ impl SingleWriter {
     }
 }
 
-/// Keys that a search looks at before the table counts as full.
+/// The number of keys that a search looks at before the table counts as full.
 const MOVES_MAX: usize = 500;

@@ -1,4 +1,4 @@
-//! The table itself: slots, versions, and how a reader looks for a key.
+//! The table: slots, versions, and the lookup by readers.
 
 use super::bucket::{ALL_SLOTS, Bucket, SLOTS};
 use crate::baseline::pages::Pages;
@@ -8,23 +8,23 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Mutex, MutexGuard};
 
-/// Which of the paper's steps a table has taken.
+/// Which of the paper's steps a table implements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Design {
-    /// Whether slots have tags, so that only items are read whose tag matches.
+    /// Whether slots have tags, so that only items with a matching tag are read.
     pub(crate) has_tags: bool,
-    /// How readers and the writer keep out of each other's way.
+    /// How readers and the writer are synchronised.
     pub(crate) reads: Reads,
-    /// How room is made.
+    /// How a full bucket gets room.
     pub(crate) paths: Paths,
 }
 
-/// How readers and the writer keep out of each other's way.
+/// How readers and the writer are synchronised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
-    /// A lock for each version: "bucket lock".
+    /// A lock per version: "bucket lock".
     Locked,
-    /// No lock; a reader looks at the version before and after.
+    /// No lock; a reader checks the version before and after.
     Optimistic,
 }
 
@@ -34,7 +34,7 @@ impl Design {
         Self { has_tags: true, reads: Reads::Optimistic, paths: Paths::Parallel(2) };
 }
 
-/// How room is made.
+/// How a full bucket gets room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paths {
     /// So many random walks in parallel.
@@ -49,24 +49,24 @@ pub(crate) struct SingleWriter {
     pub(super) versions: Box<[AtomicU32]>,
     pub(super) locks: Box<[Mutex<()>]>,
     pub(super) writer: Mutex<Writer>,
-    /// Looks that readers had to repeat.
+    /// Lookups that readers had to repeat.
     pub(super) retries: AtomicU64,
     pub(crate) design: Design,
 }
 
-/// What only the writer uses.
+/// The state that only the writer uses.
 pub(super) struct Writer {
     pub(super) keys: usize,
     pub(super) moves: u64,
     pub(super) search: Search,
 }
 
-/// What a search needs, kept from one to the next.
+/// The state of a search, kept for reuse.
 pub(super) struct Search {
     pub(super) random: Rng,
-    /// By walk, the slots whose keys would move.
+    /// For each walk, the slots whose keys would move.
     pub(super) walks: Vec<Vec<Slot>>,
-    /// Buckets seen breadth-first: which, and the slot of an earlier one from which its key came.
+    /// Buckets seen breadth-first: the bucket, and the place and slot of the earlier one from which its key came.
     pub(super) seen: Vec<(u32, Option<(usize, usize)>)>,
     pub(super) path: Vec<Slot>,
 }
@@ -85,7 +85,7 @@ pub(super) struct Slot {
 }
 
 impl SingleWriter {
-    /// A table of so many buckets, a power of two.
+    /// Creates a table of `buckets` buckets, a power of two.
     pub(crate) fn new(buckets: usize, design: Design) -> Self {
         assert!(buckets.is_power_of_two() && buckets > 1, "exclusive or stays in the table");
         let search = Search::default();
@@ -99,17 +99,17 @@ impl SingleWriter {
         }
     }
 
-    /// The smallest table with room for so many keys at a load of 95 %.
+    /// Creates the smallest table with room for `keys` keys at a load of 95 %.
     pub(crate) fn with_room(keys: usize, design: Design) -> Self {
         Self::new((keys * 100).div_ceil(95 * SLOTS).next_power_of_two().max(2), design)
     }
 
-    /// Keys moved to another bucket so far.
+    /// The number of keys moved to another bucket so far.
     pub(crate) fn moves(&self) -> u64 {
         self.write().moves
     }
 
-    /// Looks that readers had to repeat so far, because a key with the same version moved.
+    /// The number of lookups that readers had to repeat so far, because a key with the same version moved.
     pub(crate) fn retries(&self) -> u64 {
         self.retries.load(Relaxed)
     }
@@ -149,7 +149,7 @@ impl SingleWriter {
                 }
             }
             self.retries.fetch_add(1, Relaxed);
-            // The writer may have lost its processor.
+            // The writer may have been preempted.
             std::thread::yield_now();
         }
     }
@@ -190,7 +190,7 @@ impl SingleWriter {
         u32::try_from(self.buckets.len() - 1).expect("32 bits of position")
     }
 
-    /// The other bucket of what is in a slot; without tags that takes a look at the item.
+    /// Returns the other bucket of a slot's key. Without tags it must read the item.
     pub(super) fn other(&self, from: Slot, items: &impl Items) -> u32 {
         let bucket = &self.buckets[from.bucket as usize];
         let tag = if self.design.has_tags {
@@ -202,7 +202,7 @@ impl SingleWriter {
         (from.bucket ^ spread(tag)) & self.mask()
     }
 
-    /// Moves the key in one slot to a free one in its other bucket.
+    /// Moves the key of one slot to a free slot of its other bucket.
     pub(super) fn shift(&self, from: Slot, to: Slot) {
         let _moving = self.change(stripe(from.bucket, to.bucket));
         let [source, target] = [from, to].map(|slot| &self.buckets[slot.bucket as usize]);
@@ -211,7 +211,7 @@ impl SingleWriter {
         source.fill(from.slot, 0, None);
     }
 
-    /// Makes a version odd until the answer is dropped.
+    /// Makes a version odd until the result is dropped.
     pub(super) fn change(&self, stripe: usize) -> Change<'_> {
         let lock = match self.design.reads {
             Reads::Locked => Some(self.locks[stripe].lock().expect("no holder panics")),
@@ -228,7 +228,7 @@ impl SingleWriter {
     }
 }
 
-/// What the table uses of a hash.
+/// The parts of a hash that the table uses.
 #[derive(Clone, Copy)]
 pub(super) struct Probe {
     pub(super) tag: u8,
@@ -250,7 +250,7 @@ impl Drop for Change<'_> {
     }
 }
 
-/// The bits in which the two buckets of a key with this tag differ: odd, so that they do differ.
+/// Returns the bits in which the two buckets of a key with this tag differ. It is odd, so the buckets always differ.
 #[inline]
 fn spread(tag: u8) -> u32 {
     (u32::from(tag).wrapping_mul(0x5bd1_e995) >> 3) | 1
