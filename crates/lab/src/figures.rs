@@ -1,4 +1,4 @@
-//! Short ways to say what plots, tables and checks consist of.
+//! Short forms for the parts of plots, tables and checks.
 
 use crate::data::Line;
 use crate::{Axis, Bound, Check, Series, Table};
@@ -12,17 +12,17 @@ pub(crate) fn categories(label: &str, names: &[&str]) -> Axis {
     Axis { label: label.into(), is_log: false, categories }
 }
 
-/// A line that was measured, by its medians.
+/// Draws a measured line by its medians.
 pub(crate) fn drawn(line: &Line) -> Series {
     series(&line.name, line.medians())
 }
 
-/// What was measured here.
+/// A series that was measured here.
 pub(crate) fn series(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
     Series { name: name.into(), points: points.into_iter().collect(), is_papers: false }
 }
 
-/// The paper's own figures.
+/// A series of the paper's own figures.
 pub(crate) fn papers(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
     Series { is_papers: true, ..series(name, points) }
 }
@@ -32,7 +32,7 @@ pub(crate) fn table(title: &str, header: &[&str], rows: Vec<Vec<String>>) -> Tab
     Table { title: title.into(), header, rows }
 }
 
-/// A check of ours; [`Check::paper`] adds what the paper says of the same figure.
+/// Creates a check of ours; [`Check::paper`] adds what the paper says about the same figure.
 pub(crate) fn check(
     claim: impl Into<String>,
     measured: f64,
@@ -42,17 +42,17 @@ pub(crate) fn check(
     Check { claim: claim.into(), measured, bound, reason, paper: None, not_judged: None }
 }
 
-/// The largest of some figures; what is no number is the largest, so that no check passes by it.
+/// Returns the largest of some figures. NaN counts as the largest, so that no check passes because of it.
 pub(crate) fn most(figures: impl IntoIterator<Item = f64>) -> f64 {
     figures.into_iter().fold(f64::NEG_INFINITY, |a, b| if a >= b { a } else { worse(a, b) })
 }
 
-/// The smallest of some figures; what is no number is the smallest.
+/// Returns the smallest of some figures. NaN counts as the smallest.
 pub(crate) fn least(figures: impl IntoIterator<Item = f64>) -> f64 {
     figures.into_iter().fold(f64::INFINITY, |a, b| if a <= b { a } else { worse(a, b) })
 }
 
-/// The one that is no number, or else the second.
+/// Returns the one that is NaN, otherwise the second.
 fn worse(a: f64, b: f64) -> f64 {
     if a.is_nan() { a } else { b }
 }

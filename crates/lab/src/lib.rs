@@ -1,10 +1,10 @@
 //! `guira lab`: every table and figure of the papers, measured on the reader's own machine.
 //!
-//! An [`Experiment`] is declared once: id, paper, claim, shape, a function that measures and a function that judges. The
-//! list, the documents and the checks follow from that. Measuring yields a [`Data`], judging makes [`Findings`]: plots with
-//! the paper's axes, tables with the paper's figures next to ours, [`Check`]s of shapes (ratios and orders, never absolute
-//! times), and a sentence of reading. The [`Verdict`] is computed from the checks, and planted wrong results show that
-//! the checks can fail.
+//! An [`Experiment`] is declared once: id, paper, claim, shape, a function that measures and a function that judges.
+//! The list, the documents and the checks are derived from that. Measuring yields a [`Data`]. Judging makes
+//! [`Findings`]: plots with the paper's axes, tables with the paper's figures next to ours, [`Check`]s of shapes
+//! (ratios and orders, never absolute times), and a sentence that sums up. The [`Verdict`] is computed from the checks,
+//! and planted wrong results show that the checks can fail.
 //!
 //! ```text
 //! args ─▶ list                    what is declared: experiment, catalogue
@@ -69,11 +69,11 @@ pub use verdict::{Finding, Verdict, finding};
 
 use args::Command;
 
-/// Does what the arguments ask: results go to standard output, progress to standard error.
+/// Runs the command that the arguments name: results go to standard output, progress to standard error.
 ///
 /// # Errors
-/// For names that nothing has; for results that can't be read or written; if an experiment could not be finished, or
-/// with `--check` if a check failed, after all have run.
+/// If a name is unknown; if results can't be read or written; if an experiment could not be finished, or with `--check`
+/// if a check failed, after all have run.
 pub fn run(args: &LabArgs) -> anyhow::Result<()> {
     let declared: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
     match &args.command {

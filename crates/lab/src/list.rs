@@ -1,11 +1,12 @@
-//! `guira lab list`: what there is to run.
+//! `guira lab list`: the experiments that can be run.
 
 use std::fmt::Write;
 
 use crate::console::table;
 use crate::experiment::Experiment;
 
-/// The table of `declared`, or with `long` a paragraph for each experiment. No verdicts: those are of a run.
+/// Returns a table of `declared`, or with `long` a paragraph for each experiment. It has no verdicts: those belong to a
+/// run.
 pub(crate) fn list(declared: &[&Experiment], long: bool) -> String {
     if long {
         return declared.iter().map(|it| paragraph(it)).collect::<Vec<_>>().join("\n");

@@ -1,4 +1,4 @@
-//! Whole fleets for experiments: `guira serve` and `guira route` as processes of their own, and clients over sockets.
+//! Fleets for experiments: `guira serve` and `guira route` in their own processes, and clients over sockets.
 //!
 //! Everything listens on 127.0.0.1, at ports that were free a moment before, and ends when it is dropped.
 
@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server of this machine; ended when dropped.
+/// A server on this machine, which ends when dropped.
 pub(crate) struct Server {
     name: &'static str,
     pub(crate) child: Child,
@@ -18,12 +18,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a program with a port and threads of its own, and waits until it accepts.
+    /// Starts a program with its own port and `threads` threads, and waits until it accepts connections.
     pub(crate) fn start(name: &'static str, command: &mut Command, threads: usize) -> Result<Self> {
         Self::with_memory(name, command, threads, 1024)
     }
 
-    /// The same, with so much memory for items.
+    /// Like `start`, with `megabytes` of memory for items.
     pub(crate) fn with_memory(
         name: &'static str,
         command: &mut Command,
@@ -34,7 +34,7 @@ impl Server {
         let [port_text, threads, memory] =
             [usize::from(port), threads, megabytes].map(|n| n.to_string());
         if geteuid().is_root() {
-            // Else it becomes a user that not every machine has.
+            // Otherwise it switches to a user that doesn't exist on every machine.
             command.args(["-u", "root"]);
         }
         let command = command
@@ -54,7 +54,7 @@ impl Server {
         Ok(server)
     }
 
-    /// As `guira bench` takes it.
+    /// Returns the target in the notation of `guira bench`.
     pub(crate) fn target(&self) -> String {
         format!("{}=127.0.0.1:{}@{}", self.name, self.port, self.child.id())
     }
@@ -62,13 +62,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// memcached's program, if it is installed.
+/// Returns the path of memcached's program, if it is installed.
 pub(crate) fn memcached() -> Option<String> {
     let is_there = |path: &&str| std::path::Path::new(path).exists();
     ["/usr/bin/memcached", "/usr/local/bin/memcached"]
@@ -77,25 +77,25 @@ pub(crate) fn memcached() -> Option<String> {
         .map(|&path| path.to_owned())
 }
 
-/// A `guira serve` of one thread.
+/// Starts a `guira serve` with one thread.
 pub(crate) fn store() -> Result<Server> {
     store_with(&[])
 }
 
-/// As [`store`], with more flags.
+/// Like [`store`], with additional flags.
 pub(crate) fn store_with(flags: &[&str]) -> Result<Server> {
     let program = std::env::current_exe().context("the path of this program")?;
     Server::start("guira serve", Command::new(program).arg("serve").args(flags), 1)
 }
 
-/// A `guira route` of one proxy.
+/// A `guira route` with one proxy.
 pub(crate) struct Router {
     child: Child,
     pub(crate) port: u16,
 }
 
 impl Router {
-    /// Starts it with a configuration, and waits until it accepts.
+    /// Starts a router with this configuration, and waits until it accepts connections.
     pub(crate) fn start(config: &serde_json::Value, flags: &[&str]) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let program = std::env::current_exe().context("the path of this program")?;
@@ -122,19 +122,19 @@ impl Router {
 
 impl Drop for Router {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A connection that asks one thing at a time, in the text protocol; values are numbers.
+/// A connection of the text protocol with one request at a time; values are numbers.
 pub(crate) struct Client {
     stream: BufReader<TcpStream>,
     line: String,
 }
 
-/// What a get found.
+/// The result of a get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Value(u64),
@@ -160,20 +160,20 @@ impl Client {
         Ok(Answer::Value(value))
     }
 
-    /// Whether it was stored.
+    /// Sets a key. Returns whether the value was stored.
     pub(crate) fn set(&mut self, key: &str, value: u64) -> Result<bool> {
         let value = format!("{value:020}");
         Ok(self.ask(&format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()))? == "STORED\r\n")
     }
 
-    /// Whether it was answered without an error. For so many seconds afterwards nothing is added, where the server knows
-    /// how.
+    /// Deletes a key. Returns whether the reply isn't an error. The key can't be added for `hold_off_s` seconds
+    /// afterwards, if the server supports that.
     pub(crate) fn delete(&mut self, key: &str, hold_off_s: u32) -> Result<bool> {
         let hold_off = if hold_off_s > 0 { format!(" {hold_off_s}") } else { String::new() };
         Ok(!self.ask(&format!("delete {key}{hold_off}\r\n"))?.contains("ERROR"))
     }
 
-    /// A number of `stats`.
+    /// Returns a number from `stats`.
     pub(crate) fn stat(&mut self, name: &str) -> Result<u64> {
         self.ask("stats\r\n")?;
         let mut found = None;
@@ -187,12 +187,12 @@ impl Client {
         found.with_context(|| format!("no number {name} in stats"))
     }
 
-    /// Stores keys at once, with the value 1.
+    /// Stores keys in one batch, with the value 1.
     pub(crate) fn fill(&mut self, keys: impl Iterator<Item = String>) -> Result<()> {
         self.fill_with(keys, &format!("{:020}", 1))
     }
 
-    /// Stores keys at once, all with the same value.
+    /// Stores keys in one batch, all with the same value.
     pub(crate) fn fill_with(
         &mut self,
         keys: impl Iterator<Item = String>,
@@ -210,7 +210,7 @@ impl Client {
         Ok(())
     }
 
-    /// The first line of the answer.
+    /// Sends a request, and returns the first line of the reply.
     fn ask(&mut self, request: &str) -> Result<&str> {
         self.stream.get_ref().write_all(request.as_bytes())?;
         self.read()
@@ -223,22 +223,22 @@ impl Client {
     }
 }
 
-/// Lets time pass.
+/// Sleeps.
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Lets time pass up to a moment.
+/// Sleeps until a moment.
 pub(crate) fn pause_until(at: Instant) {
     pause(at.saturating_duration_since(now()));
 }
 
-/// A pool of a configuration.
+/// Returns a pool of a router configuration.
 pub(crate) fn pool<'s>(stores: impl IntoIterator<Item = &'s Server>) -> serde_json::Value {
     let names: Vec<_> = stores.into_iter().map(|it| format!("127.0.0.1:{}", it.port)).collect();
     serde_json::json!({ "servers": names })
 }
 
 const START_MAX: Duration = Duration::from_secs(10);
-/// Nothing takes so long.
+/// Nothing takes longer than this.
 const SILENCE_MAX: Duration = Duration::from_secs(30);

@@ -1,10 +1,10 @@
-//! What the figures were measured on.
+//! The machine that the figures were measured on.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine and its kernel. What can't be found out is "unknown", or 0.
+/// The machine and its kernel. What can't be determined is "unknown", or 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     /// Model of the processor.
@@ -20,7 +20,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Describes this machine.
     pub(crate) fn this() -> Self {
         let name = rustix::system::uname();
         let kernel =
@@ -38,7 +38,7 @@ impl Machine {
         }
     }
 
-    /// In a line.
+    /// Describes the machine in a line.
     pub(crate) fn line(&self) -> String {
         let memory_gib = self.memory_bytes as f64 / f64::from(1 << 30);
         format!(
@@ -48,7 +48,7 @@ impl Machine {
     }
 }
 
-/// Processes that wanted a processor over the last minute, on average, those of the lab included.
+/// Returns the average number of processes that wanted a processor over the last minute, including those of the lab.
 pub(crate) fn load() -> Option<f64> {
     first_number(&fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -57,7 +57,7 @@ fn first_number(text: &str) -> Option<f64> {
     text.split(' ').next()?.parse().ok()
 }
 
-/// The value of the first line `name : value`.
+/// Returns the value of the first line `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
@@ -67,7 +67,7 @@ fn kib(value: &str) -> Option<u64> {
     value.strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The word in brackets.
+/// Returns the word in brackets.
 fn chosen(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
 }

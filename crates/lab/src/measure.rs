@@ -1,14 +1,14 @@
 //! How experiments measure: processor time of threads, interleaved rounds, and their medians.
 //!
-//! On a machine that does other things too, wall time says how busy the others were. So what one thread does is
-//! measured by that thread's processor time ([`thread_cpu`]), and variants that are compared take turns
-//! ([`rounds`]): whatever slows the machine for a while slows all of them. A comparison is the median of the
-//! rounds' ratios, not the ratio of two medians.
+//! On a machine with other load, wall time mostly shows how busy the others were. So the work of one thread is measured
+//! by that thread's processor time ([`thread_cpu`]), and variants that are compared take turns ([`rounds`]): whatever
+//! slows the machine for a while slows all of them. A comparison is the median of the rounds' ratios, not the ratio of
+//! two medians.
 //!
-//! A thread that sleeps or blocks uses no processor time; what several threads do is a rate of wall time ([`Work::rate`]),
-//! less the time in which they could have run and other processes had the processors.
+//! A thread that sleeps or blocks uses no processor time. So the work of several threads is a rate of wall time
+//! ([`Work::rate`]), minus the time in which they could have run and other processes had the processors.
 //!
-//! Bad at: caches and memory that neighbours use. Those are measured with us.
+//! Bad at: caches and memory that neighbours use. Their influence is measured with ours.
 
 use std::fs;
 use std::sync::Barrier;
@@ -17,47 +17,47 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What threads did between a common start and the end of the last of them.
+/// The work of threads between a common start and the end of the last thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// Operations, of all threads together.
+    /// Operations of all threads together.
     pub ops: u64,
-    /// Processor time, of all threads together.
+    /// Processor time of all threads together.
     pub cpu: Duration,
-    /// From the start until the last thread ended.
+    /// The time from the start until the last thread ended.
     pub wall: Duration,
-    /// Time in which threads could have run and had no processor, of all threads together.
+    /// The time in which threads could have run and had no processor, of all threads together.
     pub queued: Duration,
-    /// Processors that they could have had at once.
+    /// The number of processors that the threads could have had at once.
     pub processors: usize,
 }
 
 impl Work {
-    /// Processor time an operation, nanoseconds.
+    /// Returns the processor time per operation, in nanoseconds.
     #[must_use]
     pub fn cpu_ns(&self) -> f64 {
         self.cpu.as_nanos() as f64 / self.ops as f64
     }
 
-    /// Operations a second of the wall time that other processes left: time in which threads wait for each other counts,
-    /// time in which they queue for a processor that others have doesn't.
+    /// Returns the operations per second of the wall time that other processes left. The time in which threads wait for
+    /// each other counts; the time in which they queue for a processor that others have doesn't.
     #[must_use]
     pub fn rate(&self) -> f64 {
         let (wall, processors) = (self.wall.as_secs_f64(), self.processors.max(1) as f64);
-        // A thread also queues behind another of ours, but then no processor is with others.
+        // A thread also queues behind another one of ours, but then the processor isn't with other processes.
         let with_others = (wall * processors - self.cpu.as_secs_f64()).max(0.0);
         let lost = self.queued.as_secs_f64().min(with_others) / processors;
         self.ops as f64 / (wall - lost).max(f64::MIN_POSITIVE)
     }
 
-    /// Processors that were kept busy on average: below the number of threads where they waited or were preempted.
+    /// Returns the average number of busy processors: it is below the number of threads if they waited or were preempted.
     #[must_use]
     pub fn busy(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64()
     }
 }
 
-/// The middle of some samples, and the quarter below and above which a quarter of them lie.
+/// The quartiles of some samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quartiles {
     /// A quarter of the samples is below.
@@ -69,7 +69,7 @@ pub struct Quartiles {
 }
 
 impl Quartiles {
-    /// Of samples in any order; all NaN if there are none.
+    /// Computes the quartiles of samples in any order; all are NaN if there are none.
     #[must_use]
     pub fn of(samples: &[f64]) -> Self {
         let mut sorted = samples.to_vec();
@@ -78,7 +78,7 @@ impl Quartiles {
     }
 }
 
-/// What [`rounds`] measured: a figure a variant a round.
+/// The figures that [`rounds`] measured, one per variant and round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
     /// By variant, then by round.
@@ -86,20 +86,19 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// The figures of a variant.
+    /// Returns the quartiles of a variant's figures.
     #[must_use]
     pub fn spread(&self, variant: usize) -> Quartiles {
         Quartiles::of(&self.samples[variant])
     }
 
-    /// The median figure of a variant.
+    /// Returns the median of a variant's figures.
     #[must_use]
     pub fn median(&self, variant: usize) -> f64 {
         self.spread(variant).median
     }
 
-    /// By how much the figure of variant `over` exceeds that of variant `under`: the spread of their ratios, round by
-    /// round.
+    /// Returns the quartiles of the ratios of variant `over` to variant `under`, round by round.
     #[must_use]
     pub fn ratio(&self, over: usize, under: usize) -> Quartiles {
         let pairs = self.samples[over].iter().zip(&self.samples[under]);
@@ -107,11 +106,11 @@ impl Rounds {
     }
 }
 
-/// Lets `variants` take turns for `n` rounds; each returns one figure a turn. A round begins with another variant than
-/// the one before it, so that none of them always follows the same one.
+/// Lets `variants` take turns for `n` rounds; each returns one figure per turn. Each round begins with another variant
+/// than the one before, so that no variant always follows the same one.
 ///
 /// # Errors
-/// The first error of a variant ends it.
+/// The first error of a variant ends the measurement.
 pub fn rounds(
     n: usize,
     variants: &mut [&mut dyn FnMut() -> anyhow::Result<f64>],
@@ -126,10 +125,10 @@ pub fn rounds(
     Ok(Rounds { samples })
 }
 
-/// As [`rounds`], of variants by number: `one` is given the number and a seed, another one each turn.
+/// Like [`rounds`], for variants by number: `one` gets the number and a seed, which differs each turn.
 ///
 /// # Errors
-/// None; [`rounds`] has them.
+/// None; only [`rounds`] has errors.
 pub fn in_turns(
     variants: usize,
     n: usize,
@@ -150,11 +149,11 @@ pub fn in_turns(
     rounds(n, &mut all)
 }
 
-/// Runs `work` on `n` threads that start together; each is given its number, from 0, and returns how many operations it
-/// did. What it does before the start, such as building its keys, belongs outside.
+/// Runs `work` on `n` threads that start together. Each gets its number, from 0, and returns how many operations it
+/// did. Preparations, such as building its keys, belong outside of `work`.
 ///
 /// # Panics
-/// If one of them does.
+/// If a thread panics.
 pub fn threads(n: usize, work: impl Fn(usize) -> u64 + Sync) -> Work {
     let start = Barrier::new(n);
     let one = |thread: usize| {
@@ -181,7 +180,7 @@ pub fn threads(n: usize, work: impl Fn(usize) -> u64 + Sync) -> Work {
     }
 }
 
-/// As [`threads`], for `time`: `work` is given the flag that tells it to stop, which it reads every few hundred
+/// Like [`threads`], for `time`: `work` gets a flag that tells it to stop, which it should read every few hundred
 /// operations.
 pub fn threads_for(
     n: usize,
@@ -210,39 +209,41 @@ pub fn threads_for(
     })
 }
 
-/// Processor time, in nanoseconds an operation, of `work` on this thread; `work` returns how many operations it did.
+/// Returns the processor time of `work` on this thread, in nanoseconds per operation. `work` returns the number of
+/// operations.
 pub fn cpu_ns(work: impl FnOnce() -> u64) -> f64 {
     let begun = thread_cpu();
     let ops = work();
     (thread_cpu() - begun).as_nanos() as f64 / ops as f64
 }
 
-/// Until whatever was read has arrived: nothing after this begins before.
+/// Waits until everything read before has arrived: no later instruction begins earlier.
 #[inline]
 pub(crate) fn wait() {
     fence(Ordering::SeqCst);
 }
 
-/// Processor time that the calling thread has used since it was started.
+/// Returns the processor time that the calling thread has used since it was started.
 #[must_use]
 pub fn thread_cpu() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// Time in which the calling thread could have run and had no processor; none where the system doesn't say.
+/// Returns the time in which the calling thread could have run and had no processor; zero if the system doesn't report
+/// it.
 #[must_use]
 pub fn thread_queued() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-/// Processor time that all threads of this process have used, those that ended included.
+/// Returns the processor time that all threads of this process have used, including those that have ended.
 #[must_use]
 pub fn process_cpu() -> Duration {
     clock(ClockId::ProcessCPUTime)
 }
 
-/// The wall clock, for what waits.
+/// Reads the wall clock, for measurements of waiting.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the lab is what measures time")]
 pub fn now() -> Instant {
@@ -254,7 +255,7 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The value below which a `share` of `sorted` lies, between samples by their distance.
+/// Returns the value below which a `share` of `sorted` lies, interpolated between samples.
 #[expect(clippy::cast_possible_truncation, reason = "both are places in a slice")]
 fn at(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
@@ -263,7 +264,7 @@ fn at(sorted: &[f64], share: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// Calls back when its thread panics.
+/// Calls a function when its thread panics.
 struct OnPanic<'a>(&'a (dyn Fn() + Sync));
 
 impl Drop for OnPanic<'_> {

@@ -1,4 +1,4 @@
-//! Figure 2.10: the worst throughput of 85 servers against the size of the cache before them.
+//! Figure 2.10: the worst throughput of 85 servers, against the size of the cache in front of them.
 
 use super::balls::{Fullest, throughput};
 use super::cluster::{SERVERS, WHOLE, count};
@@ -21,7 +21,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Thousand queries a second by the cache's entries.
+/// Thousand queries per second, by the cache's entries.
 const WORST: &str = "worst, simulated";
 const GUARANTEED: &str = "guaranteed, eq. 2.14";
 /// The number of keys that was worst.
@@ -48,7 +48,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     let mut data = Data::default();
     data.push(Line::of_figures(WORST, line(0)));
     data.push(Line::of_figures(GUARANTEED, line(1)));
-    // The paper says nothing of where the worst is.
+    // The paper doesn't say where the worst case is.
     data.push(Line::of_figures(AT_KEYS, line(2)).aside());
     Ok(data)
 }
@@ -125,7 +125,7 @@ fn checks(data: &Data) -> Vec<Check> {
 }
 
 const ENTRIES: [usize; 8] = [10, 50, 100, 300, 1000, 3000, 8000, 12_000];
-/// Keys beyond the cache, against those of the bound's worst number of keys.
+/// Keys beyond the cache, relative to the worst number of keys by the bound.
 const SHARES: [f64; 10] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 3.0];
-/// Balls thrown for one number of keys, about.
+/// The approximate number of balls thrown per number of keys.
 const TRIALS_BALLS: u64 = 6_000_000;

@@ -1,4 +1,5 @@
-//! Figure 2.9: what 85 servers behind a cache of 3000 entries do, whatever number of keys the adversary asks.
+//! Figure 2.9: the throughput of 85 servers behind a cache of 3000 entries, for any number of keys that the adversary
+//! asks for.
 
 use super::balls::{Fullest, throughput};
 use super::cluster::{SERVERS, WHOLE};
@@ -22,7 +23,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Thousand queries a second by the number of keys.
+/// Thousand queries per second, by the number of keys.
 const ALL: &str = "cache and servers";
 const OF_SERVERS: &str = "servers";
 
@@ -41,12 +42,12 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// What equation 2.14 guarantees.
+/// The throughput that equation 2.14 guarantees.
 fn guarantee() -> f64 {
     WHOLE / plan::worst_bound(SERVERS as f64, ENTRIES as f64, plan::ALPHA)
 }
 
-/// The number of keys with the least throughput, and that.
+/// Returns the number of keys with the least throughput, and that throughput.
 fn lowest(data: &Data) -> (f64, f64) {
     let lowest = data.line(ALL).medians().min_by(|a, b| a.1.total_cmp(&b.1));
     lowest.unwrap_or((f64::NAN, f64::NAN))
@@ -112,5 +113,5 @@ fn checks(data: &Data) -> Vec<Check> {
 const ENTRIES: usize = 3000;
 const KEYS: [usize; 12] =
     [3100, 3300, 3600, 4000, 6000, 10_000, 20_000, 50_000, 100_000, 200_000, 300_000, 1_000_000];
-/// Balls thrown for one number of keys, about.
+/// The approximate number of balls thrown per number of keys.
 const TRIALS_BALLS: u64 = 20_000_000;

@@ -1,8 +1,8 @@
 //! The hopscotch paper, figures 5 and 6: throughput against threads, under YCSB's workloads B and C.
 //!
-//! The paper measures servers; here the tables alone, since the claim is theirs: readers that take no lock keep each
-//! processor busy. Rates are by the wall clock, since waiting takes no processor time, and are compared with those of reads
-//! that share nothing. Two processors show two threads; with more than that, the threads take turns.
+//! The paper measures servers. Here only the tables are measured, because the claim is about them: readers that take no
+//! lock keep each processor busy. Rates are by the wall clock, since waiting takes no processor time, and are compared
+//! with those of reads that share nothing. On two processors, two threads run at once; more threads take turns.
 
 use crate::baseline::chain::Chain;
 use crate::baseline::items::Items;
@@ -77,7 +77,7 @@ fn measure(run: &Run<'_>, puts: f64) -> Result<Data> {
     })?;
     let mut data = Data::default();
     for line in lines {
-        // What is under one lock levels off at once.
+        // A table under one lock levels off at once.
         data.push(if line.name == ONE_LOCK { line.flat() } else { line });
     }
     data.aside(pages::SHARE, huge);
@@ -119,7 +119,7 @@ fn rates(data: &Data) -> Table {
     table("Million operations a second of wall time, medians", &header, rows)
 }
 
-/// Hopscotch's rate with eight threads, to that with two.
+/// Returns hopscotch's rate with eight threads, relative to that with two.
 fn crowded(data: &Data) -> f64 {
     let line = data.line(HOPSCOTCH);
     crate::data::ratio(line.at(8.0), line.at(2.0))

@@ -1,7 +1,7 @@
-//! What lookups and inserts cost as tables fill, and when the first insert fails.
+//! The cost of lookups and inserts as tables fill, and the load at which the first insert fails.
 //!
-//! Keys enter in a random order, so that at any load those present are spread over all item memory, and a lookup's item
-//! costs the same whatever the load: what rises is the table's own share.
+//! Keys are inserted in a random order. So at any load the present keys are spread over all item memory, and a lookup's
+//! item costs the same at any load: what rises is the table's own share.
 
 use crate::baseline::chain::Chain;
 use crate::baseline::items::{Items, Key};
@@ -18,7 +18,7 @@ use guira_index::{Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, Items a
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Ours: the paper has no such figure, only the sentence.
+/// An experiment of ours: the paper has no such figure, only a sentence.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     id: "hop-load",
     paper: Paper::Hopscotch,
@@ -35,7 +35,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// A table that is filled bit by bit.
+/// A table that is filled step by step.
 trait Filling {
     fn get(&self, hash: Hash, is_key: impl FnMut(Location) -> bool) -> Option<Location>;
     fn enter(&mut self, hash: Hash, items: &Items, at: Location) -> Result<(), Full>;
@@ -63,7 +63,7 @@ impl Filling for Linear {
     }
 }
 
-/// What was measured of one table: by load, in percent.
+/// The measurements of one table: by load, in percent.
 struct Costs {
     hits: Vec<(f64, Vec<f64>)>,
     inserts: Vec<(f64, Vec<f64>)>,
@@ -85,7 +85,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
                 data.push(hits.flat());
                 data.push(inserts);
             }
-            // To compare hopscotch with.
+            // For comparison with hopscotch.
             _ => {
                 data.push(hits.aside());
                 data.push(inserts.aside());
@@ -110,7 +110,7 @@ fn insert(table: &str) -> String {
     format!("{table}: ns per insert")
 }
 
-/// What a table costs, and how much of its memory is in huge pages: not a number where nothing is said of that.
+/// Returns the costs of a table, and the share of its memory in huge pages; NaN if that isn't measured.
 fn fill_one(name: &str, slots: usize, items: &Arc<Items>, seed: u64) -> (Costs, f64) {
     let paths = Design { paths: Paths::BreadthFirst, ..Design::MEMC3 };
     match name {
@@ -122,9 +122,9 @@ fn fill_one(name: &str, slots: usize, items: &Arc<Items>, seed: u64) -> (Costs, 
     }
 }
 
-/// As [`fill`]; then more tables are filled, because the last inserts take some milliseconds, too few to be measured once;
-/// and lookups in the full table take turns with those in one at half load, because the machine may be faster at one moment
-/// than at another.
+/// Like [`fill`], with two additions. More tables are filled, because the last inserts take some milliseconds, too few
+/// to be measured once. And lookups in the full table take turns with lookups in one at half load, because the
+/// machine's speed varies over time.
 fn in_turns_with_its_half<F: Filling>(
     new: impl Fn() -> F,
     items: &Items,
@@ -160,7 +160,7 @@ fn in_turns_with_its_half<F: Filling>(
     (costs, share)
 }
 
-/// Keys in a table of so many slots at a load, in percent: rounded down, so that all of them are in.
+/// Returns the number of keys in a table of `slots` slots at a load in percent: rounded down, so that all of them are in.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
 fn entered_at(load: f64, slots: u32) -> u32 {
     (f64::from(slots) * load / 100.0) as u32
@@ -177,15 +177,16 @@ fn fill(filling: &mut impl Filling, items: &Items, seed: u64) -> Costs {
     costs
 }
 
-/// Fills the table, and measures inserts only: the load, and nanoseconds.
+/// Fills the table, and measures only inserts: the load, and nanoseconds.
 fn inserts(filling: &mut impl Filling, items: &Items) -> Vec<(f64, f64)> {
     let mut inserts = Vec::new();
     step_by_step(filling, items, |_, _, load, ns| inserts.push((load, ns)));
     inserts
 }
 
-/// Fills the table up to each load, and calls `at` there with the keys entered, the load in percent, and the nanoseconds of
-/// an insert since the load before. A table that is full earlier ends there. The keys are the same each time.
+/// Fills the table up to each load, and calls `at` there with the number of keys, the load in percent, and the
+/// nanoseconds of an insert since the previous load. Ends earlier if the table is full. The keys are the same each
+/// time.
 fn step_by_step<F: Filling>(filling: &mut F, items: &Items, mut at: impl FnMut(&F, u32, f64, f64)) {
     let slots = items.count();
     let mut entered = 0;
@@ -213,8 +214,9 @@ fn step_by_step<F: Filling>(filling: &mut F, items: &Items, mut at: impl FnMut(&
     }
 }
 
-/// Nanoseconds of a lookup that waits for the one before it, of keys that are present: as many of them at any load from one
-/// half on, and spread over all of them, so that caches hold no more of the items and of the table at one load than at another.
+/// Returns the nanoseconds of a lookup of a present key that waits for the previous one. From half load on, the same
+/// number of keys is asked for at any load, spread over all present keys. So caches hold no more of the items and of
+/// the table at one load than at another.
 fn hits_ns(filling: &impl Filling, items: &Items, entered: u32, seed: u64) -> f64 {
     let mut rng = Rng::new(mix(seed));
     let nothing = black_box(0);
@@ -232,15 +234,15 @@ fn hits_ns(filling: &impl Filling, items: &Items, entered: u32, seed: u64) -> f6
     })
 }
 
-/// The number that is entered in this place: an order that visits each of `count`, a power of two, once.
+/// Returns the number that is inserted at this place: a permutation of the numbers below `count`, a power of two.
 fn shuffled(place: u32, count: u32) -> u32 {
     place.wrapping_mul(0x9e37_79b1) & (count - 1)
 }
 
-/// How full tables of so many slots are when the first insert fails: with H = 32, and with 64.
+/// Returns the loads of tables of 2^`slots_log2` slots at the first failed insert: with H = 32, and with 64.
 fn failures(slots_log2: u32, seed: u64) -> [f64; 2] {
     let slots = 1 << slots_log2;
-    // One unlucky neighbourhood decides, so that single tables differ by several hundredths.
+    // One unlucky neighbourhood decides, so single tables differ by several hundredths.
     let middle = |fill: fn(usize, u64) -> f64| {
         Quartiles::of(&[0, 1, 2, 3, 4].map(|table| fill(slots, seed + table))).median
     };
@@ -305,18 +307,18 @@ fn plots(data: &Data) -> Vec<Plot> {
     ]
 }
 
-/// At half load, and at the highest.
+/// Returns the points at half load, and at the highest load.
 fn ends(line: &Line) -> [Option<&Point>; 2] {
     [line.points.iter().find(|point| point.x >= HALF), line.points.last()]
 }
 
-/// A line at the highest load reached, to itself at half load.
+/// Returns a line's figure at the highest load reached, relative to its figure at half load.
 fn rise(line: &Line) -> f64 {
     let [half, most] = ends(line);
     half.zip(most).map_or(f64::NAN, |(half, most)| ratio(most, half))
 }
 
-/// The highest load, percent.
+/// Returns the highest load reached, in percent.
 fn reached(data: &Data, table: &str) -> f64 {
     data.line(&hit(table)).points.last().map_or(f64::NAN, |point| point.x)
 }
@@ -453,14 +455,14 @@ const LINEAR: &str = "linear probing";
 const TABLES: [&str; 5] = [H32, H64, CUCKOO, LINEAR, "chaining, a head for each slot"];
 const FAILS_32: &str = "H = 32";
 const FAILS_64: &str = "H = 64";
-/// The paper's slots, log2.
+/// The number of the paper's slots, log2.
 const PAPERS_BITS: f64 = 20.0;
-/// The load that others are compared with, percent.
+/// The load that others are compared with, in percent.
 const HALF: f64 = 50.0;
-/// Of lookups at half load and at the highest, by turns.
+/// Rounds of lookups at half load and at the highest load, by turns.
 const ROUNDS: u64 = 15;
-/// Tables of hopscotch that are filled, to measure inserts.
+/// The number of hopscotch tables that are filled to measure inserts.
 const FILLED: usize = 9;
-/// Where it is measured, percent of the slots; a table that fails earlier is measured there.
+/// The loads at which it is measured, in percent of the slots. A table that fails earlier is measured at that load.
 const LOADS: [u64; 11] = [10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90];
 const LOOKUPS: u64 = 1 << 18;

@@ -1,37 +1,38 @@
-//! Hopscotch hashing with the lookup as published, which goes wrong for keys that aren't in their home slot.
+//! Hopscotch hashing with the lookup as published, which is wrong for keys that aren't in their home slot.
 //!
-//! A model in one thread, of keys without items: a hop bitmap of 32 bits per slot, linear probing, displacement, no wrap.
-//! The published `find_item` sees a key in a later slot of its neighbourhood and returns the *home slot's* item; its
-//! caller does not compare the key again.
+//! It is a single-threaded model of keys without items: a hop bitmap of 32 bits per slot, linear probing, displacement,
+//! no wrap-around. The published `find_item` finds a key in a later slot of its neighbourhood and returns the *home
+//! slot's* item. Its caller does not compare the key again.
 
 /// The table.
 pub(crate) struct Published {
-    /// Bit `d` of a slot's word: the slot `d` further on holds a key of this home.
+    /// If bit `d` of a slot's word is set, the slot `d` further on holds a key whose home is this slot.
     hops: Vec<u32>,
     keys: Vec<Option<u32>>,
     homes: u64,
 }
 
-/// What the published lookup answers.
+/// The result of the published lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The key's own item.
     Own,
-    /// Another key's.
+    /// Another key's item.
     Foreign,
-    /// None, whether the key is there or not.
+    /// None, whether the key is present or not.
     Nothing,
 }
 
 impl Published {
-    /// A table for `items` keys at a load of at most [`LOAD`], the homes a power of two as there.
+    /// Creates a table for `items` keys at a load of at most [`LOAD`]. The number of homes is a power of two, as in the
+    /// published code.
     pub(crate) fn new(items: usize) -> Self {
         let homes = (items as u64 * 100).div_ceil(LOAD).next_power_of_two();
         let slots = usize::try_from(homes).unwrap_or(usize::MAX) + PROBES;
         Self { hops: vec![0; slots], keys: vec![None; slots], homes }
     }
 
-    /// As the published code finds a key.
+    /// Looks a key up as the published code does.
     pub(crate) fn find(&self, key: u32, hash: u64) -> Answer {
         let home = self.home(hash);
         let Some(slot) = self.slot(key, home) else { return Answer::Nothing };
@@ -42,7 +43,7 @@ impl Published {
         }
     }
 
-    /// Enters a key that is absent; one for which there is no room in its neighbourhood is left out.
+    /// Inserts an absent key. A key for which there is no room in its neighbourhood is dropped.
     pub(crate) fn insert(&mut self, key: u32, hash: u64, hash_of: impl Fn(u32) -> u64) {
         let home = self.home(hash);
         let range = home..(home + PROBES).min(self.keys.len());
@@ -57,7 +58,7 @@ impl Published {
         self.hops[home] |= 1 << (free - home);
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub(crate) fn remove(&mut self, key: u32, hash: u64) {
         let home = self.home(hash);
         if let Some(slot) = self.slot(key, home) {
@@ -66,7 +67,7 @@ impl Published {
         }
     }
 
-    /// Moves a key into the free slot from one before it; the slot that is free instead.
+    /// Moves a key from an earlier slot into the free slot. Returns the slot that becomes free.
     fn free_nearer(&mut self, free: usize, hash_of: &impl Fn(u32) -> u64) -> Option<usize> {
         for slot in free + 1 - HOPS..free {
             let Some(key) = self.keys[slot] else { continue };
@@ -81,7 +82,7 @@ impl Published {
         None
     }
 
-    /// Where the key is, rightly.
+    /// Returns the slot of the key, correctly.
     fn slot(&self, key: u32, home: usize) -> Option<usize> {
         let mut hops = self.hops[home];
         while hops != 0 {
@@ -99,11 +100,11 @@ impl Published {
     }
 }
 
-/// Bits of a hop word.
+/// Bits in a hop word.
 const HOPS: usize = 32;
 /// Slots that are probed for a free one.
 const PROBES: usize = 4096;
-/// Keys of a hundred slots at most; more of them and inserts begin to fail.
+/// The maximum load in percent; with more keys inserts begin to fail.
 const LOAD: u64 = 75;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The Hopscotch paper, table 1: how many items are stored in 64 to 512 MB.
+//! The Hopscotch paper, table 1: the number of items stored in 64 to 512 MB.
 //!
-//! What an item weighs decides, and hopscotch and cuckoo weigh the same: neither needs a pointer in the item. Our cache is
-//! filled for real under both indexes, and memcached, if it is installed.
+//! The size of an item decides, and hopscotch and cuckoo items have the same size: neither needs a pointer in the item.
+//! Our cache is really filled, with both indexes, and so is memcached, if it is installed.
 
 use anyhow::Result;
 use guira_cache::{Cache, CacheConfig, StoreTerms};
@@ -32,7 +32,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     let told = |share: f64| (run.progress)(0.1 + 0.9 * share, "filling caches");
     (run.progress)(0.0, "filling memcached");
     let memcached = memcached().map(|program| fill_memcached(&program)).transpose()?;
-    // The largest first, so that the threads end together.
+    // The largest come first, so that the threads end together.
     let filled = in_parallel(
         2 * SIZES,
         |place| {
@@ -52,7 +52,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     };
     let mut data = Data::default();
     data.push(line(HOPSCOTCH, 1));
-    // What hopscotch is compared with: it must be the same, so nothing could be noticed of an exchange.
+    // The figure that hopscotch is compared with. It must be the same, so an exchange of the two couldn't be detected.
     data.push(line(CUCKOO, 0).aside());
     if let Some(items) = memcached {
         data.fact(MEMCACHED, items);
@@ -60,7 +60,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// Stores until the memory is full and more; millions of items that stay.
+/// Stores more items than the memory holds. Returns the millions of items that stay.
 fn fill(megabytes: usize, index: impl Index) -> Result<f64> {
     let memory_bytes = megabytes << 20;
     let cache = Cache::with_index(&CacheConfig { memory_bytes, ..CacheConfig::default() }, index)?;
@@ -84,7 +84,7 @@ fn fill(megabytes: usize, index: impl Index) -> Result<f64> {
     Ok(cache.len() as f64 / 1e6)
 }
 
-/// The same with memcached and 64 MB.
+/// Like `fill`, with memcached and 64 MB.
 fn fill_memcached(program: &str) -> Result<f64> {
     let mut command = Command::new(program);
     let server = Server::with_memory("memcached", &mut command, 1, 64)?;
@@ -183,5 +183,5 @@ const CUCKOO: &str = "Guira, cuckoo";
 const MEMCACHED: &str = "memcached";
 /// Millions of items in 64 MB.
 const PAPERS: f64 = 0.64;
-/// Any second: nothing expires.
+/// Any second will do: nothing expires.
 const NOW: u32 = 100;

@@ -1,11 +1,11 @@
 //! The Hopscotch paper, table 2: hit ratios from 64 to 512 MB, 10 M zipf queries over 10 M keys.
 //!
-//! Two indexes that answer rightly, over the same items and under the same eviction, must hit the same requests. So a
-//! small cache of keys, CLOCK over an array of slots, runs over our cuckoo and our hopscotch index, and over a model of
-//! the published lookup: that returns the home slot's item for a key that is elsewhere in its neighbourhood, another
-//! key's or none.
+//! Two correct indexes over the same items, with the same eviction, must hit the same requests. So a small cache of
+//! keys, CLOCK over an array of slots, runs with our cuckoo and our hopscotch index, and with a model of the published
+//! lookup. If a key is elsewhere in its neighbourhood, that lookup returns the home slot's item: another key's, or
+//! none.
 //!
-//! The generator is YCSB's: zipf over 1e10 ranks, folded into the keys by a hash.
+//! The generator is YCSB's: zipf over 1e10 ranks, mapped to the keys by a hash.
 
 use anyhow::{Context, Result};
 use guira_bench::{Rng, mix};
@@ -36,7 +36,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// What is asked, and in which order the keys are loaded.
+/// The queries, and the order in which the keys are loaded.
 struct Workload {
     load: Vec<u32>,
     queries: Vec<u32>,
@@ -46,7 +46,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     (run.progress)(0.0, "drawing queries");
     let workload = Workload::new(run.seed);
     let told = |share: f64| (run.progress)(0.1 + 0.9 * share, "querying");
-    // The largest first, so that the threads end together.
+    // The largest come first, so that the threads end together.
     let cell = |place: usize| {
         let megabytes = 64 << (SIZES - 1 - place / VARIANTS.len());
         let slots = (megabytes << 20) / ITEM_BYTES;
@@ -70,7 +70,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     for (variant, name) in VARIANTS.into_iter().enumerate() {
         data.push(line(name, &|cells| cells[variant].hits));
     }
-    // Of keys that are stored, as many are out of their home slot at every size: the load is the same.
+    // The same share of stored keys is out of the home slot at every size, because the load is the same.
     data.push(line(FOREIGN, &|cells| cells[3].foreign).flat());
     data.push(line(SAME, &|cells| f64::from(u8::from(cells[1].which == cells[2].which))).flat());
     Ok(data)
@@ -80,9 +80,9 @@ fn measure(run: &Run<'_>) -> Result<Data> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     hits: f64,
-    /// Answered with another key's item.
+    /// Queries that were answered with another key's item.
     foreign: f64,
-    /// A fingerprint of which queries hit.
+    /// A fingerprint of the set of queries that hit.
     which: u64,
 }
 
@@ -120,7 +120,7 @@ impl Workload {
         Self { load, queries }
     }
 
-    /// Queries, and whether each is in the measured second half: the first fills the cache with what is popular.
+    /// The queries, and whether each is in the measured second half. The first half fills the cache with popular keys.
     fn queries(&self) -> impl Iterator<Item = (u32, bool)> + '_ {
         let half = self.queries.len() / 2;
         self.queries.iter().enumerate().map(move |(place, &key)| (key, place >= half))
@@ -142,7 +142,7 @@ fn lru(workload: &Workload, items: usize) -> Cell {
     Cell::of(counted)
 }
 
-/// CLOCK over an array of slots, found through an index.
+/// Runs CLOCK over an array of slots, found through an index.
 fn clock(workload: &Workload, slots: usize, index: &impl Index) -> Result<Counted> {
     let mut cache = Clock::new(slots);
     for &key in &workload.load[workload.load.len().saturating_sub(slots)..] {
@@ -164,9 +164,9 @@ fn clock(workload: &Workload, slots: usize, index: &impl Index) -> Result<Counte
     Ok(counted)
 }
 
-/// The same cache; each hit is looked up by the published code too, and counted as that answers.
+/// Runs the same cache. Each hit is also looked up by the published code, and counted as that returns.
 ///
-/// What follows from a wrong answer, a key stored twice or another's item replaced, is left out.
+/// The consequences of a wrong result are left out: a key stored twice, or another key's item replaced.
 fn published(workload: &Workload, slots: usize) -> Result<Cell> {
     let index = Cuckoo::with_max(with_room(slots));
     let mut cache = Clock::new(slots);
@@ -217,7 +217,7 @@ impl Clock {
         Self { keys: Vec::with_capacity(slots), recent: Vec::with_capacity(slots), hand: 0, slots }
     }
 
-    /// Stores a key that is absent; the key evicted for it.
+    /// Stores an absent key. Returns the key that was evicted for it.
     fn insert(&mut self, index: &impl Index, key: u32) -> Result<Option<u32>> {
         let (slot, evicted) = if self.keys.len() < self.slots {
             self.keys.push(key);
@@ -243,7 +243,8 @@ impl Clock {
     }
 }
 
-/// Keys that an index must have room for, so that it never refuses one of so many that come and go.
+/// Returns the number of keys that an index must have room for, so that it never refuses one of the keys that come and
+/// go.
 fn with_room(slots: usize) -> usize {
     slots + slots / 4
 }
@@ -373,7 +374,7 @@ fn megabytes(size: usize) -> f64 {
 const SIZES: usize = 4;
 const KEYS: u32 = 10_000_000;
 const QUERIES: usize = 10_000_000;
-/// YCSB draws from so many ranks, whatever the number of keys.
+/// YCSB draws from this many ranks, whatever the number of keys.
 const RANKS: u64 = 10_000_000_000;
 const THETA: f64 = 0.99;
 
@@ -388,6 +389,6 @@ const SAME: &str = "whether hopscotch hits the very requests that cuckoo does";
 /// Table 2, memcached.
 const PAPERS_LRU: [f64; SIZES] = [0.496, 0.555, 0.630, 0.741];
 
-/// An item of memcached's, and one of MemC3's and Hopscotch's, both with cas.
+/// The size of an item of memcached, and of one of MemC3 and Hopscotch, all with CAS uniques.
 const MEMCACHED_BYTES: usize = 120;
 const ITEM_BYTES: usize = 104;

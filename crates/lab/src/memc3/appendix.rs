@@ -1,10 +1,10 @@
-//! MemC3, appendix: what a get may see while its key is displaced, replaced or evicted; every interleaving, tried.
+//! MemC3, appendix: what a get may see while its key is displaced, replaced or evicted; all interleavings are tried.
 //!
-//! A model, not a measurement. Reader and writer are short programs of atomic steps on a few words; all states that any
-//! interleaving of the steps reaches are visited, and each answer that a get can give is judged. Then the protocol is
-//! broken in one place at a time, and a wrong answer must turn up. Steps are seen by all at once here; that the code's
-//! loads and stores are as good as that is what the loom models of `crates/index/src/cuckoo/models.rs` show, on the real
-//! table (`make model`).
+//! This is a model, not a measurement. Reader and writer are short programs of atomic steps on a few words. All states
+//! that any interleaving of the steps reaches are visited, and each result that a get can return is judged. Then the
+//! protocol is broken in one place at a time, and a wrong result must turn up. In this model all threads see each step
+//! at once. That the code's loads and stores are equivalent is shown by the loom models of
+//! `crates/index/src/cuckoo/models.rs`, on the real table (`make model`).
 //!
 //! # The words
 //! ```text
@@ -34,20 +34,20 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge: conclude,
 };
 
-/// What is changed of the protocol.
+/// A change of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Mutation {
-    /// The version advances before the change only.
+    /// The version advances only before the change.
     IncrementBefore,
-    /// The version advances after the change only.
+    /// The version advances only after the change.
     IncrementAfter,
-    /// A key leaves its bucket in one change and comes to the next one in another.
+    /// A key leaves its bucket in one change, and enters the next one in another change.
     Forward,
-    /// The reader does not look at the version again.
+    /// The reader does not check the version again.
     NoSecondLook,
 }
 
-/// What the writer does.
+/// The writer's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scenario {
     /// To make room, another key leaves bucket 0, and K goes there from bucket 1.
@@ -67,7 +67,7 @@ enum Step {
     Value(usize, usize, u8),
 }
 
-/// Everything there is, at an instant.
+/// The complete state at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct State {
     version: u8,
@@ -78,7 +78,7 @@ struct State {
     reader: Reader,
 }
 
-/// Where the reader is, and what it holds.
+/// The state of the reader: its position, and what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Reader {
     at: At,
@@ -97,7 +97,7 @@ enum At {
     Done,
 }
 
-/// What a get answered wrongly, by scenario and by protocol: 0 is the one as it is, the others are [`MUTATIONS`].
+/// Finds the wrong results of a get, by scenario and by protocol: 0 is the unchanged one, the others are [`MUTATIONS`].
 fn measure(_: &Run<'_>) -> Result<Data> {
     let mut data = Data::default();
     for scenario in SCENARIOS {
@@ -109,7 +109,7 @@ fn measure(_: &Run<'_>) -> Result<Data> {
             states.push((protocol as f64, visited as f64));
         }
         data.push(Line::of_figures(&format!("{scenario:?}"), faults));
-        // How long it took.
+        // The number of visited states.
         data.push(Line::of_figures(&format!("{scenario:?}: {STATES}"), states).aside());
     }
     Ok(data)
@@ -184,7 +184,7 @@ fn shown(data: &Data) -> Table {
     )
 }
 
-/// Visits every state that is reached; how many there are, and a wrong answer if there is one.
+/// Visits every reachable state. Returns the number of states, and a wrong result if there is one.
 fn explore(scenario: Scenario, mutation: Option<Mutation>) -> (usize, Option<&'static str>) {
     let steps = writer(scenario, mutation);
     let start = start(scenario);
@@ -213,11 +213,11 @@ fn start(scenario: Scenario) -> State {
     State { version: 0, buckets, keys: [K, M], values: [[OLD; 2], [THEIRS; 2]], written: 0, reader }
 }
 
-/// The writer's program. Of the other key's version nothing is seen by a get for K.
+/// Returns the writer's program. A get for K sees nothing of the other key's version.
 fn writer(scenario: Scenario, mutation: Option<Mutation>) -> Vec<Step> {
     use Step::{Bucket, Key, Value};
     let change = |steps: &[Step]| bracket(steps, mutation);
-    // The chunk that K has left becomes the other key's.
+    // The chunk that K has left is reused for the other key.
     let reuse = [
         Key(OURS, 0),
         Value(OURS, 0, THEIRS),
@@ -247,7 +247,7 @@ fn writer(scenario: Scenario, mutation: Option<Mutation>) -> Vec<Step> {
     }
 }
 
-/// A change of K's slots between its increments.
+/// Encloses a change of K's slots in its increments.
 fn bracket(steps: &[Step], mutation: Option<Mutation>) -> Vec<Step> {
     let [before, after] = match mutation {
         Some(Mutation::IncrementBefore) => [2, 0],
@@ -268,7 +268,7 @@ fn write(mut state: State, step: Step) -> State {
     state
 }
 
-/// One step of the reader; `None` if it has ended or waits for an even version.
+/// Does one step of the reader; `None` if it has ended or waits for an even version.
 fn read(state: State, mutation: Option<Mutation>) -> Option<State> {
     let mut reader = state.reader;
     reader.at = match reader.at {
@@ -297,7 +297,7 @@ fn read(state: State, mutation: Option<Mutation>) -> Option<State> {
     Some(State { reader, ..state })
 }
 
-/// What is wrong with an answer.
+/// Returns what is wrong with a result.
 fn judge(scenario: Scenario, reader: &Reader) -> Option<&'static str> {
     let may_miss = scenario == Scenario::Evicted;
     let may_be_new = scenario == Scenario::Replaced;
@@ -310,7 +310,7 @@ fn judge(scenario: Scenario, reader: &Reader) -> Option<&'static str> {
     }
 }
 
-/// What can be wrong with an answer.
+/// The possible faults of a result.
 const FAULTS: [&str; 4] =
     ["none", "a present key is missed", "a value is torn", "another key's value"];
 const STATES: &str = "states";
@@ -321,13 +321,13 @@ const MUTATIONS: [Mutation; 4] = [
     Mutation::Forward,
     Mutation::NoSecondLook,
 ];
-/// Chunks: the sought key's, and the other one.
+/// Chunks: that of the wanted key, and the other one.
 const OURS: usize = 0;
 const OTHER: usize = 1;
-/// Keys: the sought one, and another. None is 0.
+/// Keys: the wanted one, and another. 0 is none.
 const K: u8 = 1;
 const M: u8 = 2;
-/// Words of values: the sought key's, its new one, the other key's.
+/// Words of values: the wanted key's, its new one, and the other key's.
 const OLD: u8 = 1;
 const NEW: u8 = 2;
 const THEIRS: u8 = 3;

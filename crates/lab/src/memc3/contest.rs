@@ -1,4 +1,4 @@
-//! Tables that figures 6 and 7 drive with the same mixes of reads and writes.
+//! The tables that figures 6 and 7 drive with the same mixes of reads and writes.
 
 use crate::Scale;
 use crate::baseline::chain::Chain;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The tables, all with the same keys, MemC3's filled to 90 %.
+/// The tables, all with the same keys; MemC3's is filled to 90 %.
 pub(crate) struct Contest {
     stable: u32,
     /// Links of a chain are in its items, so each chain has its own.
@@ -22,12 +22,12 @@ pub(crate) struct Contest {
 }
 
 impl Contest {
-    /// Tables beyond the processor's caches.
+    /// Creates tables that are larger than the processor's caches.
     pub(crate) fn new(scale: Scale, tell: impl Fn(f64, &str)) -> Self {
         Self::of(scale.pick(1 << 20, 1 << 23), tell)
     }
 
-    /// Of so many buckets of MemC3's table.
+    /// Creates tables with `buckets` buckets in MemC3's.
     pub(crate) fn of(buckets: u32, tell: impl Fn(f64, &str)) -> Self {
         let slots = buckets * u32::try_from(SLOTS).expect("four");
         let (stable, others) = (slots / 10 * 8, slots / 10 * 2);
@@ -49,12 +49,13 @@ impl Contest {
         contest
     }
 
-    /// One table under so many threads, for a while; operations are writes with the probability `writes`.
+    /// Runs a table with `threads` threads for `time`. Operations are writes with probability `writes`.
     pub(crate) fn run(&self, table: usize, threads: usize, writes: f64, time: Duration) -> Work {
         self.on(table, Job::Run { threads, writes, time })
     }
 
-    /// What any table could gain from threads on this machine now: reads of items whose place is known, without a table.
+    /// Measures what any table could gain from threads on this machine now: reads of items at known places, without a
+    /// table.
     pub(crate) fn control(&self, threads: usize, time: Duration) -> Work {
         let items = &*self.chains[0].0;
         threads_apart(threads, time, |thread, stop| {
@@ -68,14 +69,14 @@ impl Contest {
         })
     }
 
-    /// Looks of MemC3's readers that a writer spoiled.
+    /// The number of lookups by MemC3's readers that a writer invalidated.
     pub(crate) fn retries(&self) -> u64 {
         self.memc3.retries()
     }
 
     fn on(&self, table: usize, job: Job) -> Work {
         let stable = self.stable;
-        // The numbers of the items are the same in both copies.
+        // The items have the same numbers in both copies.
         let items = &*self.chains[0].0;
         match table {
             ONE_LOCK | BUCKET_LOCKS => {
@@ -105,21 +106,21 @@ impl Job {
     }
 }
 
-/// The tables, by number.
+/// The tables, by index.
 pub(crate) const TABLES: [&str; 4] =
     ["chaining, one lock", "chaining, bucket locks", "MemC3, one writer", "ours, many writers"];
 pub(crate) const ONE_LOCK: usize = 0;
 pub(crate) const BUCKET_LOCKS: usize = 1;
 pub(crate) const MEMC3: usize = 2;
 pub(crate) const OURS: usize = 3;
-/// Lookups between two looks at the flag that ends a run.
+/// Lookups between two checks of the flag that ends a run.
 const AT_ONCE: u64 = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The driver itself checks that every key that stays is found.
+    /// The driver itself checks that every stable key is found.
     #[test]
     fn every_table_runs_every_mix() {
         let contest = Contest::of(256, |_, _| {});

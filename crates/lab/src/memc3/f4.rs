@@ -1,7 +1,7 @@
-//! MemC3, figure 4: what an insert costs as a cuckoo table fills, with one, two and three search paths.
+//! MemC3, figure 4: the cost of an insert as a cuckoo table fills, with one, two and three search paths.
 //!
-//! Keys are numbers without bytes, as for table 2. Next to the time, the keys moved per insert: that follows from the
-//! algorithm alone, and is the same on any machine.
+//! Keys are numbers without bytes, as for table 2. Next to the time, the keys moved per insert are shown: they follow
+//! from the algorithm alone, and are the same on any machine.
 
 use super::t2::Numbers;
 use crate::baseline::pages;
@@ -31,7 +31,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 fn measure(run: &Run<'_>) -> Result<Data> {
     let buckets = run.scale.pick(1 << 20, 1 << 24);
     let rounds = run.scale.pick(3, 1);
-    // By search: nanoseconds and moves, by interval of load and by round.
+    // By search, nanoseconds and moves; then by interval of load, and by round.
     let mut figures = vec![[(); 2].map(|()| vec![Vec::new(); LOADS.len() - 1]); SEARCHES.len()];
     let mut huge = 1.0_f64;
     for round in 0..rounds {
@@ -58,7 +58,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// The names of a search's lines.
+/// Returns the name of a search's line of times.
 fn time(search: &str) -> String {
     format!("{search}: ns per insert")
 }
@@ -67,7 +67,7 @@ fn moved(search: &str) -> String {
     format!("{search}: keys moved per insert")
 }
 
-/// Fills a table interval by interval: nanoseconds and keys moved per insert.
+/// Fills a table interval by interval. Returns the nanoseconds and the keys moved per insert.
 fn fill(paths: Paths, buckets: usize, seed: u64) -> (SingleWriter, Vec<[f64; 2]>) {
     let table = SingleWriter::new(buckets, Design { paths, ..Design::MEMC3 });
     let numbers = Numbers::new(seed);
@@ -202,11 +202,11 @@ const SEARCHES: [(&str, Paths); 4] = [
     ("3 paths", Paths::Parallel(3)),
     ("breadth-first", Paths::BreadthFirst),
 ];
-/// Places in [`SEARCHES`].
+/// Indexes into [`SEARCHES`].
 const ONE: usize = 0;
 const TWO: usize = 1;
 const THREE: usize = 2;
 const BREADTH: usize = 3;
-/// Ends of the intervals of load, percent; where the second one ends.
+/// The ends of the load intervals, in percent; and the end of the second one.
 const LOADS: [u32; 15] = [0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 85, 88, 91, 93, 95];
 const SECOND: f64 = 10.0;

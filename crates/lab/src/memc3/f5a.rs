@@ -1,4 +1,4 @@
-//! MemC3, figure 5a: what each step contributes to a lookup on one thread, for keys present and absent.
+//! MemC3, figure 5a: the contribution of each step to a lookup on one thread, for present and absent keys.
 //!
 //! Processor time of lookups that wait for each other (see [`drive`](crate::drive)).
 
@@ -38,7 +38,7 @@ const ABSENT: &str = "absent keys, ns";
 /// Items read by step.
 const PRESENT_READ: &str = "present keys, items read";
 const ABSENT_READ: &str = "absent keys, items read";
-/// Shares of memory that is in huge pages: the tables and their items.
+/// Shares of memory in huge pages: of the tables and their items.
 const SMALL_PAGES: &str = "share in huge pages, plain chaining";
 const HUGE_PAGES: &str = "share in huge pages, the others";
 
@@ -75,7 +75,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// How many times as fast one step is as another.
+/// Returns how many times as fast the step `to` is as the step `from`.
 fn gain(data: &Data, keys: &str, from: usize, to: usize) -> f64 {
     let at = |step: usize| -> &Point { data.line(keys).at(step as f64) };
     ratio(at(from), at(to))
@@ -178,7 +178,8 @@ fn checks(data: &Data) -> Vec<Check> {
     judged.chain([huge_pages(data)]).chain(items_read(data)).collect()
 }
 
-/// What tags are for: counts, which don't depend on how many reads a processor has under way.
+/// The checks of what tags are for. They are about counts, which don't depend on how many reads a processor has in
+/// flight.
 fn items_read(data: &Data) -> [Check; 3] {
     let read = |keys: &str, step: usize| data.line(keys).median(step as f64);
     [
@@ -203,7 +204,8 @@ fn items_read(data: &Data) -> [Check; 3] {
     ]
 }
 
-/// Judged if the system gave the chains what they were to have: it gives huge pages as it finds them.
+/// The check of huge pages. It is judged only if the system gave the chains the intended pages: it grants huge pages
+/// only if it has some.
 fn huge_pages(data: &Data) -> Check {
     let [small, huge] = [SMALL_PAGES, HUGE_PAGES].map(|name| data.figure(name));
     check(
@@ -212,7 +214,7 @@ fn huge_pages(data: &Data) -> Check {
         Bound::AtLeast(0.9),
         "loosened from 1.05: where a hypervisor maps its guest's memory in small pages, the processor holds small ones too",
     )
-    // Runs of the same build differ by a twentieth either way. Rates that are closer than a tenth are level.
+    // Runs of the same build differ by up to a twentieth. Rates that differ by less than a tenth count as equal.
     .paper_or("slightly more", Bound::AtLeast(1.02), 0.9)
     .judged_if(small < 0.1 && huge >= ENOUGH, || {
         format!("of the chains' memory {small:.2} and {huge:.2} are in huge pages, not 0 and 1")
@@ -242,5 +244,5 @@ fn reading(data: &Data) -> String {
 }
 
 const ROUNDS: usize = 7;
-/// Keys of which it is counted how many items their lookups read.
+/// The number of keys for which the items read by lookups are counted.
 const COUNTED: u32 = 50_000;

@@ -1,8 +1,7 @@
-//! MemC3, figure 5b: what each step contributes when several threads look up at once.
+//! MemC3, figure 5b: the contribution of each step when several threads look up at once.
 //!
-//! Two processors stand for the paper's six threads: with two threads each has its own, with six they wait for each
-//! other. Rates are by the wall clock, since waiting for a lock takes no processor time. Lookups of a thread wait for
-//! each other.
+//! Two processors replace the paper's six. Two threads each have their own; six threads wait for each other. Rates are
+//! by the wall clock, since waiting for a lock takes no processor time. Lookups of one thread wait for each other.
 
 use super::factors::{Factors, STEPS};
 use super::gains::{NOTHING_GAINED, SCALES, WAITS, second_thread};
@@ -54,7 +53,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
                 .map(|step| (step as f64, samples.next().expect("a step's rounds")))
                 .collect();
             let line = Line::new(&name(kind, threads), points);
-            // With one thread, it is figure 5a: here it is what the others are compared with.
+            // With one thread this is figure 5a: here the others are compared with it.
             data.push(if threads == 1 { line.aside() } else { line });
             control.push((threads as f64, samples.next().expect("the control's rounds")));
         }
@@ -64,7 +63,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// Million lookups a second.
+/// Returns million lookups per second.
 fn rate(
     factors: &Factors,
     step: usize,
@@ -95,17 +94,17 @@ fn at<'d>(data: &'d Data, kind: &str, threads: usize, step: usize) -> &'d Point 
     data.line(&name(kind, threads)).at(step as f64)
 }
 
-/// With so many threads, the rate of one step to that of another.
+/// Returns the rate of one step relative to that of another, with so many threads.
 fn times(data: &Data, kind: &str, threads: usize, over: usize, under: usize) -> f64 {
     ratio(at(data, kind, threads, over), at(data, kind, threads, under))
 }
 
-/// The rate of a step with so many threads, to its rate with one.
+/// Returns the rate of a step with so many threads, relative to its rate with one.
 fn gain(data: &Data, kind: &str, threads: usize, step: usize) -> f64 {
     ratio(at(data, kind, threads, step), at(data, kind, 1, step))
 }
 
-/// What so many threads gained work that shares nothing.
+/// Returns what work that shares nothing gained from so many threads.
 fn possible(data: &Data, kind: &str, threads: usize) -> f64 {
     let control = data.line(&format!("{kind}, {CONTROL}"));
     ratio(control.at(threads as f64), control.at(1.0))
@@ -123,7 +122,7 @@ fn judge(data: &Data) -> Findings {
     }
 }
 
-/// The paper's bars can be drawn to scale only: its factor over chaining under one lock, at six threads.
+/// Plots the rates. The paper's bars can only be drawn to scale: its factor over chaining under one lock, at six threads.
 fn plot(title: &str, data: &Data, kind: &str, papers_factor: f64) -> Plot {
     let bars = |threads: usize| {
         series(&format!("{threads} threads"), data.line(&name(kind, threads)).medians())
@@ -183,7 +182,7 @@ fn checks(data: &Data) -> Vec<Check> {
             "a lock is a line that both threads write; loosened from 1.3: two threads seldom want the same of 8192 lines, and \
              a processor takes a lock while it waits for the bucket",
         )
-        // Level with them, within 5 %, is a weaker effect.
+        // A figure within 5 % of theirs counts as a weaker effect.
         .paper_or("ahead; the design asks 1.3", Bound::AtLeast(1.3), 0.95));
         all.push(check(
             format!("{kind}, 6 threads on any processors: MemC3, to plain chaining under one lock"),
@@ -235,17 +234,17 @@ fn reading(data: &Data) -> String {
 const PRESENT: &str = "present keys";
 const ABSENT: &str = "absent keys";
 const CONTROL: &str = "reads that share nothing";
-/// Places in [`STEPS`].
+/// Indexes into [`STEPS`].
 const CHAINING: usize = 0;
 const INTEGERS: usize = 2;
 const BUCKET_LOCKS: usize = 3;
 const CUCKOO: usize = 4;
 const TAGS: usize = 5;
 const MEMC3: usize = 6;
-/// One, two processors' worth, and the paper's.
+/// One thread, one per processor here, and the paper's number.
 const THREADS: [usize; 3] = [1, 2, 6];
-/// From this gain of the control on, six threads had a processor each.
+/// If the control gains at least this, six threads had a processor each.
 const SIX_PROCESSORS: f64 = 4.8;
-/// Lookups between two looks at the flag that ends a run.
+/// Lookups between two checks of the flag that ends a run.
 const AT_ONCE: u64 = 256;
 const ROUNDS: usize = 5;

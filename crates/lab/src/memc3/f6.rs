@@ -1,6 +1,6 @@
-//! MemC3, figure 6: rate against threads, of reads alone and of nine reads in ten operations.
+//! MemC3, figure 6: the rate against threads, for reads only and for nine reads in ten operations.
 //!
-//! A write enters or removes a key, by turns. Rates are by the wall clock.
+//! A write inserts or removes a key, by turns. Rates are by the wall clock.
 
 use super::contest::{BUCKET_LOCKS, Contest, MEMC3, ONE_LOCK, OURS, TABLES};
 use super::gains::{Gains, NOTHING_GAINED, measure as measure_rates};
@@ -43,9 +43,9 @@ fn measure(run: &Run<'_>) -> Result<Data> {
             })?;
         for line in lines {
             data.push(match () {
-                // What is under one lock does not scale.
+                // A table under one lock does not scale.
                 () if line.name == name(kind, TABLES[ONE_LOCK]) => line.flat(),
-                // Drawn, as in the paper's figure; what bucket locks cost is figure 5b's.
+                // Only drawn, as in the paper's figure; the cost of bucket locks is checked by figure 5b.
                 () if line.name == name(kind, TABLES[BUCKET_LOCKS]) => line.aside(),
                 () => line,
             });

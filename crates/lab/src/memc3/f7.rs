@@ -1,7 +1,7 @@
-//! MemC3, figure 7: rate of reads and writes together, from reads only to writes only.
+//! MemC3, figure 7: the rate of reads and writes together, from reads only to writes only.
 //!
-//! As the paper does, each table is given the number of threads with which it does best: one or two here. MemC3's table
-//! is 90 % full, ours as full as it is when it grows, 95 %; a write enters or removes a key, by turns.
+//! As in the paper, each table gets the number of threads with which it does best: one or two here. MemC3's table is 90
+//! % full. Ours is as full as when it grows, 95 %. A write inserts or removes a key, by turns.
 
 use super::contest::{BUCKET_LOCKS, Contest, MEMC3, ONE_LOCK, OURS, TABLES};
 use super::gains::{SCALES, SECOND_PROCESSOR, WAITS, second_thread};
@@ -34,7 +34,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     let (contest, huge) =
         pages::grown(|| Contest::new(run.scale, |share, doing| (run.progress)(0.3 * share, doing)));
     let time = Duration::from_millis(run.scale.pick(60, 1000));
-    // By table, the control last, and by threads: points over the share of writes.
+    // By table, with the control last, and by threads: points over the share of writes.
     let mut points = vec![[Vec::new(), Vec::new()]; TABLES.len() + 1];
     for (place, writes) in WRITES.into_iter().enumerate() {
         let share = 0.3 + 0.7 * place as f64 / WRITES.len() as f64;
@@ -55,7 +55,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     let mut data = Data::default();
     for (table, [one, two]) in points.into_iter().enumerate() {
         let table = TABLES.get(table).copied().unwrap_or(CONTROL);
-        // With one thread nobody waits: it is what two are compared with.
+        // A single thread never waits: the rates of two threads are compared with its rate.
         data.push(Line::new(&name(table, 1), one).aside());
         let two = Line::new(&name(table, 2), two);
         data.push(match table {
@@ -74,12 +74,12 @@ fn name(table: &str, threads: usize) -> String {
     format!("{table}, {threads}")
 }
 
-/// A table's place in the figure, by threads and percent of writes.
+/// Returns a table's point, by threads and percent of writes.
 fn point<'d>(data: &'d Data, table: &str, threads: usize, writes: f64) -> &'d Point {
     data.line(&name(table, threads)).at(writes)
 }
 
-/// A table's rate with as many threads as suit it, in millions a second.
+/// Returns a table's rate with the better number of threads, in millions per second.
 fn best(data: &Data, table: usize, writes: f64) -> f64 {
     let [one, two] = [1, 2].map(|threads| point(data, TABLES[table], threads, writes).median());
     most([one, two])
@@ -181,14 +181,14 @@ fn many_writers(data: &Data) -> Check {
         "two writers at a time, to one; loosened from 1.2: on one thread ours is slower by a quarter, since it keeps its table \
          fuller and a write locks two buckets, and two processors make up for little more",
     )
-    // Not the paper's, but what many writers are for: short of it the verdict says so.
+    // Not a claim of the paper, but the purpose of many writers: if it isn't met, the verdict says so.
     .paper_or("– (of ours 1.2 is asked)", Bound::AtLeast(1.2), 0.95)
     .judged_if(possible >= SECOND_PROCESSOR, || {
         format!("a second thread gained work that shares nothing {possible:.2} times, of at least {SECOND_PROCESSOR}")
     })
 }
 
-/// What a second thread gained work that shares nothing.
+/// Returns what work that shares nothing gained from a second thread.
 fn possible(data: &Data) -> f64 {
     let [one, two] = [1, 2].map(|threads| point(data, CONTROL, threads, 100.0));
     ratio(two, one)

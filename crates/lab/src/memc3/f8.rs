@@ -1,7 +1,7 @@
-//! MemC3, figures 8a and 8b: a cache in process, {chaining, cuckoo} × {LRU, CLOCK}, against threads.
+//! MemC3, figures 8a and 8b: a cache in the process, {chaining, cuckoo} × {LRU, CLOCK}, against threads.
 //!
 //! Keys are drawn from zipf(0.99). In the big cache everything fits, and one operation in twenty is a set. In the small
-//! one about 15 % of the gets miss, and each miss is followed by a set, as a client would that fills its cache.
+//! one about 15 % of the gets miss. Each miss is followed by a set, as by a client that fills its cache.
 
 use super::gains::{Gains, NOTHING_GAINED, measure as measure_rates};
 use crate::baseline::engine::{Engine, Key, Kind};
@@ -53,16 +53,16 @@ pub(crate) const SMALL: Experiment = Experiment {
 /// One of the two caches.
 struct Setting {
     title: &'static str,
-    /// Items that the cache holds, of a hundred keys.
+    /// The items that the cache holds, in percent of the keys.
     percent: u64,
-    /// Sets among the operations.
+    /// The share of sets among the operations.
     sets: f64,
-    /// Which caches must not scale, since a lock is held during most of what they do.
+    /// The caches that must not scale, because a lock is held during most of their work.
     waits: &'static [usize],
     checks: fn(&Data) -> Vec<Check>,
 }
 
-/// What gets came to, of all threads and rounds.
+/// The results of gets, of all threads and rounds.
 #[derive(Default)]
 struct Gets {
     all: AtomicU64,
@@ -94,7 +94,7 @@ impl Setting {
             let fill = |(place, kind): (usize, Kind)| {
                 (run.progress)(0.1 * place as f64, &format!("filling: {}", kind.name()));
                 let cache = Engine::new(kind, items);
-                // The most popular come last, and stay.
+                // The most popular keys are stored last, so that they stay.
                 (0..u64::from(items).min(keys)).rev().for_each(|rank| store(&cache, rank));
                 cache
             };
@@ -132,7 +132,7 @@ impl Setting {
         }
     }
 
-    /// Runs so many threads for a while; as control, they only read where they would have found the items.
+    /// Runs `threads` threads for a while. As the control, they only read the places where the items would be.
     fn drive(
         &self,
         cache: &Engine,
@@ -141,7 +141,7 @@ impl Setting {
         (threads, time, seed): (usize, Duration, u64),
         gets: &Gets,
     ) -> Work {
-        // Drawing a rank takes as long as a get, so they are drawn before.
+        // Drawing a rank takes as long as a get, so ranks are drawn beforehand.
         let ranks = |thread: usize| {
             let mut rng = Rng::new(mix(seed << 8 | thread as u64));
             (0..DRAWN).map(|_| zipf.rank(&mut rng)).collect::<Vec<_>>()
@@ -265,7 +265,7 @@ fn versus_lru(gains: &Gains<'_>, least: f64) -> Vec<Check> {
     vec![one(CUCKOO_LRU), one(CHAIN_LRU)]
 }
 
-/// As chains go.
+/// The checks of CLOCK against LRU, for both tables.
 fn clock_versus_lru(gains: &Gains<'_>) -> [Check; 2] {
     [CUCKOO_LRU, CHAIN_LRU].map(|kind| {
         check(
@@ -285,8 +285,8 @@ fn versus_chain(gains: &Gains<'_>) -> Check {
         "fewer items are read, and no bucket's lock is written; loosened from 1: two threads seldom want the same of 8192 \
          locks, and most gets are of items that caches hold, where a second bucket to look at costs as much",
     )
-    // Runs of the same build differ by a fifth either way. Tables that are closer than that are level, which is a weaker
-    // effect: only one that is behind by more contradicts.
+    // Runs of the same build differ by up to a fifth. Tables that are closer than that count as equal, which is a
+    // weaker effect: only a larger deficit contradicts the paper.
     .paper_or("first (drawn, no figure)", Bound::AtLeast(1.3), 0.8)
 }
 
@@ -318,9 +318,9 @@ const CUCKOO_LRU: usize = 1;
 const CHAIN_CLOCK: usize = 2;
 const CHAIN_LRU: usize = 3;
 const THREADS: [usize; 3] = [1, 2, 4];
-/// Of two tables with CLOCK neither is far ahead, so that it takes many to tell.
+/// Two tables with CLOCK are close to each other, so it takes many rounds to tell them apart.
 const ROUNDS: usize = 11;
-/// Ranks drawn beforehand, per thread; repeated when the run outlasts them.
+/// Ranks drawn beforehand per thread; they are repeated if the run outlasts them.
 const DRAWN: usize = 1 << 19;
 
 #[cfg(test)]

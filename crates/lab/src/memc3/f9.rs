@@ -1,9 +1,9 @@
 //! MemC3, figure 9: the whole server over loopback, gets of 100 keys, against threads.
 //!
-//! Client and server share the machine, so next to the rate there is the server's processor time per key, which is what
-//! bounds the rate where the network doesn't. Servers take turns, round by round. memcached is measured if it is
-//! installed. One memcached per processor, with the keys dealt out among them, is not run on two processors but reckoned:
-//! what a key costs in gets of half the size, and how many of the keys asked for the busiest of them has to serve.
+//! Client and server share the machine. So next to the rate, the server's processor time per key is shown, which bounds
+//! the rate if the network doesn't. Servers take turns, round by round. memcached is measured if it is installed. One
+//! memcached per processor, with the keys distributed among them, isn't run on two processors but computed: from the
+//! cost of a key in gets of half the size, and from the share of keys that the busiest of them has to serve.
 
 use crate::data::{Data, Line, Point, ratio};
 use crate::figures::{axis, check, drawn, table};
@@ -47,7 +47,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         }
         let servers = [Some(GUIRA), memcached.as_ref().map(|_| MEMCACHED)].into_iter().flatten();
         for (server, [rates, costs]) in servers.zip(points) {
-            // The client takes its part of the processors, and nobody knows how large it is.
+            // The client takes an unknown part of the processors.
             data.push(Line::of_figures(&rate(server, batch), rates).aside());
             let line = Line::of_figures(&cost(server, batch), costs);
             data.push(match line.points.len() {
@@ -63,17 +63,17 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// The name of a server's rates.
+/// Returns the name of a server's rates.
 fn rate(server: &str, batch: usize) -> String {
     format!("{server}, gets of {batch}: million keys a second")
 }
 
-/// The name of what a key costs a server.
+/// Returns the name of a server's cost per key.
 fn cost(server: &str, batch: usize) -> String {
     format!("{server}, gets of {batch}: CPU µs per key")
 }
 
-/// Starts the servers, stores the keys and lets the servers take turns.
+/// Starts the servers, stores the keys, and lets the servers take turns.
 fn compare(threads: usize, batch: usize, memcached: Option<&str>, run: &Run<'_>) -> Result<Row> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut servers = vec![Server::start(GUIRA, Command::new(program).arg("serve"), threads)?];
@@ -94,7 +94,7 @@ fn compare(threads: usize, batch: usize, memcached: Option<&str>, run: &Run<'_>)
     row.context("a comparison has a row")
 }
 
-/// How much of its equal part the busiest of so many shards has to serve, under zipf(0.99) over a million keys.
+/// Returns the load of the busiest of so many shards, relative to an equal share, under zipf(0.99) over a million keys.
 fn busiest(shards: u64, seed: u64) -> f64 {
     let (zipf, mut rng) = (Zipf::new(1_000_000, 0.99), Rng::new(seed));
     let mut asked = vec![0_u32; usize::try_from(shards).expect("a few")];
@@ -106,14 +106,14 @@ fn busiest(shards: u64, seed: u64) -> f64 {
     f64::from(most) * shards as f64 / f64::from(DRAWS)
 }
 
-/// A server's point, if it was measured.
+/// Returns a server's point, if it was measured.
 fn at(data: &Data, line: &str, threads: usize) -> Option<Point> {
     let point =
         data.find(line)?.points.iter().find(|point| point.x.total_cmp(&(threads as f64)).is_eq());
     point.cloned()
 }
 
-/// Processor time per key of memcached, to Guira's; not a number where memcached isn't installed.
+/// Returns memcached's processor time per key, relative to Guira's; NaN if memcached isn't installed.
 fn times(data: &Data, threads: usize, batch: usize) -> f64 {
     let [memcached, guira] = [MEMCACHED, GUIRA].map(|it| at(data, &cost(it, batch), threads));
     memcached.zip(guira).map_or(f64::NAN, |(memcached, guira)| ratio(&memcached, &guira))
@@ -171,7 +171,7 @@ fn costs(data: &Data) -> Table {
     table("Whole servers over loopback", &header, settings.map(row).collect())
 }
 
-/// Rates that processors could serve if they did nothing else: sharded, the busiest shard bounds them.
+/// Returns the rates that processors could serve if they did nothing else. With shards, the busiest one bounds the rate.
 fn sharding(data: &Data) -> Table {
     let rate = |server: &str, batch: usize, times: f64| {
         let cost = at(data, &cost(server, batch), 1);
@@ -277,7 +277,7 @@ const GUIRA: &str = "Guira";
 const MEMCACHED: &str = "memcached";
 /// Keys per get, and threads of the server.
 const SETTINGS: [(usize, &[usize]); 3] = [(100, &[1, 2, 4]), (50, &[1]), (1, &[2])];
-/// Of the line of loads.
+/// The name of the line of loads.
 const BUSIEST: &str = "load of the busiest shard, to the mean";
 const SHARDS: [u64; 4] = [2, 4, 8, 16];
 const DRAWS: u32 = 2_000_000;

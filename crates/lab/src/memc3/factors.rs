@@ -1,4 +1,4 @@
-//! What MemC3's steps contribute to a lookup: the tables of figures 5a and 5b, one step apart from each other.
+//! The contribution of MemC3's steps to a lookup: the tables of figures 5a and 5b, each one step from the next.
 //!
 //! ```text
 //! chaining        one lock, memcmp, small pages
@@ -26,12 +26,13 @@ pub(crate) struct Factors {
     items: Arc<Items>,
     chain: Chain<Arc<Items>>,
     cuckoo: SingleWriter,
-    /// Shares of memory that is in huge pages: of the first chains and their items, and the least of the others.
+    /// Shares of memory in huge pages: that of the first chains and their items, and the least of the others.
     pub(crate) huge: [f64; 2],
 }
 
 impl Factors {
-    /// Tables beyond the processor's caches, half a GiB of items at the small scale; a load of 92 % of the slots.
+    /// Creates tables that are larger than the processor's caches, with half a GiB of items at the small scale; the
+    /// load is 92 % of the slots.
     pub(crate) fn new(scale: Scale, tell: impl Fn(f64, &str)) -> Self {
         Self::of(scale.pick(1 << 23, 1 << 25) / 100 * 92, tell)
     }
@@ -50,31 +51,31 @@ impl Factors {
         Self { small_pages, items, chain, cuckoo, huge: [small, chains.min(cuckoos)] }
     }
 
-    /// Numbers below are those of present keys, those above of absent ones.
+    /// The number of present keys. Lower numbers are present keys, the others are absent.
     pub(crate) fn keys(&self) -> u32 {
         self.items.count()
     }
 
-    /// What is left of a lookup without a table: see [`Items::known`].
+    /// The rest of a lookup without a table: see [`Items::known`].
     #[inline]
     pub(crate) fn known(&self, key: &Key) -> Option<Location> {
         self.items.known(key)
     }
 
-    /// A lookup as after so many steps.
+    /// Does a lookup with the table after so many steps.
     #[inline]
     pub(crate) fn get(&self, step: usize, key: &Key) -> Option<Location> {
         self.get_noting(step, key, || {})
     }
 
-    /// How many items a lookup reads after so many steps.
+    /// Returns how many items a lookup reads after so many steps.
     pub(crate) fn items_read(&self, step: usize, key: &Key) -> u32 {
         let read = Cell::new(0);
         self.get_noting(step, key, || read.set(read.get() + 1));
         read.get()
     }
 
-    /// As [`get`](Self::get), and `note` is called for each item that is read.
+    /// Like [`get`](Self::get), with a call of `note` for each item that is read.
     #[inline]
     fn get_noting(&self, step: usize, key: &Key, note: impl Fn()) -> Option<Location> {
         use Compare::{Bytes, Integers};

@@ -1,8 +1,9 @@
-//! Rates against threads, with a control that tells how much the machine allows.
+//! Rates against threads, with a control that shows how much the machine allows.
 //!
-//! A second thread doubles nothing if the machine's second processor is busy with something else. So next to the tables
-//! there is work that shares nothing: what it gains from more threads is what can be gained at that moment, and a
-//! table's *share* is its own gain divided by that. All numbers of threads and all tables take turns in the same rounds.
+//! A second thread doubles nothing if the machine's second processor is busy with something else. So next to the
+//! tables, work that shares nothing is measured. What it gains from more threads is what can be gained at that moment,
+//! and a table's *share* is its own gain divided by that. All numbers of threads and all tables take turns in the same
+//! rounds.
 
 use crate::data::{Data, Line, Point, ratio};
 use crate::figures::check;
@@ -10,8 +11,8 @@ use crate::measure::{Quartiles, in_turns};
 use crate::{Bound, Check};
 use anyhow::Result;
 
-/// Measures rates in millions a second: a line for each of `names`, a point for each number of `threads`. The last of the
-/// names is the control. `one` is given the number of threads, the variant and a seed, and returns a rate a second.
+/// Measures rates in millions per second: a line for each of `names`, with a point for each number of `threads`. The
+/// last name is the control. `one` gets the number of threads, the variant and a seed, and returns a rate per second.
 pub(crate) fn measure(
     threads: &[usize],
     names: &[String],
@@ -31,41 +32,41 @@ pub(crate) fn measure(
     Ok(names.iter().enumerate().map(line).collect())
 }
 
-/// What was measured, to be judged.
+/// Measured rates, for judging.
 pub(crate) struct Gains<'d> {
     data: &'d Data,
     control: &'d Line,
 }
 
 impl<'d> Gains<'d> {
-    /// Lines of `data`, of which `control` is the control.
+    /// Takes the lines of `data`, of which `control` is the control.
     pub(crate) fn of(data: &'d Data, control: &str) -> Self {
         Self { data, control: data.line(control) }
     }
 
-    /// With so many threads, the rate of one line to that of another.
+    /// Returns the rate of one line relative to that of another, with so many threads.
     pub(crate) fn ratio(&self, threads: usize, over: &str, under: &str) -> f64 {
         let [over, under] = [over, under].map(|name| self.data.line(name).at(threads as f64));
         ratio(over, under)
     }
 
-    /// A line's rate with so many threads, to its rate with one.
+    /// Returns a line's rate with so many threads, relative to its rate with one.
     pub(crate) fn gain(&self, threads: usize, name: &str) -> f64 {
         gain(self.data.line(name), threads)
     }
 
-    /// What the machine allowed.
+    /// Returns the gain that the machine allowed.
     pub(crate) fn possible(&self, threads: usize) -> f64 {
         gain(self.control, threads)
     }
 
-    /// What a line gains from a second thread, as a share of what the machine allowed.
+    /// The check of a line's gain from a second thread, as a share of what the machine allowed.
     pub(crate) fn second_thread(&self, name: &str, bound: Bound, reason: &'static str) -> Check {
         let ends = |line: &'d Line| [line.at(1.0), line.at(2.0)];
         second_thread(name, ends(self.data.line(name)), ends(self.control), bound, reason)
     }
 
-    /// What a line gains from four threads, as a share of what the machine allowed.
+    /// The check of a line's gain from four threads, as a share of what the machine allowed.
     pub(crate) fn four_threads(&self, name: &str, bound: Bound, reason: &'static str) -> Check {
         let ends = |line: &'d Line| [line.at(1.0), line.at(4.0)];
         let claim =
@@ -77,12 +78,12 @@ impl<'d> Gains<'d> {
         )
     }
 
-    /// That a line scales as what shares nothing does.
+    /// The check that a line scales like work that shares nothing.
     pub(crate) fn scales(&self, name: &str, least: f64) -> Check {
         self.second_thread(name, Bound::AtLeast(least), SCALES)
     }
 
-    /// That a line under one lock does not.
+    /// The check that a line under one lock doesn't scale.
     pub(crate) fn waits(&self, name: &str, most: f64) -> Check {
         self.second_thread(name, Bound::AtMost(most), WAITS)
     }
@@ -92,8 +93,9 @@ fn gain(line: &Line, threads: usize) -> f64 {
     ratio(line.at(threads as f64), line.at(1.0))
 }
 
-/// What a second thread gained, to what work that shares nothing gained in the same rounds: the median of the rounds, each
-/// given with one thread and with two. Not judged where the machine gave no second processor.
+/// The check of the gain from a second thread, relative to the gain of work that shares nothing in the same rounds: the
+/// median of the rounds. Each is given with one thread and with two. It isn't judged if the machine gave no second
+/// processor.
 pub(crate) fn second_thread(
     name: &str,
     own: [&Point; 2],
@@ -126,7 +128,7 @@ pub(crate) const SCALES: &str =
     "nothing is written that the other thread reads, or seldom; the rest is noise of the machine";
 /// Why a gain has an upper bound.
 pub(crate) const WAITS: &str = "one lock is held during nearly all of an operation";
-/// The share at which a second thread gains nothing, where the control doubles.
+/// The share at which a second thread gains nothing, if the control doubles.
 pub(crate) const NOTHING_GAINED: f64 = 0.5;
-/// From this gain of the control on, there was a second processor: less says nothing of tables.
+/// If the control gains at least this, there was a second processor. A lower gain shows nothing about tables.
 pub(crate) const SECOND_PROCESSOR: f64 = 1.6;

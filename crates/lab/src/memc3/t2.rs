@@ -1,7 +1,7 @@
-//! MemC3, table 2: how much a table holds when the first key finds no place, and how fast it got there.
+//! MemC3, table 2: how many keys a table holds when the first insert fails, and how fast it was filled.
 //!
-//! Keys are numbers and have no bytes: what is measured is the table alone. Space is counted as in the paper, with
-//! references of eight bytes: 36 bytes for a bucket of four slots, and for chains a pointer for each head and each item.
+//! Keys are numbers without bytes, so only the table is measured. Space is counted as in the paper, with references of
+//! eight bytes: 36 bytes for a bucket of four slots, and for chains a pointer per head and per item.
 
 use crate::baseline::chain::{Chain, Link};
 use crate::baseline::pages::{self, Pages};
@@ -31,7 +31,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// Keys that are their own locations, and what they hash to.
+/// Keys that are their own locations, and their hashes.
 pub(super) struct Numbers(u64);
 
 impl Numbers {
@@ -43,7 +43,7 @@ impl Numbers {
         Hash(mix(u64::from(number) ^ self.0))
     }
 
-    /// Enters a new number; false if there is no place.
+    /// Inserts a new number; false if there is no room.
     pub(super) fn enter(&self, table: &impl Index, number: u32) -> bool {
         let entry = table.entry(self.of(number), self, |at| at.0 == number);
         entry.map(|mut entry| entry.put(Location(number))).is_ok()
@@ -56,18 +56,18 @@ impl Items for Numbers {
     }
 }
 
-/// What a table came to.
+/// The measurements of a filled table.
 struct Filled {
     bytes: f64,
     keys: f64,
-    /// Of its slots; not a number for chains, which have none.
+    /// The share of slots that are taken; NaN for chains, which have no slots.
     load: f64,
     /// Million keys per second of processor time.
     rate: f64,
-    /// The same, from 90 % of its keys on.
+    /// The same rate, from 90 % of its keys on.
     last_rate: f64,
     largest: f64,
-    /// Share of the memory that is in huge pages.
+    /// The share of the memory in huge pages.
     huge: f64,
 }
 
@@ -95,11 +95,11 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     };
     let mut data = Data::default();
     data.push(line(BYTES, |row| row.bytes / row.keys));
-    // However it is searched, a table of four slots per bucket holds the same.
+    // However paths are searched, a table with four slots per bucket holds the same.
     data.push(line(LOAD, |row| row.load).flat());
     data.push(line(RATE, |row| row.rate));
     data.push(line(LAST_RATE, |row| row.last_rate));
-    // They follow from the others, or from the design.
+    // These follow from the others, or from the design.
     data.push(line(MEGABYTES, |row| row.bytes / 1e6).aside());
     data.push(line(KEYS, |row| row.keys / 1e6).aside());
     data.push(line(LARGEST, |row| row.largest).aside());
@@ -123,7 +123,7 @@ fn fill_cuckoo(paths: Paths, buckets: usize, seed: u64) -> Filled {
     }
 }
 
-/// memcached's table has no limit: as many keys as a cuckoo table holds.
+/// Fills memcached's table, which has no limit, with as many keys as a cuckoo table holds.
 fn fill_chain(buckets: usize, seed: u64) -> Filled {
     let keys = held(buckets);
     let new = || {
@@ -159,19 +159,20 @@ fn fill_ours(buckets: usize, seed: u64) -> Filled {
     }
 }
 
-/// Keys that a cuckoo table of so many buckets holds, more or less.
+/// Returns the number of keys that a cuckoo table of so many buckets holds, approximately.
 fn held(buckets: usize) -> usize {
     buckets * SLOTS / 100 * 95
 }
 
-/// A table filled: million keys a second, of all and of those beyond `late`.
+/// Fills a table. Returns it, and the million keys per second of all inserts and of those beyond `late`.
 fn filled<I: Index>(new: impl FnOnce() -> I, late: usize, keys: u32, seed: u64) -> (I, [f64; 2]) {
     let table = new();
     let (rate, last_rate) = fill(&table, late, keys, seed);
     (table, [rate, last_rate])
 }
 
-/// Enters keys until one finds no place, or `keys` are in; million keys a second, of all and of those beyond `late`.
+/// Inserts keys until one finds no room, or `keys` are in. Returns million keys per second, of all and of those beyond
+/// `late`.
 fn fill(table: &impl Index, late: usize, keys: u32, seed: u64) -> (f64, f64) {
     let numbers = Numbers::new(seed);
     let late = number(late);
@@ -321,7 +322,7 @@ fn reading(data: &Data) -> String {
     )
 }
 
-/// Lines, each a point for each table.
+/// Lines with a point for each table.
 const BYTES: &str = "bytes per key";
 const LOAD: &str = "load at the first failed insert";
 const RATE: &str = "million keys a second";
@@ -339,7 +340,7 @@ const TABLES: [&str; 6] = [
     "ours, growing",
 ];
 const ROUNDS: u32 = 3;
-/// Places in [`TABLES`].
+/// Indexes into [`TABLES`].
 const CHAIN: usize = 0;
 const ONE: usize = 1;
 const TWO: usize = 2;

@@ -1,9 +1,9 @@
-//! MemC3, table 3: how many items fit into a memory, and what that and the eviction are worth in misses.
+//! MemC3, table 3: how many items fit into a memory, and how that and the eviction policy affect misses.
 //!
-//! The paper's rows are {chaining, cuckoo} × {LRU, CLOCK}; what fits follows from what an item weighs in each, so of that
-//! only ours, filled for real, is a measurement. Misses are simulated over zipf(0.99) directly over 1e8 keys, as YCSB draws
-//! it, which fits the paper's LRU row to 0.7 points up to 512 MB; keys are sampled (see [`crate::trace::sampled`]), one of
-//! 16 at the paper's scale.
+//! The paper's rows are {chaining, cuckoo} × {LRU, CLOCK}. What fits follows from the size of an item in each, so only
+//! our row, which is really filled, is a measurement. Misses are simulated over zipf(0.99) directly over 1e8 keys, as
+//! YCSB draws it. This fits the paper's LRU row to 0.7 points up to 512 MB. Keys are sampled (see
+//! [`crate::trace::sampled`]), one of 16 at the paper's scale.
 
 use crate::policies::PolicyKind;
 use anyhow::Result;
@@ -36,9 +36,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 struct System {
     name: &'static str,
     kind: PolicyKind,
-    /// What an item takes of the memory that is given.
+    /// The memory that an item takes.
     item_bytes: f64,
-    /// Whether the memory is for everything, index included.
+    /// Whether the memory includes everything, the index too.
     is_all_in: bool,
 }
 
@@ -74,7 +74,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// Fills a cache of 64 MB; bytes per item, of the items' memory and with the index.
+/// Fills a cache of 64 MB. Returns the bytes per item: of the items' memory, and including the index.
 fn fill() -> Result<(f64, f64)> {
     let memory_bytes = 64 << 20;
     let cache = Cache::new(&CacheConfig { memory_bytes, ..CacheConfig::default() })?;
@@ -117,7 +117,7 @@ fn systems(item_bytes: f64, all_in_bytes: f64) -> Vec<System> {
     ]
 }
 
-/// The rows, with what items take in this run.
+/// Returns the rows, with the item sizes of this run.
 fn systems_of(data: &Data) -> Vec<System> {
     systems(data.figure(ITEM_BYTES), data.figure(ALL_IN_BYTES))
 }
@@ -284,7 +284,7 @@ fn reading(data: &Data) -> String {
     )
 }
 
-/// The paper's misses of a system, and what they are called here.
+/// Returns the paper's misses of a system, and their name here.
 fn papers_row(name: &str) -> Option<(&'static str, [f64; SIZES])> {
     match name {
         LRU => Some(("chaining, LRU (paper)", PAPERS_LRU)),
@@ -293,7 +293,7 @@ fn papers_row(name: &str) -> Option<(&'static str, [f64; SIZES])> {
     }
 }
 
-/// Items in 64 MB.
+/// Returns the millions of items in 64 MB.
 fn millions(item_bytes: f64) -> f64 {
     items(64, item_bytes) as f64 / 1e6
 }
@@ -313,7 +313,7 @@ fn size_name(size: usize) -> String {
 
 const SIZES: usize = 6;
 
-/// Rows whose memory is for items only.
+/// Rows whose memory is only for items.
 const LRU: &str = "chaining, LRU";
 const CUCKOO_LRU: &str = "cuckoo, LRU";
 const CHAIN_CLOCK: &str = "chaining, CLOCK, bit set on insertion";
@@ -321,8 +321,8 @@ const CLOCK_SET: &str = "cuckoo, CLOCK, bit set on insertion";
 const CLOCK_CLEAR: &str = "cuckoo, CLOCK, bit clear on insertion";
 const FIFO: &str = "cuckoo, FIFO";
 const OURS: &str = "Guira: dense items, S3-CLOCK";
-/// Rows whose memory is for everything. An item of 112 bytes and a chain's head of 8 (memcached 1.4.13 without cas); an item
-/// of 80 bytes and a cuckoo slot of 9 at 95 % load, with a bit of CLOCK.
+/// Rows whose memory includes everything. For memcached 1.4.13 without CAS, an item of 112 bytes and a chain's head of
+/// 8. For MemC3, an item of 80 bytes and a cuckoo slot of 9 at 95 % load, with a bit for CLOCK.
 const MEMCACHED_ALL_IN: &str = "memcached: chaining, LRU, with the index";
 const MEMC3_ALL_IN: &str = "MemC3: cuckoo, CLOCK, bit set, with the index";
 const OURS_ALL_IN: &str = "Guira: dense items, S3-CLOCK, with the index";
@@ -331,7 +331,7 @@ const ITEM_BYTES: &str = "Guira: bytes per item";
 const ALL_IN_BYTES: &str = "Guira: bytes per item with the index";
 const EVERY: &str = "one key simulated of";
 
-/// Which row is below which, at least by so many points.
+/// Which row is below which, by at least so many points.
 const GAPS: [(&str, &str, f64); 6] = [
     (CUCKOO_LRU, LRU, 0.3),
     (CHAIN_CLOCK, LRU, 0.5),
@@ -341,9 +341,9 @@ const GAPS: [(&str, &str, f64); 6] = [
     (MEMC3_ALL_IN, MEMCACHED_ALL_IN, 0.7),
 ];
 
-/// Table 3, misses of chaining with LRU and of cuckoo with CLOCK.
+/// Table 3: the misses of chaining with LRU, and of cuckoo with CLOCK.
 const PAPERS_LRU: [f64; SIZES] = [36.34, 31.91, 27.27, 22.30, 16.80, 10.44];
 const PAPERS_CLOCK: [f64; SIZES] = [36.46, 31.86, 26.92, 21.38, 14.68, 7.89];
 
-/// Any second: nothing expires.
+/// Any second will do: nothing expires.
 const NOW: u32 = 100;
