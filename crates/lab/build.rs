@@ -1,6 +1,6 @@
-//! Tells release builds the commit that they were made from, so that results can name it.
+//! Passes the commit of release builds to the program, so that results can name it.
 //!
-//! Debug builds don't ask: they would be built again after each commit, and nobody should trust their figures.
+//! Debug builds don't ask for it: they would be rebuilt after each commit, and their figures shouldn't be trusted.
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Numbers formatted for people.
 
-/// Four digits that say something.
+/// Formats a number with four significant digits.
 pub(crate) fn figure(number: f64) -> String {
     let magnitude = number.abs();
     if !number.is_finite() {
@@ -13,7 +13,7 @@ pub(crate) fn figure(number: f64) -> String {
     trimmed(&format!("{number:.decimals$}"))
 }
 
-/// A label of an axis: 2500 is "2.5k", a million "1M"; 2048, which no three digits can say, stays itself.
+/// Formats an axis label: 2500 is "2.5k", a million "1M". 2048, which three digits can't represent, stays as it is.
 pub(crate) fn label(number: f64) -> String {
     let magnitude = number.abs();
     let steps = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
@@ -32,12 +32,12 @@ pub(crate) fn label(number: f64) -> String {
     }
 }
 
-/// The nearest number of three digits that count.
+/// Rounds to three significant digits.
 pub(crate) fn three_digits(number: f64) -> f64 {
     rounded(number, 2)
 }
 
-/// The nearest number of two digits that count.
+/// Rounds to two significant digits.
 pub(crate) fn two_digits(number: f64) -> f64 {
     rounded(number, 1)
 }
@@ -47,7 +47,7 @@ fn rounded(number: f64, further_digits: i32) -> f64 {
         return number;
     }
     let unit = number.abs().log10().floor() - f64::from(further_digits);
-    // Divided by a whole power of ten and not multiplied by a fraction, 7.1 stays 7.1.
+    // With a division by a whole power of ten instead of a multiplication by a fraction, 7.1 stays 7.1.
     if unit < 0.0 {
         let scale = 10f64.powf(-unit);
         (number * scale).round() / scale
@@ -57,7 +57,7 @@ fn rounded(number: f64, further_digits: i32) -> f64 {
     }
 }
 
-/// Without zeros behind the last digit that counts.
+/// Removes zeros after the last significant digit.
 fn trimmed(number: &str) -> String {
     if !number.contains('.') {
         return number.to_owned();

@@ -1,17 +1,17 @@
-//! What is concluded from what was measured: plots, tables, checks, and a sentence.
+//! The conclusions from measurements: plots, tables, checks, and a sentence.
 
 use std::fmt;
 
-/// What an experiment found: made by its `judge` from the [`Data`](crate::Data), whenever a page needs it.
+/// The findings of an experiment: its `judge` makes them from the [`Data`](crate::Data), whenever a page needs them.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Plots, with the paper's axes.
     pub plots: Vec<Plot>,
     /// Tables, the paper's figures next to ours.
     pub tables: Vec<Table>,
-    /// What must hold.
+    /// Conditions that must hold.
     pub checks: Vec<Check>,
-    /// What it shows, in an honest sentence or two, with this run's figures.
+    /// A sentence or two that honestly sum up this run, with its figures.
     pub reading: String,
 }
 
@@ -31,22 +31,22 @@ pub struct Plot {
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What is along it, with its unit.
+    /// The quantity along the axis, with its unit.
     pub label: String,
-    /// Whether equal steps are equal ratios.
+    /// Whether the axis is logarithmic.
     pub is_log: bool,
-    /// Names of the places 0, 1, 2, …, where the axis is one of categories: then series are drawn as bars.
+    /// The names of the positions 0, 1, 2, … of an axis of categories. Series are drawn as bars then.
     pub categories: Vec<String>,
 }
 
 /// A line, or the bars of one kind.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// As in the legend.
+    /// The name, as in the legend.
     pub name: String,
-    /// Places on the axes.
+    /// The points.
     pub points: Vec<(f64, f64)>,
-    /// Whether these are the paper's own figures: drawn dashed.
+    /// Whether these are the paper's own figures, which are drawn dashed.
     pub is_papers: bool,
 }
 
@@ -61,50 +61,50 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Something that must hold of what was measured.
+/// A condition that measurements must meet.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What is compared, as a claim: "lookups at the last slot cost at most 1.1 of those at half load".
+    /// The claim: "lookups at the last slot cost at most 1.1 of those at half load".
     pub claim: String,
-    /// What was measured: a ratio, a share, a number of things; never a time.
+    /// The measured figure: a ratio, a share or a count; never a time.
     pub measured: f64,
-    /// Where it must lie, or the run has failed.
+    /// The range in which the figure must lie; otherwise the run fails.
     pub bound: Bound,
-    /// Why the bound is where it is; and if it is weaker than the paper's or than the design's, that it is, and why.
+    /// Why the bound is where it is. If it is weaker than the paper's or the design's, this says so, and why.
     pub reason: &'static str,
-    /// What the paper says of the same figure.
+    /// The paper's statement about the same figure.
     pub paper: Option<Said>,
     /// Why the figure can't be judged in this run, if it can't.
     pub not_judged: Option<String>,
 }
 
-/// A paper's word on a figure.
+/// A paper's statement about a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
     /// The paper's own figure, as printed.
     pub figure: String,
-    /// Where a measurement lies that says the same.
+    /// The range in which a measurement agrees with the paper.
     pub bound: Bound,
-    /// The figure at which the effect is absent: 1 for a ratio, 0 for a difference. Between it and the bound a measurement
-    /// shows the effect, but weaker; from it on it contradicts the paper. `None` if there is no weaker form of the claim.
+    /// The figure without the effect: 1 for a ratio, 0 for a difference. Between it and the bound, a measurement shows
+    /// the effect, but weaker; beyond it, it contradicts the paper. `None` if there is no weaker form of the claim.
     pub absent_at: Option<f64>,
 }
 
 impl Check {
-    /// What the paper says of it: its figure as printed, and the bound that says the same; without the effect the figure
-    /// would be 1.
+    /// Adds the paper's statement: its figure as printed, and the bound that corresponds to it. Without the effect the
+    /// figure would be 1.
     #[must_use]
     pub fn paper(self, figure: &str, bound: Bound) -> Self {
         self.said(figure, bound, Some(1.0))
     }
 
-    /// As [`paper`](Self::paper), where the figure would be `absent` without the effect.
+    /// Like [`paper`](Self::paper), if the figure would be `absent` without the effect.
     #[must_use]
     pub fn paper_or(self, figure: &str, bound: Bound, absent: f64) -> Self {
         self.said(figure, bound, Some(absent))
     }
 
-    /// As [`paper`](Self::paper), where whatever lies outside contradicts.
+    /// Like [`paper`](Self::paper), if every figure outside of the bound contradicts the paper.
     #[must_use]
     pub fn paper_exactly(self, figure: &str, bound: Bound) -> Self {
         self.said(figure, bound, None)
@@ -114,15 +114,15 @@ impl Check {
         Self { paper: Some(Said { figure: figure.into(), bound, absent_at }), ..self }
     }
 
-    /// Judged only if the control says that it can be: `why` names what was missing, with its figure. Of several
-    /// controls the first that failed is named.
+    /// Makes the check judged only if a control allows it. `why` says what was missing, with its figure. Of several
+    /// failed controls the first one is reported.
     #[must_use]
     pub fn judged_if(self, is_fair: bool, why: impl FnOnce() -> String) -> Self {
         let not_judged = self.not_judged.or_else(|| (!is_fair).then(why));
         Self { not_judged, ..self }
     }
 
-    /// Whether what was measured lies where it must. What is no number doesn't.
+    /// Returns whether the figure lies in its range. NaN doesn't.
     #[must_use]
     pub fn standing(&self) -> CheckStanding {
         match () {
@@ -132,7 +132,7 @@ impl Check {
         }
     }
 
-    /// By how much what was measured lies beyond its bound: 0 if it holds, NaN if it is none.
+    /// Returns by how much the figure lies beyond its bound: 0 if it holds, NaN if it is NaN.
     #[must_use]
     pub fn missed_by(&self) -> f64 {
         let (least, most) = self.bound.ends();
@@ -143,14 +143,14 @@ impl Check {
     }
 }
 
-/// What became of a check.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckStanding {
     /// The figure lies within the bound.
     Holds,
-    /// It doesn't.
+    /// The figure doesn't lie within the bound.
     Fails,
-    /// This run can't tell.
+    /// This run can't decide.
     NotJudged,
 }
 
@@ -164,7 +164,7 @@ impl fmt::Display for CheckStanding {
     }
 }
 
-/// Where a figure must lie.
+/// The range of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// Not below.

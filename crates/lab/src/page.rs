@@ -1,4 +1,4 @@
-//! The page of a run: the paper's figures beside the measured ones, the plots, the checks, the reading.
+//! The page of a run: the paper's figures next to the measured ones, the plots, the checks, and the summary.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use crate::outcome::{Check, CheckStanding, Findings};
 use crate::record::{Record, plot_files};
 use crate::verdict::{Finding, Verdict, finding};
 
-/// `ID.md`: a document of its own, its plots beside it.
+/// Makes `ID.md`: a separate document, with its plots in files next to it.
 pub(crate) fn page(experiment: &Experiment, record: &Record) -> String {
     let ran = format!("{}; guira {}.\n", record.machine.line(), build(record));
     format!("# {}{ran}", section(experiment, record, ""))
 }
 
-/// The same as part of a larger document, without what marks its heading as one; links to plots begin with `plots`.
+/// Makes the same as a part of a larger document, without the prefix of its heading; links to plots begin with `plots`.
 pub(crate) fn section(experiment: &Experiment, record: &Record, plots: &str) -> String {
     let outcome = record.outcome(experiment);
     let mut parts = vec![
@@ -65,12 +65,13 @@ pub(crate) fn table(header: &[String], rows: &[Vec<String>]) -> String {
     lines.into_iter().chain(rows.iter().map(|cells| row(cells))).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a cell holds a number, with or without a unit, or says that there is none.
+/// Whether a cell holds a number, with or without a unit, or a sign that there is none.
 fn is_figure(cell: &str) -> bool {
     cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit() || "-–−+~≤≥<>".contains(c))
 }
 
-/// Every check, those that could not be judged too; with several attempts the figure of each in parentheses.
+/// Makes the table of all checks, including those that couldn't be judged. With several attempts, each one's figure
+/// follows in parentheses.
 fn checks(checks: &[Check], attempts: &[Findings]) -> String {
     let header = ["check", "paper", "measured", "must be", "", "because"].map(Into::into);
     let row = |(at, check): (usize, &Check)| {
@@ -94,7 +95,7 @@ fn checks(checks: &[Check], attempts: &[Findings]) -> String {
     table(&header, &checks.iter().enumerate().map(row).collect::<Vec<_>>())
 }
 
-/// How a check stands to the paper, where that is worth a word.
+/// Returns how a check compares with the paper, if that is worth mentioning.
 fn compared(check: &Check) -> Option<String> {
     match finding(check)? {
         Finding::Weaker => Some("weaker than the paper".into()),
@@ -103,7 +104,7 @@ fn compared(check: &Check) -> Option<String> {
     }
 }
 
-/// The figures of a check in each attempt, if there were several.
+/// Returns the figures of a check in each attempt, if there were several.
 fn of_each(attempts: &[Findings], check: usize) -> String {
     if attempts.len() < 2 {
         return String::new();
@@ -146,7 +147,7 @@ fn circumstances(record: &Record) -> String {
     }
 }
 
-/// With a capital letter and a stop. A text that begins with a name in small letters is better turned around.
+/// Adds a capital letter and a full stop. A text that begins with a lower-case name should be rephrased.
 pub(crate) fn sentence(text: &str) -> String {
     let mut chars = text.trim().chars();
     let first = chars.next().into_iter().flat_map(char::to_uppercase);

@@ -1,4 +1,4 @@
-//! Experiments of the tests: what they find is known beforehand.
+//! Experiments for the tests, whose results are known in advance.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -50,7 +50,7 @@ pub(crate) const TOO_FEW: Experiment = experiment("planted-too-few", false, |_| 
     Ok(data)
 });
 
-/// Runs of [`NOISY`].
+/// The number of runs of [`NOISY`].
 pub(crate) static NOISE: AtomicU32 = AtomicU32::new(0);
 
 const fn experiment(
@@ -71,7 +71,7 @@ const fn experiment(
     }
 }
 
-/// A line that rises by `gain` and is higher than one that is flat.
+/// Data with a line that rises by `gain` and is higher than a flat one.
 pub(crate) fn measured(gain: f64) -> Data {
     let mut data = Data::default();
     data.push(Line::of_figures("cuckoo", [(1.0, 1.1), (2.0, 1.1 * gain), (4.0, f64::NAN)]));

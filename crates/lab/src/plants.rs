@@ -1,22 +1,22 @@
-//! Wrong results, planted to see whether an experiment's checks notice.
+//! Wrong results, planted to test whether an experiment's checks detect them.
 //!
-//! A check that passes whatever was measured proves nothing. So what an experiment measured is falsified in several ways,
-//! and judged again; each time something must fail:
+//! A check that passes whatever was measured proves nothing. So an experiment's data is falsified in several ways, and
+//! judged again. Each time something must fail:
 //!
-//! - **swapped**: two lines change places. For each line at least one such exchange must be noticed.
-//! - **flat**: a line stays where it begins. Where the claim is that a line is flat, it is made steep instead.
+//! - **swapped**: two lines change places. For each line at least one such exchange must be detected.
+//! - **flat**: a line keeps its first value. If the claim is that a line is flat, it is made steep instead.
 //! - **constant**: every line is 1 everywhere.
 //! - **not a number**: a line was not measured.
 //!
-//! A check that this run can't judge, because a control is too weak, counts as well if its bound would notice.
+//! A check that this run can't judge, because a control is too weak, counts as well if its bound would detect the change.
 //!
-//! Lines on which no claim rests ([`Role::Aside`]) stay as they are: they are controls and circumstances.
+//! Lines on which no claim rests ([`Role::Aside`]) stay unchanged: they are controls and circumstances.
 
 use crate::data::{Data, Line, Role};
 use crate::experiment::Experiment;
 use crate::outcome::CheckStanding;
 
-/// The plants that `experiment` doesn't notice in `data`, each in words.
+/// Returns the plants that `experiment` doesn't detect in `data`, described in words.
 pub(crate) fn unnoticed(experiment: &Experiment, data: &Data) -> Vec<String> {
     let truth = (experiment.judge)(data).checks;
     let is_noticed = |falsified: &Data| {
@@ -35,7 +35,7 @@ pub(crate) fn unnoticed(experiment: &Experiment, data: &Data) -> Vec<String> {
     unnoticed.map(|plant| plant.what).collect()
 }
 
-/// A falsification, and the results that it can have: one of them must be noticed.
+/// A falsification, and its possible results, one of which must be detected.
 struct Plant {
     what: String,
     results: Vec<Data>,
@@ -75,7 +75,7 @@ fn plants(data: &Data) -> Vec<Plant> {
     all
 }
 
-/// The figures of two lines, under each other's name.
+/// Exchanges the figures of two lines.
 fn swapped(data: &Data, one: usize, other: usize) -> Data {
     let mut data = data.clone();
     for place in 0..data.lines[one].points.len() {
@@ -86,7 +86,7 @@ fn swapped(data: &Data, one: usize, other: usize) -> Data {
     data
 }
 
-/// A line without a figure: what takes the least or the most of several must not pass over it.
+/// Removes all figures of a line: functions that take a minimum or maximum must not ignore it.
 fn not_measured(data: &Data, line: usize) -> Data {
     let mut data = data.clone();
     data.lines[line].points.iter_mut().for_each(|point| point.samples.fill(f64::NAN));
@@ -98,7 +98,7 @@ fn flatten(line: &mut Line) {
     line.points.iter_mut().for_each(|point| point.samples.clone_from(&first));
 }
 
-/// The second point twice the first, the third three times, and so on.
+/// Makes the second point twice the first, the third three times, and so on.
 fn steepen(line: &mut Line) {
     let first = line.points[0].samples.clone();
     for (place, point) in line.points.iter_mut().enumerate() {

@@ -1,11 +1,11 @@
 //! A plot as SVG: lines with markers over two axes, or bars over categories.
 //!
-//! For eyes: colours after Okabe and Ito that colour-blind readers can tell apart, a marker of its own a series,
-//! labels in full words, the paper's figures dashed and hollow in the colour of the series that they are about. The
-//! plot brings its own background, and another one where the reader prefers dark pages.
+//! It is made for readability: colours after Okabe and Ito that colour-blind readers can distinguish, a separate marker
+//! per series, and labels in full words. The paper's figures are dashed and hollow, in the colour of the series that
+//! they refer to. The plot has its own background, and another one for readers that prefer dark pages.
 //!
-//! The same plot gives the same bytes. Points that no axis can show (NaN, infinities, nothing positive on a
-//! logarithmic axis) are left out and break their line.
+//! The same plot gives the same bytes. Points that an axis can't show (NaN, infinities, values that aren't positive on
+//! a logarithmic axis) are left out and break their line.
 //!
 //! ```text
 //! title
@@ -86,14 +86,14 @@ pub(crate) fn svg(plot: &Plot) -> String {
     document(&body, bottom + below + 16.0 + MARGIN, &plot.title)
 }
 
-/// The points as they can be shown, others as NaN so that lines break there.
+/// Returns the points, with NaN for those that can't be shown, so that lines break there.
 fn showable(points: &[(f64, f64)], plot: &Plot) -> Vec<(f64, f64)> {
     let fits = |value: f64, axis: &Axis| value.is_finite() && (!axis.is_log || value > 0.0);
     let is_shown = |&(x, y): &(f64, f64)| fits(x, &plot.x) && fits(y, &plot.y);
     points.iter().map(|p| if is_shown(p) { *p } else { (f64::NAN, f64::NAN) }).collect()
 }
 
-/// An axis's label: without the unit where its ticks carry it.
+/// Returns an axis's label, without the unit if its ticks have it.
 fn label(axis: &Axis) -> String {
     match scale::unit_of_time(&axis.label) {
         Some((name, _)) if axis.is_log => name.to_owned(),

@@ -1,4 +1,4 @@
-//! Eviction policies as simulators: which object stays and which goes, by keys alone.
+//! Eviction policies as simulators: which object stays and which is evicted, by keys alone.
 //!
 //! ```text
 //!  Policy ── Queue     FIFO, LRU, CLOCK, SIEVE: one list, four rules       (queue.rs)
@@ -23,14 +23,14 @@ use guira_policy::Access;
 
 /// A cache that holds keys only.
 pub trait Policy {
-    /// Looks for the request's object; whether it is there, and not past its time.
+    /// Looks up the request's object. Returns whether it is present and hasn't expired.
     fn get(&mut self, request: &Access) -> bool;
 
-    /// Stores the request's object, and evicts until it fits. An object heavier than the whole cache
-    /// is not stored. One that is there already keeps its standing.
+    /// Stores the request's object, and evicts until it fits. An object heavier than the whole cache is not stored. One
+    /// that is present already keeps its position.
     fn insert(&mut self, request: &Access);
 
-    /// Deletes an object; whether it was there.
+    /// Deletes an object. Returns whether it was present.
     fn remove(&mut self, key: u64) -> bool;
 
     /// Whether the object is held, expired or not. Changes nothing.
@@ -47,7 +47,7 @@ pub trait Policy {
         self.len() == 0
     }
 
-    /// The request as a client makes it: a get, and on a miss the set. Whether it was a hit.
+    /// Does what a client does: a get, and on a miss a set. Returns whether it was a hit.
     fn access(&mut self, request: &Access) -> bool {
         let hit = self.get(request);
         if !hit {

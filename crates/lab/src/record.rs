@@ -1,4 +1,4 @@
-//! What is stored of a run: `ID.json`, what was measured and nothing that was concluded from it.
+//! The stored result of a run: `ID.json`, with the measurements and without conclusions.
 
 use std::fs;
 use std::path::Path;
@@ -17,21 +17,21 @@ use crate::scale::Scale;
 pub(crate) struct Record {
     /// The experiment's id.
     pub(crate) id: String,
-    /// Which run of `guira lab run` it is of: the same for all experiments of one.
+    /// The run of `guira lab run` that it belongs to: the same for all experiments of that run.
     pub(crate) run: String,
-    /// How large it was.
+    /// The scale of the run.
     pub(crate) scale: Scale,
-    /// Where its random numbers began.
+    /// The seed of its random numbers.
     pub(crate) seed: u64,
-    /// The command that does the same.
+    /// The command that repeats the run.
     pub(crate) command: String,
     /// Guira's version.
     pub(crate) version: String,
     /// The commit of the build, if it is a release build from a repository.
     pub(crate) commit: Option<String>,
-    /// What it ran on.
+    /// The machine that it ran on.
     pub(crate) machine: Machine,
-    /// All of them: a further one is made while checks fail or can't be judged.
+    /// All attempts: another one is made while checks fail or can't be judged.
     pub(crate) attempts: Vec<Attempt>,
 }
 
@@ -42,7 +42,8 @@ pub(crate) struct Attempt {
     pub(crate) duration_s: f64,
     /// Processor time of all its threads meanwhile, seconds.
     pub(crate) cpu_s: f64,
-    /// Processes that wanted a processor in the minute before, on average; those of an experiment before it count too.
+    /// The average number of processes that wanted a processor in the minute before, including those of a previous
+    /// experiment.
     pub(crate) load_before: Option<f64>,
     /// What it measured.
     pub(crate) data: Data,
@@ -72,17 +73,17 @@ impl Record {
         }
     }
 
-    /// What all attempts together measured.
+    /// Returns the joined measurements of all attempts.
     pub(crate) fn data(&self) -> Data {
         Data::join(self.attempts.iter().map(|attempt| &attempt.data))
     }
 
-    /// What follows from all attempts together.
+    /// Returns the findings of all attempts together.
     pub(crate) fn outcome(&self, experiment: &Experiment) -> Findings {
         (experiment.judge)(&self.data())
     }
 
-    /// What would follow from each attempt alone.
+    /// Returns the findings of each attempt alone.
     pub(crate) fn outcomes(&self, experiment: &Experiment) -> Vec<Findings> {
         self.attempts.iter().map(|attempt| (experiment.judge)(&attempt.data)).collect()
     }

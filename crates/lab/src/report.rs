@@ -8,9 +8,9 @@
 //! docs/lab/data/ID.json  what was measured: from these files the pages can be made again
 //! ```
 //!
-//! Made from the stored figures: a better plot needs no new measurement. What wasn't run is listed as such, and so is what
-//! the lab lacks ([`CONTENTS`]), so that the pages are complete about what they lack. Results of several runs, builds or
-//! machines are joined only if asked for, and the page says so.
+//! The pages are made from the stored figures: a better plot needs no new measurement. Experiments that weren't run are
+//! listed as such, and so is what the lab lacks ([`CONTENTS`]), so that the pages are complete. Results of several
+//! runs, builds or machines are joined only on request, and the page says so.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,7 +71,7 @@ fn records<'r>(results: &'r [Found<'_>]) -> impl Iterator<Item = &'r Record> {
     results.iter().filter_map(|(_, record)| record.as_ref())
 }
 
-/// Run, build and machine of the results: one, if they belong together.
+/// Returns the runs, builds and machines of the results: a single one if the results belong together.
 fn runs(results: &[Found<'_>]) -> BTreeSet<String> {
     let name = |it: &Record| {
         let how = format!("--scale {} --seed {}", it.scale, it.seed);
@@ -119,7 +119,7 @@ fn front(results: &[Found<'_>], beside: &str, commands: &Commands) -> String {
     text
 }
 
-/// By which commands, builds and machines the figures came about.
+/// Returns the commands, builds and machines that produced the figures.
 fn provenance(results: &[Found<'_>], commands: &Commands) -> String {
     let how = |it: &Record| format!("--scale {} --seed {}", it.scale, it.seed);
     let groups: BTreeSet<String> = records(results).map(how).collect();
@@ -145,7 +145,7 @@ fn provenance(results: &[Found<'_>], commands: &Commands) -> String {
     text
 }
 
-/// A table or figure of a paper, with what became of it.
+/// Returns the row of a table or figure of a paper, with its result.
 fn row(entry: &Entry, results: &[Found<'_>], beside: &str) -> Vec<String> {
     let found = entry.experiment.and_then(|id| results.iter().find(|(it, _)| it.id == id));
     let Some((experiment, record)) = found else {
@@ -184,7 +184,7 @@ fn of_paper(paper: Paper, results: &[Found<'_>], front: &Path) -> String {
     text
 }
 
-/// The link to an experiment's section, as forges make it of a heading.
+/// Returns the anchor of an experiment's section, as forges derive it from a heading.
 fn anchor(experiment: &Experiment) -> String {
     let heading = format!("{}: {}", experiment.id, experiment.title).to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
@@ -201,9 +201,9 @@ fn not_run(experiment: &Experiment) -> String {
     )
 }
 
-/// The command lines that make the pages, as short as they can be.
+/// The command lines that make the pages, as short as possible.
 struct Commands {
-    /// What a run needs to write where the report reads.
+    /// The option of a run to write where the report reads.
     out: String,
     report: String,
 }
@@ -297,10 +297,11 @@ mod tests {
         assert!(error.contains("guira lab run all"), "{error}");
     }
 
-    /// Younger than the committed run: the pages say "not run" of them. The next run takes them in, and this list goes.
+    /// Experiments that are newer than the committed run: the pages say "not run". The next run includes them and
+    /// removes this list.
     const NOT_RUN: [&str; 2] = ["silt-mem", "silt-amp"];
 
-    /// What is committed of every experiment: of all but [`NOT_RUN`], and of those nothing.
+    /// Returns the committed results: of all experiments except [`NOT_RUN`], which must have none.
     fn committed() -> Vec<Found<'static>> {
         let read = |it: &'static Experiment| {
             let path = docs().join(format!("lab/data/{}.json", it.id));
@@ -311,7 +312,7 @@ mod tests {
         EXPERIMENTS.iter().copied().flatten().map(read).collect()
     }
 
-    /// The pages are what the stored figures give, and nothing lies next to them that they don't.
+    /// The pages are those of the stored figures, and there are no other files next to them.
     #[test]
     fn the_committed_pages_are_of_one_run_and_say_what_its_figures_say() {
         let results = committed();

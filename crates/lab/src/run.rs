@@ -1,10 +1,11 @@
-//! `guira lab run`: experiments one after the other, and the files of each.
+//! `guira lab run`: runs experiments one after the other, and writes the files of each.
 //!
-//! An experiment that ends with an error or a panic is reported at the end, and the others run. With `--check` one
-//! whose checks fail, or can't be judged, is measured again, twice at most, because a neighbour on the machine can spoil
-//! a measurement. All attempts are stored, and judged as one: the median of all their rounds counts, and no attempt can
-//! pass by judging less than the others. An attempt that measures exactly what the one before did isn't noisy, and ends
-//! that; so does one of several without a failure that can't judge the same checks for the same reasons. What holds must also notice [wrong results](crate::plants).
+//! An experiment that ends with an error or a panic is reported at the end, and the others run. With `--check`, an
+//! experiment whose checks fail or can't be judged is measured again, at most twice, because a neighbour on the machine
+//! can spoil a measurement. All attempts are stored, and judged as one: the median of all their rounds counts, and no
+//! attempt can pass by judging less than the others. No further attempt is made if an attempt measures exactly the same
+//! as the previous one, because then there is no noise. The same holds if nothing fails and the same checks can't be
+//! judged for the same reasons. An experiment that holds must also detect [wrong results](crate::plants).
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &args::Run, declared: &[&Experiment]) -> Result<()> {
     judged
 }
 
-/// An experiment and what came of it.
+/// An experiment and its result.
 type Ran<'e> = (&'e Experiment, Result<Record>);
 
 /// Measures until the checks hold, if they are to be checked.
@@ -97,7 +98,8 @@ fn attempts(
         record.attempts.push(attempt);
         has_failed |= failing(&outcome).next().is_some();
         let missing_before = std::mem::replace(&mut missing, not_judged(&outcome));
-        // At first: all hold. Later: what can't be judged will not be judged in a further attempt either.
+        // In the first attempt: all checks hold. Later: what can't be judged now won't be judged in another attempt
+        // either.
         if !is_noise || !has_failed && missing == missing_before {
             break;
         }
@@ -118,7 +120,7 @@ fn once(experiment: &Experiment, args: &args::Run, progress: &Progress) -> Resul
     let (begun, cpu_begun, load_before) = (now(), process_cpu(), load());
     let report = |share: f64, doing: &str| progress.at(share, doing);
     let run = experiment::Run { scale: args.scale, seed: args.seed, progress: &report };
-    // Judged here too: what can't be, for a line or a point that is missing, ends this experiment, and not the others.
+    // Judged here, too: a panic because of a missing line or point ends this experiment, and not the others.
     let measured = || {
         let data = (experiment.measure)(&run)?;
         if let Some(line) = data.line_of_nothing() {
@@ -137,7 +139,7 @@ fn once(experiment: &Experiment, args: &args::Run, progress: &Progress) -> Resul
     })
 }
 
-/// A name for all that this process runs: when it began.
+/// Returns a name for everything that this process runs: the time when it began.
 fn this_run() -> String {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     format!("{} s after 1970", since_1970.map_or(0, |it| it.as_secs()))
@@ -207,7 +209,7 @@ fn summary(results: &[Ran<'_>]) -> String {
     table.to_string()
 }
 
-/// A row for each experiment, and how many came to each verdict: where a run ends.
+/// Returns a row for each experiment, and the number of experiments with each verdict: the end of a run's output.
 fn verdicts(results: &[Ran<'_>]) -> String {
     let mut table = table(&["experiment", "verdict", "hold", "fail", "not judged", "attempts"]);
     let mut counts = BTreeMap::<String, usize>::new();
@@ -280,7 +282,7 @@ fn not_judged(outcome: &Findings) -> Vec<String> {
     outcome.checks.iter().filter_map(|check| check.not_judged.clone()).collect()
 }
 
-/// What a check that fails wanted, and by how much it was missed.
+/// Describes a failed check, and by how much it was missed.
 fn fault(check: &Check) -> String {
     let missed = figure(check.missed_by());
     format!(
@@ -291,7 +293,7 @@ fn fault(check: &Check) -> String {
     )
 }
 
-/// How often an experiment is measured at most.
+/// The most attempts per experiment.
 const ATTEMPTS_MAX: usize = 3;
 
 #[cfg(test)]

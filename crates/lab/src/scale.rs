@@ -15,7 +15,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// One of two sizes, by scale.
+    /// Returns one of two sizes, by scale.
     #[must_use]
     pub fn pick<T>(self, small: T, paper: T) -> T {
         match self {

@@ -5,10 +5,11 @@ use guira_front::meant::meant;
 
 use crate::experiment::{Experiment, Paper};
 
-/// The experiments that `names` say: ids, papers, "quick" or "all"; each once, in the order in which they are declared.
+/// Returns the experiments that `names` select: ids, papers, "quick" or "all". Each comes once, in the order of
+/// declaration.
 ///
 /// # Errors
-/// For a name that is none of these, with the nearest one; and if nothing is left to run.
+/// If a name is unknown, with the nearest known one; or if nothing is left to run.
 pub(crate) fn select<'e>(
     names: &[String],
     declared: &[&'e Experiment],

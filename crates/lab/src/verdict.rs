@@ -1,7 +1,7 @@
-//! Whether a claim of a paper stands: computed from the checks of the run that made the page, never written down.
+//! Whether a paper's claim holds: computed from the checks of the run that made the page, never written by hand.
 //!
-//! Each check that carries the paper's word on its figure ([`Said`]) agrees with the paper, shows the same but weaker,
-//! or contradicts it. The experiment's verdict is the worst of them.
+//! Each check that has the paper's statement about its figure ([`Said`]) agrees with the paper, shows a weaker effect,
+//! or contradicts it. The experiment's verdict is the worst of these.
 
 use crate::outcome::{Check, CheckStanding, Said};
 use std::fmt;
@@ -44,7 +44,7 @@ impl Verdict {
     }
 }
 
-/// What a check says of the paper's claim; `None` if the paper has none of that figure.
+/// Returns what a check shows about the paper's claim; `None` if the paper makes none about that figure.
 #[must_use]
 pub fn finding(check: &Check) -> Option<Finding> {
     let said = check.paper.as_ref()?;

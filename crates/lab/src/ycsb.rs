@@ -1,7 +1,7 @@
 //! YCSB's mixes on any index: zipf-distributed keys that are all present, gets, and puts that replace.
 //!
-//! Key numbers are drawn before the clock starts, since to draw one takes longer than a lookup. A put locks the key's
-//! place and stores its location, as a cache does when it replaces an item; no key enters or leaves.
+//! Key numbers are drawn before the clock starts, because drawing one takes longer than a lookup. A put locks the key's
+//! place and stores its location, as a cache does when it replaces an item; no key is inserted or removed.
 
 use crate::baseline::items::{Items, Key};
 use crate::drive::threads_apart;

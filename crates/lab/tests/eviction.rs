@@ -1,6 +1,7 @@
-//! The policies in the cache, beside the same policies as simulators: same requests, same room, the same hits.
+//! The policies in the cache, compared with the same policies as simulators: the same requests and space give the same
+//! hits.
 //!
-//! The cache differs in that it evicts in batches, keeps a reserve, and judges by slab class; that may cost or gain a
+//! The cache differs in that it evicts in batches, keeps a reserve, and decides per slab class; that may cost or gain a
 //! little, not more.
 
 use guira_cache::{
@@ -126,8 +127,8 @@ fn s3_clock_hits_what_its_simulator_hits() {
     agrees(Eviction::S3Clock, PolicyKind::S3Clock, (1.0, 3.0));
 }
 
-/// In a full class all newcomers go on probation, also right after a turn has freed chunks: once they went past it
-/// whenever the reserve was whole, and a scan of one store a turn pushed out what was in use.
+/// A regression test. In a full class all new items go on probation, even right after a turn has freed chunks. They
+/// used to bypass it whenever the reserve was full, and a scan of one store per turn evicted items in use.
 #[test]
 fn a_scan_of_one_store_a_turn_pushes_out_nothing_that_passed_its_probation() {
     let config = CacheConfig { memory_bytes: 1 << 20, handles_max: 2, ..CacheConfig::default() };
@@ -147,7 +148,7 @@ fn a_scan_of_one_store_a_turn_pushes_out_nothing_that_passed_its_probation() {
     assert!(left > 950, "{left} of 1000");
 }
 
-/// A probation that is never judged, a list that loses an item, would end in a cache that can store nothing.
+/// A probation that is never judged, or a list that loses an item, would end in a cache that can store nothing.
 #[test]
 fn every_policy_serves_on_while_items_of_all_sizes_come_go_and_are_replaced() {
     for eviction in Eviction::ALL {

@@ -1,4 +1,5 @@
-//! The baselines are right: each table against a `HashMap`, then with threads; each cache with values that tell on it.
+//! The baselines are correct: each table compared with a `HashMap`, then with threads; each cache with values that
+//! reveal errors.
 
 use super::chain::{Chain, Link};
 use super::engine::{Engine, Key, Kind};
@@ -55,7 +56,7 @@ fn behaves_like_a_map(table: &impl Index) {
     assert!((0..KEYS).all(|key| get(table, key) == map.get(&key).copied()));
 }
 
-/// A writer that keeps the table so full that each key it enters moves others, while readers look for keys that stay.
+/// A writer keeps the table so full that each inserted key moves others, while readers look for keys that stay.
 fn misses_no_present_key(table: &impl Index) {
     let stable = u32::try_from(SLOTS_HERE * 8 / 10).unwrap();
     let churn = u32::try_from(SLOTS_HERE * 14 / 100).unwrap();

@@ -1,9 +1,9 @@
 //! Mercury's expansion: what a table's users notice while it doubles.
 //!
-//! Two tables get the same requests, slice by slice in turns: nine gets of keys that stay, one insert of a new key. One
-//! has grown before (its keys were entered once and removed again), the other doubles meanwhile, with a thread in the
-//! background as the server has it. What lies between them is what growth costs the threads that wait for answers; what the
-//! thread in the background costs is added. Then the same steps of growth are taken one by one, and timed.
+//! Two tables get the same requests, slice by slice in turns: nine gets of keys that stay, and one insert of a new key.
+//! One table has grown before: its keys were inserted once and removed again. The other doubles meanwhile, with a
+//! background thread as in the server. The difference is what growth costs the threads that wait for replies; the cost
+//! of the background thread is added. Then the same steps of growth are done one by one, and timed.
 
 use crate::baseline::items::{Items, Key};
 use crate::baseline::pages;
@@ -34,13 +34,13 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// What was measured of one index.
+/// The measurements of one index.
 struct Doubled {
     /// By slice: nanoseconds of processor time per request, with room and while doubling.
     slices: Vec<[f64; 2]>,
-    /// Nanoseconds of the background's processor time, per request while doubling.
+    /// Nanoseconds of the background thread's processor time, per request while doubling.
     background: f64,
-    /// Processor time of each insert of another doubling, seconds, longest first.
+    /// Processor time of each insert during another doubling, in seconds, longest first.
     longest: Vec<f64>,
 }
 
@@ -70,7 +70,7 @@ fn push(data: &mut Data, name: &str, doubled: &Doubled, items: u32) {
     let kept = Line::of_figures(&share_kept(name), doubled.slices.iter().enumerate().map(share));
     let longest = &doubled.longest;
     let [first, tenth, rare] = [0, TENTH, longest.len() / 10_000].map(|place| longest[place] * 1e6);
-    // The paper claims nothing of the others, whose inserts themselves make the growth.
+    // The paper claims nothing about the others, whose inserts do the growing themselves.
     if name == MERCURY {
         data.push(kept.flat());
         data.fact(&slow_insert(name), tenth);
@@ -132,7 +132,8 @@ fn double<I: Index>(new: impl Fn(usize) -> I, items: &Items, seed: u64) -> Doubl
     Doubled { slices, background: background.as_secs_f64() * 1e9 / asked, longest }
 }
 
-/// Does `work` while another thread tends the index, as the server's sweeper does; and that thread's processor time.
+/// Does `work` while another thread tends the index, as the server's sweeper does. Also returns that thread's processor
+/// time.
 fn in_the_background<T>(
     index: &impl Index,
     items: &Items,
@@ -155,8 +156,8 @@ fn in_the_background<T>(
     })
 }
 
-/// Share of Mercury's steps of growth, batches of buckets that are split, that take over a microsecond of the wall clock for
-/// each bucket.
+/// Returns the share of Mercury's growth steps, each of which splits a batch of buckets, that take more than a
+/// microsecond of wall time per bucket.
 fn slow_steps(items: &Items) -> f64 {
     let (count, half) = (items.count(), items.count() / 2);
     let index = Chained::with_max(count as usize);
@@ -164,7 +165,7 @@ fn slow_steps(items: &Items) -> f64 {
     while index.maintain(items, STEPS) {}
     let (mut slow, mut all) = (0_u32, 0_u32);
     for numbers in 0..STEPS_TIMED {
-        // As many keys as make it fall behind by some batches.
+        // Enough keys that growth falls behind by some batches.
         let first = half + numbers * KEYS_BETWEEN;
         (first..first + KEYS_BETWEEN).for_each(|number| put(&index, items, number));
         loop {
@@ -181,7 +182,7 @@ fn slow_steps(items: &Items) -> f64 {
     f64::from(slow) / f64::from(all)
 }
 
-/// Nanoseconds of processor time per request: new keys of these numbers, each with nine gets of keys that stay.
+/// Returns nanoseconds of processor time per request: these new keys, each with nine gets of keys that stay.
 fn requests(index: &impl Index, items: &Items, new: std::ops::Range<u32>, seed: u64) -> f64 {
     let mut rng = Rng::new(mix(seed ^ u64::from(new.start)));
     let nothing = black_box(0);
@@ -305,14 +306,14 @@ const COSTS: [&str; 6] = [
 ];
 const SLOW_STEPS: &str = "Mercury: share of steps over a microsecond per bucket";
 const SLICES: u32 = 32;
-/// Steps of growth that the thread in the background takes at a time, and keys for which pages are touched ahead: as the
-/// server's sweeper has them.
+/// Growth steps that the background thread does at a time, and keys for which it touches pages in advance: as in the
+/// server's sweeper.
 const STEPS: usize = 1024;
 const AHEAD: usize = 1 << 13;
-/// The place of the tenth longest.
+/// The index of the tenth longest.
 const TENTH: usize = 9;
 /// Buckets of a batch, as the table has them.
 const BATCH: usize = 16;
-/// How often so many keys are entered, and the steps that follow timed.
+/// How often this many keys are inserted and the following steps timed.
 const STEPS_TIMED: u32 = 2048;
 const KEYS_BETWEEN: u32 = 256;

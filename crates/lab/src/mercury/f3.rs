@@ -1,8 +1,8 @@
-//! Mercury, figure 3: cache misses per get, over 8-byte keys and values.
+//! Mercury, figure 3: cache misses per get, with 8-byte keys and values.
 //!
-//! A virtual machine has no counters of cache misses. So the addresses that gets read, of index, lock and items, go to a
-//! simulated cache, the least recently used line of which makes room; its size is to the items as that of the paper's
-//! machine is. The index's addresses are the real ones; items are laid out as each cache has them.
+//! A virtual machine has no counters of cache misses. So the addresses that gets read, of index, lock and items, go to
+//! a simulated LRU cache, whose size relative to the items is that of the paper's machine. The index's addresses are
+//! the real ones; items are laid out as in each cache.
 
 use crate::baseline::chain::Chain;
 use crate::baseline::items::{Items, Key};
@@ -51,7 +51,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     data.fact(MERCURY, mercury.misses);
     data.fact(MEMCACHED, memcached.misses);
     for (name, counted) in [(MERCURY, mercury), (MEMCACHED, memcached)] {
-        // What the misses come from, and what they cost here.
+        // The sources of the misses, and their cost here.
         let parts = [counted.table, counted.items, counted.ns];
         let parts = parts.into_iter().enumerate().map(|(part, figure)| (part as f64, figure));
         data.push(Line::of_figures(&parts_of(name), parts).aside());
@@ -74,14 +74,14 @@ fn fill(index: &impl Index, items: &Items) {
 /// What gets read, on average.
 struct Counted {
     misses: f64,
-    /// Distinct lines of lock, heads or buckets, and links beyond them; and of items.
+    /// Distinct lines: of the lock, heads or buckets, and links beyond them; and of items.
     table: f64,
     items: f64,
     ns: f64,
 }
 
 impl Counted {
-    /// Of gets of random keys; `read` tells the index's addresses that a get reads.
+    /// Measures gets of random keys; `read` returns the index's addresses that a get reads.
     fn of(
         index: &impl Index,
         items: &Items,
@@ -116,7 +116,7 @@ impl Counted {
     }
 }
 
-/// Nanoseconds of a get that waits for the one before it, on the lab's items of a line each.
+/// Returns the nanoseconds of a get that waits for the previous one, with the lab's items of one line each.
 fn ns(index: &impl Index, items: &Items, seed: u64) -> f64 {
     let get = |key: &Key| index.get(key.hash(), |at| items.is_key(at, key));
     cpu_ns(|| crate::drive::look_up(seed, COUNTED, 0..items.count(), get))
@@ -191,7 +191,7 @@ fn checks(mercury: f64, memcached: f64) -> Vec<Check> {
     ]
 }
 
-/// How items lie in memory, and what of them a comparison reads: (from, bytes).
+/// The layout of items in memory, and the ranges (from, bytes) that a comparison reads.
 #[derive(Clone, Copy)]
 struct Layout {
     chunk: usize,
@@ -199,7 +199,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Distinct lines of the items that a get looks at; far from any address of the index.
+    /// Returns the distinct lines of the items that a get reads, far from any address of the index.
     fn lines_read(&self, index: &impl Index, items: &Items, key: &Key) -> BTreeSet<u64> {
         let lines = std::cell::RefCell::new(BTreeSet::new());
         let found = index.get(key.hash(), |at| {
@@ -215,9 +215,9 @@ impl Layout {
     }
 }
 
-/// The cache's: four bytes of header, then the key; 8 + 8 bytes make chunks of 32, the smallest.
+/// The cache's layout: four bytes of header, then the key; 8 + 8 bytes make chunks of 32, the smallest.
 const DENSE: Layout = Layout { chunk: 32, read: [(0, 4), (4, 8)] };
-/// memcached's: the chain's link at 16, the key behind 56 bytes of header; 8 + 8 bytes fit the class of 96.
+/// memcached's layout: the chain's link at 16, the key after 56 bytes of header; 8 + 8 bytes fit the class of 96.
 const LONG: Layout = Layout { chunk: 96, read: [(16, 8), (56, 8)] };
 const FAR: u64 = 1 << 60;
 const MERCURY: &str = "Mercury";
@@ -226,5 +226,5 @@ const MEMCACHED: &str = "memcached's table";
 const PAPERS: [f64; 2] = [2.85, 4.05];
 /// 32 M items, to the 20 MB of a server's last cache of that time.
 const ITEMS_PER_LINE: u64 = 100;
-/// Gets that are counted.
+/// The number of gets that are counted.
 const COUNTED: u64 = 1 << 18;

@@ -1,6 +1,6 @@
-//! Mercury, figure 4: throughput against threads for the ways to lock a bucket, gets only.
+//! Mercury, figure 4: throughput against threads for different bucket locks, gets only.
 //!
-//! As in the paper, gets take the bucket's lock. The product's don't: that is the paper's bound, "no lock".
+//! As in the paper, gets take the bucket's lock. The product's gets don't: that is the paper's bound, "no lock".
 
 use super::lock::Mutexes;
 use crate::baseline::chain::Chain;
@@ -35,7 +35,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     judge,
 };
 
-/// By threads: a line of rates, a point for each way to lock.
+/// Measures a line of rates for each number of threads, with a point for each kind of lock.
 fn measure(run: &Run<'_>) -> Result<Data> {
     let items = Arc::new(Items::new(run.scale.pick(1 << 21, 1 << 25)));
     let keys = items.count() as usize;
@@ -93,7 +93,7 @@ fn at(data: &Data, threads: usize, variant: usize) -> &Point {
     data.line(&name(threads)).at(variant as f64)
 }
 
-/// How many times as fast test-and-set is as another way to lock.
+/// Returns how many times as fast test-and-set is as another lock.
 fn ahead(data: &Data, threads: usize, of: usize) -> f64 {
     ratio(at(data, threads, TAS), at(data, threads, of))
 }
@@ -207,7 +207,7 @@ const VARIANTS: [&str; 5] = [
     "chaining, striped locks",
     "chaining, one lock",
 ];
-/// Places in [`VARIANTS`].
+/// Indexes into [`VARIANTS`].
 const NONE: usize = 0;
 const TAS: usize = 1;
 const MUTEX: usize = 2;

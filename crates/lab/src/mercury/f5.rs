@@ -1,7 +1,8 @@
 //! Mercury, figure 5: YCSB with a growing share of puts.
 //!
-//! The paper has keys of 24 bytes and values of 10; an index sees neither. Puts replace, as YCSB's do. Next to them, writes
-//! that enter and remove keys, as a cache's do that misses and evicts: only these move keys in a cuckoo table.
+//! The paper has keys of 24 bytes and values of 10; an index sees neither. Puts replace values, as YCSB's do. In
+//! addition, writes that insert and remove keys are measured, as in a cache that misses and evicts. Only these move
+//! keys in a cuckoo table.
 
 use crate::baseline::chain::Chain;
 use crate::baseline::items::Items;
@@ -57,7 +58,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         let places = places.map(|(place, puts)| (puts * 100.0, table * PUTS.len() + place));
         let line = Line::of_rounds(name, &rounds, places);
         data.push(match name {
-            // They keep their rates: a put locks what no other thread wants, or what a get locks too.
+            // These keep their rates: a put locks what no other thread needs, or what a get locks too.
             MERCURY | OURS | HOPSCOTCH | ONE_LOCK => line.flat(),
             _ => line,
         });
@@ -74,7 +75,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-/// One of each, with all keys.
+/// One table of each kind, with all keys.
 struct Tables {
     mercury: Chained,
     cuckoo: Cuckoo,
@@ -101,7 +102,7 @@ impl Tables {
         tables
     }
 
-    /// Million operations a second.
+    /// Returns million operations per second.
     fn rate(
         &self,
         table: usize,
@@ -121,7 +122,7 @@ impl Tables {
     }
 }
 
-/// Half of the operations enter or remove a key.
+/// Measures a mix in which half of the operations insert or remove a key.
 fn churn(run: &Run<'_>, items: &Items, threads: usize, data: &mut Data) -> Result<()> {
     let keys = items.count() as usize;
     let (mercury, cuckoo) = (Chained::with_max(keys), Cuckoo::with_max(keys));
@@ -191,18 +192,18 @@ fn rates(data: &Data) -> Table {
     table("Million operations a second, medians", &header, rows)
 }
 
-/// Mercury's rate with half puts, to that without.
+/// Returns Mercury's rate with half puts, relative to that without puts.
 fn kept(data: &Data) -> f64 {
     let mercury = data.line(MERCURY);
     ratio(mercury.at(50.0), mercury.at(0.0))
 }
 
-/// With half puts that replace, how many times as fast one table is as another.
+/// Returns how many times as fast one table is as another, with half puts that replace.
 fn replaced(data: &Data, over: &str, under: &str) -> f64 {
     ratio(data.line(over).at(50.0), data.line(under).at(50.0))
 }
 
-/// The same, where half of the operations enter or remove keys.
+/// The same, if half of the operations insert or remove keys.
 fn come_and_go(data: &Data, over: &str, under: &str) -> f64 {
     let [over, under] = [over, under].map(|name| data.line(&churned(name)).at(50.0));
     ratio(over, under)
@@ -226,7 +227,7 @@ fn checks(data: &Data) -> Vec<Check> {
             Bound::Between(0.6, 1.15),
             "a put takes the bucket's lock and writes its line, which a get doesn't; hot keys meet on both threads",
         )
-        // Behind one lock, half of what two threads do would be done one at a time.
+        // Under one lock, two threads would do half of their work one at a time.
         .paper_or("keeps its rate (drawn)", Bound::AtLeast(0.9), 0.5),
         waits(
             "50 % puts that replace: Mercury, to MemC3's single writer",

@@ -1,4 +1,4 @@
-//! A mutex per bucket, as Mercury compares its test-and-set lock with.
+//! A mutex per bucket, which Mercury's test-and-set lock is compared with.
 
 use crate::baseline::pages::Pages;
 use guira_index::BucketLock;

@@ -1,4 +1,4 @@
-//! Which series has which colour and marker, and the legend that says so.
+//! The colour and marker of each series, and the legend.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub(super) struct Legend {
 }
 
 impl Legend {
-    /// Of `series`, broken into lines of at most `width`.
+    /// Creates the legend of `series`, wrapped to lines of at most `width`.
     pub(super) fn new(series: &[Series], width: f64) -> Self {
         let looks = looks(series);
         let names = series.iter().map(|it| {
@@ -62,7 +62,8 @@ impl Legend {
     }
 }
 
-/// A colour and a marker a subject; the paper's series about a subject that is measured too has its colour and marker.
+/// Assigns a colour and a marker to each subject. The paper's series gets those of the measured series about the same
+/// subject.
 fn looks(series: &[Series]) -> Vec<Look> {
     let mut subjects: Vec<String> = Vec::new();
     let looks = series.iter().map(|it| {
@@ -76,7 +77,7 @@ fn looks(series: &[Series]) -> Vec<Look> {
     looks.collect()
 }
 
-/// What a series is about: its name without who measured it.
+/// Returns the subject of a series: its name without the part that says who measured it.
 fn subject(name: &str) -> String {
     let lower = name.to_lowercase();
     let words = lower.split(|c: char| c.is_whitespace() || "(),:".contains(c));

@@ -6,7 +6,7 @@ use super::pen::{PALETTE, escape, text, width_of};
 use super::scale::Place;
 use crate::number::{label, three_digits, two_digits};
 
-/// How a series looks: colour and marker by number, hollow and dashed if it is the paper's.
+/// The look of a series: colour and marker by number, hollow and dashed if it is the paper's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) nth: usize,
@@ -14,7 +14,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// As the style sheet knows it.
+    /// Returns the class for the style sheet.
     pub(super) fn class(self) -> String {
         let papers = if self.is_papers { " papers" } else { "" };
         format!("c{}{papers}", self.nth % PALETTE.len())
@@ -53,7 +53,7 @@ pub(super) fn lines(
     }
 }
 
-/// A marker around a place.
+/// Returns a marker at a position.
 pub(super) fn marker(look: Look, x: f64, y: f64) -> String {
     let shape = match look.nth % 6 {
         0 => "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
@@ -75,7 +75,7 @@ pub(super) struct Bars<'a> {
 }
 
 impl Bars<'_> {
-    /// Draws a group a category, a bar a series, with its figure if there is room.
+    /// Draws a group per category, with a bar per series, and its figure if there is room.
     pub(super) fn draw(
         &self,
         body: &mut String,
@@ -99,7 +99,7 @@ impl Bars<'_> {
         }
     }
 
-    /// Writes the categories' names below, on several lines, or aslant where a word doesn't fit; returns the height that
+    /// Writes the categories' names below, on several lines, or rotated if a word doesn't fit. Returns the height that
     /// they take.
     pub(super) fn names(&self, body: &mut String) -> f64 {
         let group = self.group();
@@ -134,7 +134,7 @@ impl Bars<'_> {
     }
 }
 
-/// A bar from `x` on, `wide`, with the most digits of its figure that it has room for.
+/// Draws a bar that begins at `x` and is `wide`, with as many digits of its figure as fit.
 fn bar(body: &mut String, look: Look, (x, wide): (f64, f64), value: f64, y: &Place) {
     let (base, end) = (y.base(), y.at(value));
     let (top, tall) = (base.min(end), (base - end).abs());
@@ -157,7 +157,7 @@ fn bar(body: &mut String, look: Look, (x, wide): (f64, f64), value: f64, y: &Pla
     }
 }
 
-/// `name` in lines of at most `width`, broken between words.
+/// Breaks `name` between words into lines of at most `width`.
 fn broken(name: &str, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in name.split(' ') {
@@ -175,5 +175,5 @@ fn broken(name: &str, width: f64) -> Vec<String> {
     lines
 }
 
-/// Beyond so many points, markers stand at some of them only.
+/// With more points than this, only some of them have markers.
 const MARKERS_MAX: usize = 40;

@@ -1,8 +1,8 @@
-//! What every part of a plot is written with: colours, words, straight lines.
+//! The tools for all parts of a plot: colours, text, straight lines.
 
 use std::fmt::Write;
 
-/// Okabe and Ito's colours without yellow, which white swallows: on white, and on near-black.
+/// Okabe and Ito's colours without yellow, which is hard to see on white: for white, and for near-black.
 pub(super) const PALETTE: [(&str, &str); 7] = [
     ("#0072b2", "#4da6e0"),
     ("#d55e00", "#f0803c"),
@@ -42,7 +42,7 @@ pub(super) fn escape(text: &str) -> String {
     })
 }
 
-/// About how wide `text` is in letters of that size: what a common sans-serif needs, a little generous.
+/// Estimates the width of `text` in letters of this size, generously for a common sans-serif font.
 pub(super) fn width_of(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.56
 }

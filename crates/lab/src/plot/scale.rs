@@ -1,4 +1,4 @@
-//! Where values lie along an axis, and which of them are labelled.
+//! The positions of values along an axis, and which of them are labelled.
 
 use crate::number::label;
 
@@ -11,7 +11,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Of all of `values`, which are finite, and positive if `is_log`. Without any: from 0 to 1, or from 1 to 10.
+    /// Creates the span of `values`, which are finite, and positive if `is_log`. Without values: from 0 to 1, or from 1
+    /// to 10.
     pub(super) fn of(values: impl Iterator<Item = f64>, is_log: bool) -> Self {
         let ends = values.fold(None, |ends: Option<(f64, f64)>, value| {
             let (low, high) = ends.unwrap_or((value, value));
@@ -26,7 +27,7 @@ impl Span {
         Self { low, high, is_log }
     }
 
-    /// To round ends, and to zero if that isn't far.
+    /// Widens the span to round ends, and to zero if that is near.
     pub(super) fn widen(&mut self) {
         if self.is_log {
             self.low = round_log(self.low, false);
@@ -41,7 +42,7 @@ impl Span {
         self.high = (self.high / step - 1e-9).ceil() * step;
     }
 
-    /// As [`Self::widen`], from zero, with room above for a figure.
+    /// Like [`Self::widen`], from zero, with room above for a figure.
     pub(super) fn widen_for_bars(&mut self) {
         if !self.is_log {
             self.low = self.low.min(0.0);
@@ -50,7 +51,7 @@ impl Span {
         self.widen();
     }
 
-    /// Round values and their labels, at least `apart` from each other on an axis of `length`.
+    /// Returns round values and their labels, at least `apart` from each other on an axis of `length`.
     pub(super) fn ticks(&self, name: &str, length: f64, apart: f64) -> Vec<(f64, String)> {
         let values = if self.is_log { self.powers() } else { self.multiples(length, apart) };
         let place = Place::new(*self, 0.0, length);
@@ -66,8 +67,8 @@ impl Span {
         kept.map(|(_, value)| (*value, self.label(name, *value))).collect()
     }
 
-    /// Ticks at `values` themselves if they are few and lie apart, as numbers of threads do; else round ones, to which
-    /// the span is widened.
+    /// Returns ticks at `values` if these are few and far enough apart, as numbers of threads are. Otherwise returns
+    /// round ticks, to which the span is widened.
     pub(super) fn ticks_at(
         &mut self,
         values: &[f64],
@@ -94,7 +95,7 @@ impl Span {
         few.iter().map(|&value| (value, text(value))).collect()
     }
 
-    /// A little room at both ends, so that markers stand clear.
+    /// Adds a little room at both ends for markers.
     fn pad(&mut self) {
         if self.is_log {
             let room = (self.high / self.low).powf(0.03);
@@ -128,7 +129,7 @@ impl Span {
     }
 }
 
-/// Values of a span at places of the paper.
+/// Maps the values of a span to positions in the plot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     span: Span,
@@ -153,14 +154,14 @@ impl Place {
         self.from + share * (self.to - self.from)
     }
 
-    /// Where bars begin: at zero, or at the low end if zero isn't on the axis.
+    /// Returns where bars begin: at zero, or at the low end if zero isn't on the axis.
     pub(super) fn base(&self) -> f64 {
         let Span { low, high, is_log } = self.span;
         self.at(if is_log || low > 0.0 { low } else { high.min(0.0) })
     }
 }
 
-/// The label without its unit, and the unit in seconds, if it ends with a unit of time.
+/// If the label ends with a unit of time, returns the label without it, and the unit in seconds.
 pub(super) fn unit_of_time(label: &str) -> Option<(&str, f64)> {
     let units = [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
     units.iter().find_map(|(unit, seconds)| {
@@ -177,7 +178,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The round step that divides `length` into about `parts`.
+/// Returns the round step that divides `length` into about `parts`.
 fn step(length: f64, parts: f64) -> f64 {
     let rough = length / parts;
     let decade = 10f64.powf(rough.log10().floor());
@@ -185,7 +186,7 @@ fn step(length: f64, parts: f64) -> f64 {
     digit.unwrap_or(10.0) * decade
 }
 
-/// The nearest 1, 2 or 5 times a power of ten that isn't above, or with `up` not below.
+/// Returns the nearest 1, 2 or 5 times a power of ten that isn't above `value`; with `up`, that isn't below.
 fn round_log(value: f64, up: bool) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     let digits = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * decade);
@@ -211,7 +212,7 @@ fn superscript(number: u32) -> String {
     digits.bytes().map(|digit| DIGITS[usize::from(digit - b'0')]).collect()
 }
 
-/// An axis whose least value is a smaller share of its greatest begins at zero, so that what is nearly flat looks so.
+/// If the least value is below this share of the greatest, the axis begins at zero, so that nearly flat lines look flat.
 const ZERO_IS_NEAR: f64 = 0.7;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! ARC: objects seen once, objects seen twice, a ghost of each, and a border that moves between them.
+//! ARC: objects seen once, objects seen twice, a ghost list for each, and an adaptive border between them.
 //!
 //! Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003, figure 4. The
 //! ghosts hold whole keys, as in the paper. With weights, every length of the paper is a sum of weights.
@@ -9,7 +9,7 @@ use guira_policy::{Access, Linked, ObjectLinks, ObjectList, Objects};
 /// A cache under ARC.
 pub(super) struct Arc {
     capacity: u64,
-    /// The paper's p: what T1 is to have of the capacity.
+    /// The paper's p: the target share of T1 in the capacity.
     border: f64,
     table: Objects<Mark>,
     /// T1, T2, B1, B2.
@@ -30,7 +30,7 @@ impl Linked for Mark {
 
 const ONCE: usize = 0;
 const TWICE: usize = 1;
-/// From a list to its ghost.
+/// The distance from a list to its ghost.
 const GHOST: usize = 2;
 
 impl Arc {

@@ -1,4 +1,4 @@
-//! The policies by name, for whoever lets a user choose.
+//! The policies by name, for callers that let a user choose.
 
 use super::Policy;
 use super::arc::Arc;
@@ -8,7 +8,7 @@ use guira_policy::Tuning;
 use std::fmt;
 use std::str::FromStr;
 
-/// An on-line policy. ([`Opt`](super::Opt) is none: it must be given the trace.)
+/// An on-line policy. ([`Opt`](super::Opt) isn't one: it needs the trace.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
     /// First in, first out.
@@ -61,7 +61,7 @@ impl PolicyKind {
         }
     }
 
-    /// An empty cache under this policy.
+    /// Creates an empty cache with this policy.
     #[must_use]
     pub fn cache(self, capacity: u64) -> Box<dyn Policy> {
         let queue = |rule| Box::new(Queue::new(rule, capacity));
@@ -85,7 +85,7 @@ impl fmt::Display for PolicyKind {
     }
 }
 
-/// No policy has this name.
+/// The error that no policy has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPolicy(pub String);
 

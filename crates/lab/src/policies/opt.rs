@@ -1,21 +1,20 @@
-//! Belady's optimum: evicts the object whose next request is furthest away. A bound, not a policy: it
-//! has to know the whole trace before.
+//! Belady's optimum: evicts the object whose next request is furthest away. It is a bound, not a policy: it must know
+//! the whole trace in advance.
 //!
-//! With weights or expiries it is no bound any more, only a good guess: the optimum is then hard.
+//! With weights or expiries it isn't a bound, only a good approximation: the optimum is then hard to compute.
 
 use super::Policy;
 use guira_policy::{Access, Objects};
 use std::collections::{BinaryHeap, HashMap};
 
-/// A cache that has read its trace: exactly the keys that [`Opt::new`] was given must be got, in
-/// that order.
+/// A cache that knows its trace: gets must be for exactly the keys that [`Opt::new`] was given, in that order.
 pub struct Opt {
     capacity: u64,
     /// For each request, the number of the next one for the same key.
     next: Vec<u64>,
     now: usize,
     table: Objects<u64>,
-    /// (next request, key), furthest first; outdated ones are recognised by the table's.
+    /// (next request, key), furthest first; outdated entries are recognised by comparison with the table.
     queue: BinaryHeap<(u64, u64)>,
 }
 
@@ -63,7 +62,7 @@ impl Policy for Opt {
         let next = next.unwrap_or(NEVER);
         self.remove(request.key);
         let weight = u64::from(request.weight.max(1));
-        // Whoever never comes back need not come in.
+        // An object that is never requested again need not be stored.
         if weight > self.capacity || next == NEVER {
             return;
         }

@@ -1,10 +1,10 @@
-//! The policies of one list: FIFO, LRU, CLOCK and SIEVE. They differ in what a hit does, and in whom
-//! an eviction spares.
+//! The policies with one list: FIFO, LRU, CLOCK and SIEVE. They differ in what a hit does, and in which objects an
+//! eviction spares.
 //!
-//! CLOCK is FIFO with reinsertion here, which evicts the same objects as a hand that goes round.
+//! CLOCK is implemented as FIFO with reinsertion, which evicts the same objects as a moving hand.
 //!
-//! SIEVE: Zhang et al., "SIEVE is simpler than LRU", NSDI 2024. CLOCK's bit set on insertion is what
-//! MemC3's published code does; its paper (section 3.3) has it clear.
+//! SIEVE: Zhang et al., "SIEVE is simpler than LRU", NSDI 2024. CLOCK's bit is set on insertion in MemC3's published
+//! code; in its paper (section 3.3) it is clear.
 
 use super::Policy;
 use guira_policy::{Access, Linked, ObjectLinks, ObjectList, Objects};
@@ -12,9 +12,9 @@ use guira_policy::{Access, Linked, ObjectLinks, ObjectList, Objects};
 /// What distinguishes the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// A hit does nothing; the oldest goes.
+    /// A hit does nothing; the oldest object is evicted.
     Fifo,
-    /// A hit makes the object the newest; the oldest goes.
+    /// A hit makes the object the newest; the oldest object is evicted.
     Lru,
     /// A hit counts up to `most`; the oldest goes if its count is 0, otherwise the count falls by
     /// one and the object becomes the newest.
@@ -24,8 +24,8 @@ pub(super) enum Rule {
         /// The count of a new object.
         born: u8,
     },
-    /// A hit marks the object; a hand goes from old to new, takes the marks off, and takes the first
-    /// object without one. Nothing moves.
+    /// A hit marks the object. A hand goes from old to new, removes marks, and evicts the first object without one.
+    /// Nothing moves.
     Sieve,
 }
 
@@ -72,7 +72,7 @@ impl Queue {
         self.list.push(&mut self.table, slot);
     }
 
-    /// Whom to evict. There is at least one object.
+    /// Returns the object to evict. There is at least one object.
     fn victim(&mut self, now: u32) -> u32 {
         let mut candidate = match self.rule {
             Rule::Sieve => self.hand.or(self.list.oldest()),

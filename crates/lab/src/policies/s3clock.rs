@@ -1,4 +1,4 @@
-//! S3-CLOCK: the server's rule over keys alone, with its tuner or without.
+//! S3-CLOCK: the server's rule over keys alone, with or without its tuner.
 
 use super::Policy;
 use guira_policy::{Access, Miniature, Tuner, Tuning};
@@ -8,18 +8,18 @@ pub(super) struct S3Clock {
     cache: Miniature,
     capacity: u64,
     is_tuned: bool,
-    /// From the first full cache on: until then no choice matters.
+    /// `None` until the cache is first full: before that no choice matters.
     tuner: Option<Tuner>,
 }
 
 impl S3Clock {
-    /// An empty cache whose parameters stay what they are.
+    /// Creates an empty cache with fixed parameters.
     pub(super) fn fixed(tuning: Tuning, capacity: u64) -> S3Clock {
         let cache = Miniature::new(tuning, capacity);
         S3Clock { cache, capacity, is_tuned: false, tuner: None }
     }
 
-    /// An empty cache whose parameters follow the workload.
+    /// Creates an empty cache whose parameters follow the workload.
     pub(super) fn tuned(capacity: u64) -> S3Clock {
         S3Clock { is_tuned: true, ..S3Clock::fixed(Tuning::START, capacity) }
     }
@@ -29,7 +29,7 @@ impl S3Clock {
         self.cache.tuning()
     }
 
-    /// The tuner, if the request is one that it is to see.
+    /// Returns the tuner, if it must see the request.
     fn tuner(&mut self, request: &Access) -> Option<&mut Tuner> {
         let weight = self.weight() + u64::from(request.weight);
         if self.is_tuned && self.tuner.is_none() && weight > self.capacity {

@@ -1,4 +1,4 @@
-//! What holds for every policy, and what each policy is, told by models of a few lines.
+//! The properties of all policies, and the definition of each policy as a model of a few lines.
 
 use super::queue::{Queue, Rule};
 use super::s3clock::S3Clock;
@@ -165,7 +165,7 @@ impl Model {
                 self.hand = (self.hand + 1) % self.queue.len();
             }
             self.queue.remove(self.hand);
-            // Behind the newest comes the oldest, not whoever is stored next.
+            // After the newest comes the oldest, not the next stored object.
             if self.hand == self.queue.len() {
                 self.hand = 0;
             }

@@ -1,10 +1,10 @@
-//! SILT's reads per get and bytes written per byte put, against the paper's analysis.
+//! SILT's reads per get and bytes written per byte put, compared with the paper's analysis.
 //!
-//! A store whose keys are all sorted lives through one cycle of updates, up to its next merge. At five of its ages, with
-//! more and more `HashStore`s and the log half full, keys are asked for: such as only the `SortedStore` has, such as were
-//! just put, and such as nobody put. Reads and written blocks are counted at the disk (`counted.rs`). A read that finds
-//! another key's entry is one that a filter's mistake costs; it is rarer in the paper's tables of 2^15 buckets, where small
-//! scale has 2^12.
+//! A store whose keys are all sorted goes through one cycle of updates, up to its next merge. At five points of the
+//! cycle, with more and more `HashStore`s and the log half full, keys are asked for: keys that only the `SortedStore`
+//! has, keys that were just put, and keys that were never put. Reads and written blocks are counted at the disk
+//! (`counted.rs`). A read that finds another key's entry is the cost of a false positive. It is rarer in the paper's
+//! tables of 2^15 buckets than at the small scale, with 2^12.
 
 use super::model;
 use super::subject::{Subject, SubjectSize};

@@ -1,10 +1,10 @@
-//! The system's disk, with a count of what is asked of it: a second opinion on what a store says of itself.
+//! The system's disk with counters of the requests to it: independent evidence for the figures that a store reports.
 //!
-//! A *read* is a call of `read_at`. *Written* are blocks of 4 KiB: each that was written to between two syncs of its file
-//! counts once, since the page cache has it until then. Holes that nothing was written to don't count.
+//! A *read* is a call of `read_at`. *Written* are blocks of 4 KiB: each block that was written to between two syncs of
+//! its file counts once, because the page cache holds it until then. Unwritten holes don't count.
 //!
 //! # Weaknesses
-//! The system may write a block back before its sync, and then once more; that is not seen. Files opened for direct I/O
+//! The system may write a block back before its sync, and then once more; that isn't seen. Files opened for direct I/O
 //! are read through the page cache: reads are counted here, not timed.
 
 use guira_disk::{BLOCK, Disk, DiskFile, FileAccess, System};
@@ -138,7 +138,7 @@ impl DiskFile for CountedFile {
     }
 }
 
-/// What was never synced is written back all the same.
+/// Blocks that were never synced are written back anyway.
 impl Drop for CountedFile {
     fn drop(&mut self) {
         self.write_back();

@@ -1,8 +1,8 @@
 //! SILT's memory per key: of each stage, and of the whole against the number of keys.
 //!
-//! A store grows. At each size it lives through one cycle of updates, from one merge to the next, in which its `HashStores`
-//! come and its log fills again and again; the memory of the whole is the mean of that cycle. Memory is what the stages say
-//! that their indexes take; of the trie, the largest of them, it is compared with the index that is in the file.
+//! A store grows. At each size it goes through one cycle of updates, from one merge to the next, in which `HashStore`s
+//! are added and its log fills repeatedly. The memory of the whole is the mean over that cycle. Memory is what the
+//! stages report for their indexes. For the trie, the largest of them, it is compared with the index in the file.
 
 use super::model;
 use super::subject::{Subject, SubjectSize};

@@ -1,4 +1,4 @@
-//! The paper's analysis: what memory, reads and writes a SILT must take.
+//! The paper's analysis: the memory, reads and writes that a SILT must take.
 //!
 //! ```text
 //! N  keys     d  keys of the HashStores when they are merged     i  bits of a bucket's number, 2^i buckets of 4 slots

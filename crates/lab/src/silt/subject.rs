@@ -1,7 +1,7 @@
-//! A SILT of three stages that experiments fill: it knows which value each key must have.
+//! A SILT of three stages that experiments fill; it knows the value that each key must have.
 //!
-//! Keys are numbers, 0 first; as the store sees them they are spread evenly, so that keys in the order of their numbers
-//! come in no order. The store merges only when the experiment says so: what a merge costs can be told from the rest.
+//! Keys are numbers from 0. The store sees them spread evenly, so keys in numeric order arrive unordered. The store
+//! merges only on request, so the cost of a merge can be separated from the rest.
 
 use super::counted::CountedDisk;
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! One trace under every policy at every size, and several of them summed up.
+//! One trace under every policy at every size, and summaries of several traces.
 
 use anyhow::{Context, Result};
 

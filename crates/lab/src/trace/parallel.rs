@@ -1,9 +1,10 @@
-//! The cells of a table, computed on all processors.
+//! Computes the cells of a table on all processors.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// `work(0)` to `work(all - 1)`, on as many threads as there are processors; `progress` hears the share begun.
+/// Runs `work(0)` to `work(all - 1)` on as many threads as there are processors; `progress` gets the share that has
+/// begun.
 pub(crate) fn in_parallel<T: Send>(
     all: usize,
     work: impl Fn(usize) -> T + Sync,

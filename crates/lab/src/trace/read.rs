@@ -8,12 +8,12 @@
 //! be32, be64      binary  big-endian keys, nothing else
 //! oraclegeneral   binary  libCacheSim's 24 bytes a request
 //! ```
-//! A reader pushes requests into a closure, in the order of the file, and holds a line or a record of it at a time.
+//! A reader passes requests to a closure, in the order of the file, and holds one line or record at a time.
 //!
 //! # Invariants
-//! 1. Bytes that are not of the format end in a [`ReadError`] that says where; no input panics or is skipped quietly.
-//! 2. No line is held beyond [`LINE_BYTES_MAX`], and no record stands for more than [`RUN_MAX`] requests, so a file of
-//!    another kind can take neither memory nor time without bound.
+//! 1. Bytes that don't fit the format end in a [`ReadError`] with their position; no input panics or is skipped silently.
+//! 2. No line longer than [`LINE_BYTES_MAX`] is held, and no record stands for more than [`RUN_MAX`] requests. So a
+//!    file of another kind can't take unbounded memory or time.
 
 mod binary;
 mod csv;
@@ -30,10 +30,11 @@ pub use csv::{Columns, ColumnsError};
 #[cfg(doc)]
 use lines::{LINE_BYTES_MAX, RUN_MAX};
 
-/// Calls `each` with every request of `input`, in its order.
+/// Calls `each` with every request of `input`, in order.
 ///
 /// # Errors
-/// The first place that isn't of the format, or can't be read or decompressed. Requests before it were delivered.
+/// At the first place that doesn't fit the format, or can't be read or decompressed. The requests before it were
+/// delivered.
 pub(super) fn read(
     format: TraceFormat,
     columns: Option<&Columns>,

@@ -1,8 +1,8 @@
-//! A trace in memory, as often replayed: objects numbered from 0 in the order in which they first appear.
+//! A trace in memory, for repeated replays: objects are numbered from 0 in the order of their first appearance.
 //!
 //! # Costs
-//! 4 bytes a request; 4 more for each of sizes and times and 1 for operations, if the trace has any of them. While a
-//! trace is read, a table of some 20 bytes an object stands beside it.
+//! 4 bytes per request. 4 more for each of sizes and times, and 1 for operations, if the trace has any of them. While a
+//! trace is read, there is also a table of about 20 bytes per object.
 //! Bad at: traces that outgrow memory (see `--limit`), and more than 2^32 objects.
 
 use rapidhash::RapidHashMap;
@@ -24,7 +24,7 @@ pub struct Trace {
     footprint: u32,
 }
 
-/// When a request is made, and how long what it stores lives: 0 is for ever.
+/// When a request is made, and how long what it stores lives; 0 is forever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetime {
     /// The request's second.
@@ -111,7 +111,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Adds a request; what more than 2^32 objects would need is left out.
+    /// Adds a request. Requests that would need more than 2^32 objects are dropped.
     pub(super) fn push(&mut self, request: TraceRequest) {
         let next = self.trace.footprint;
         let object = *self.numbers.entry(request.key).or_insert(next);
@@ -144,7 +144,7 @@ impl Recorder {
     }
 }
 
-/// Adds to a column that stays empty until something in it differs from what a missing one means.
+/// Appends to a column that stays empty while all its values are the default.
 fn append<T: Copy + PartialEq>(column: &mut Vec<T>, place: usize, usual: T, value: T) {
     if column.is_empty() && value != usual {
         column.resize(place, usual);

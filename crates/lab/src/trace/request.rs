@@ -11,7 +11,7 @@ pub struct TraceRequest {
     pub bytes: u32,
     /// When, in seconds since some beginning; 0 where the format says nothing of time.
     pub time_s: u32,
-    /// How long what is stored stays valid, in seconds; 0 is for ever.
+    /// The time to live of what is stored, in seconds; 0 is forever.
     pub ttl_s: u32,
 }
 
@@ -25,7 +25,7 @@ impl TraceRequest {
 /// What is asked of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceOp {
-    /// A read; whoever misses stores the object.
+    /// A read; a client that misses stores the object.
     Get,
     /// A write of the object, present or not.
     Set,

@@ -1,12 +1,12 @@
-//! A zipf workload over more keys than a simulation can hold: popular keys counted, the others sampled.
+//! A zipf workload over more keys than a simulation can hold: popular keys are counted, the others sampled.
 //!
-//! The [`HEAD`] most popular ranks are never evicted from a cache that is worth simulating, so they are counted as hits
-//! and take as many places of it. Of the others one of `every` is simulated, in a cache with one of `every` places:
-//! spatial sampling (Waldspurger et al., ATC 2017), stratified: neighbours in popularity stand for each other, so no
-//! popular key is in the sample, or out of it, by luck.
+//! The [`HEAD`] most popular ranks are never evicted from a cache that is worth simulating. So they are counted as
+//! hits, and take as many places of the cache. Of the others one of `every` is simulated, in a cache with one of
+//! `every` places: spatial sampling (Waldspurger et al., ATC 2017). The sampling is stratified: keys of similar
+//! popularity represent each other, so no popular key is in the sample, or missing from it, by luck.
 //!
 //! # Costs
-//! 4 bytes a simulated request, of which there is one for `every` requests of the workload.
+//! 4 bytes per simulated request, of which there is one for `every` requests of the workload.
 
 use guira_bench::Rng;
 use guira_policy::Access;
@@ -63,7 +63,7 @@ impl Sampled {
     ) -> f64 {
         let capacity = items.saturating_sub(HEAD) / self.every;
         let mut policy = policy(capacity.max(1));
-        // What is loaded long before the end is evicted again by the rest.
+        // Objects that are loaded long before the end are evicted again by the later ones.
         let kept = usize::try_from(capacity.saturating_mul(4)).unwrap_or(usize::MAX);
         for &object in &self.load[self.load.len().saturating_sub(kept)..] {
             policy.insert(&Access::of(u64::from(object)));

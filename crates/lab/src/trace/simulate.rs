@@ -1,7 +1,7 @@
 //! A trace replayed through a policy that holds keys only.
 //!
-//! Every get that misses stores its object, as a client would. Writes store and deletes remove, and neither counts as
-//! a hit or a miss. An object lives as long as the last write in the trace that gave it a time to live said.
+//! Every get that misses stores its object, as a client would. Writes store and deletes remove; neither counts as a hit
+//! or a miss. The time to live of an object is that of the last write in the trace that gave one.
 
 use guira_policy::Access;
 
@@ -9,10 +9,10 @@ use super::recorded::{Step, Trace};
 use super::request::TraceOp;
 use crate::policies::{Opt, PolicyKind};
 
-/// Who decides what is evicted.
+/// What decides about evictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Player {
-    /// One that knows the past.
+    /// A policy that knows the past.
     Kind(PolicyKind),
     /// Belady's bound, which knows the future.
     Opt,
@@ -90,7 +90,7 @@ pub fn simulate(trace: &Trace, player: Player, capacity: u64, is_sized: bool) ->
     counted
 }
 
-/// The time to live that each object was last given; empty where nothing expires.
+/// The time to live that each object was last given; empty if nothing expires.
 struct Lives(Vec<u32>);
 
 impl Lives {

@@ -1,8 +1,8 @@
 //! Traces made by rule: zipf, zipf with objects asked for once, zipf whose popular objects change.
 //!
-//! The rank of a request is drawn from a zipf distribution; the rank's object is looked up. With `once`, that share of
-//! the requests is for an object that is never asked for again. With `drift`, every [`DRIFT_EVERY`] requests that share
-//! of the ranks gets new objects, the popular ones more often: the rank is the square of a uniform number.
+//! The rank of a request is drawn from a zipf distribution, and the rank's object is looked up. With `once`, that share
+//! of the requests is for objects that are never requested again. With `drift`, every [`DRIFT_EVERY`] requests that
+//! share of the ranks gets new objects, popular ones more often: the rank is the square of a uniform number.
 
 use std::str::FromStr;
 

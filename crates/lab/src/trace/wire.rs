@@ -1,11 +1,11 @@
 //! A trace replayed over a socket, against any server that speaks memcached's text protocol.
 //!
-//! Requests go in windows: one `get` with the window's keys, then the `set`s of those that missed together with the next
-//! window's `get`, so a window costs one round trip. A key that occurs again in a window after it missed there is asked
-//! for once more behind its `set`, as it would have been one request at a time; until then a miss has changed nothing.
-//! A write in the trace ends the window before it.
+//! Requests go in windows: one `get` with the window's keys, then the `set`s of those that missed, together with the
+//! next window's `get`. So a window costs one round trip. If a key that missed occurs again in its window, it is asked
+//! for again after its `set`, as if requests were sent one at a time; until then a miss has changed nothing. A write in
+//! the trace ends the window before it.
 //!
-//! Bad at: time. Seconds pass as the replay does, not as in the trace, so nothing is given a time to live.
+//! Bad at: time. Seconds pass as in the replay, not as in the trace, so nothing is given a time to live.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -84,7 +84,7 @@ struct Window {
 }
 
 impl Window {
-    /// Asks for the window's objects, stores what missed, and asks once more for what came again after that.
+    /// Asks for the window's objects, stores those that missed, and asks again for those that recurred after that.
     fn send(&mut self, server: &mut Server) -> Result<()> {
         self.gets += self.objects.len() as u64;
         while !self.objects.is_empty() {

@@ -1,4 +1,4 @@
-//! A zstandard file as its frames make it up: the decoder underneath knows one frame, files have several.
+//! Decodes a zstandard file of several frames: the underlying decoder handles only one frame.
 
 use std::io::{self, BufRead, Read};
 

@@ -1,5 +1,5 @@
-//! The filters are right: nothing that is in is missed, whatever is entered and removed; and each errs as often as its
-//! formula says.
+//! The filters are correct: no present item is missed, whatever is inserted and removed; and each errs as often as its
+//! formula predicts.
 
 use super::{Blocked, Bloom, Counting, DLeft, Quotient, Removing, Set};
 use guira_bench::mix;

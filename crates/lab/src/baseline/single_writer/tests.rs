@@ -26,8 +26,8 @@ fn put(table: &SingleWriter, key: u32, at: u32) {
     entry.unwrap().put(Location(at));
 }
 
-/// The key is in its second bucket, and a decoy with the same tag in its first. While a reader looks at the decoy, the
-/// key moves to the first bucket, behind the reader's back.
+/// The key is in its second bucket, and a decoy with the same tag is in its first. While a reader looks at the decoy,
+/// the key moves to the first bucket, unseen by the reader.
 #[test]
 fn a_key_that_moves_behind_the_reader_is_found() {
     let table = SingleWriter::new(64, Design::MEMC3);
@@ -62,7 +62,7 @@ fn a_key_that_moves_behind_the_reader_is_found() {
     assert_eq!(table.retries(), 1);
 }
 
-/// What a reader copies may be of an item that goes while it copies: it must find that out afterwards.
+/// A reader may copy from an item that is removed meanwhile: it must detect that afterwards.
 #[test]
 fn a_reader_does_not_keep_what_was_replaced_while_it_copied() {
     for is_removal in [false, true] {
