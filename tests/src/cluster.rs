@@ -53,6 +53,11 @@ impl Cluster {
         self.router = Some(started.expect("a test can have it"));
     }
 
+    /// Ends the router, until another one is started in its place.
+    pub fn stop_router(&mut self) {
+        self.router = None;
+    }
+
     /// A client of the server.
     #[must_use]
     pub fn client(&self) -> Client {

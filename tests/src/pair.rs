@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::mariadb::MariaDb;
 use crate::mysql::MySql;
 use crate::server::within;
-use crate::shop::Database;
+use crate::shop::{Database, Shop};
 use crate::sql::Sql;
 
 /// A database that can replicate another of its kind.
@@ -22,6 +22,10 @@ pub trait Replicating: Database {
     const HAS: &str;
     /// The SQL that ends that.
     const CUT: &str;
+    /// The SQL that lets the replica fall behind.
+    const HOLD: &str;
+    /// The SQL that lets it catch up.
+    const GO_ON: &str;
     /// The SQL that makes it the primary.
     const PROMOTE: &str;
 }
@@ -60,6 +64,22 @@ impl<D: Replicating> Pair<D> {
         self.replica().ask(D::PROMOTE);
         self.is_promoted = true;
     }
+}
+
+/// A shop of the region `eu`, which isn't the master's: cluster `c1` caches, `c2` has markers, and the daemon follows the replica.
+///
+/// # Panics
+/// If something of it doesn't start.
+#[must_use]
+pub fn region<D: Replicating>(schema: &str, rules: &str) -> Shop<Pair<D>> {
+    let more = r#", "comments": {"prefixes": ["user:"]}"#;
+    let shop = Shop::<Pair<D>>::new(2, schema, rules, true, more);
+    let (first, second) = (shop.database.first.host(), shop.database.second.host());
+    shop.reconfigure(&format!("\"{second}\", \"{first}\""), &format!("\"{second}\""));
+    let deletes = shop.config_of("c2");
+    shop.reconfigure(&deletes, &deletes.replace("\"leases\": true", "\"markers\": true"));
+    shop.reconfigure("\"state\"", "\"region\": \"eu\", \"state\"");
+    shop
 }
 
 impl<D: Replicating> Database for Pair<D> {
@@ -129,6 +149,8 @@ impl Replicating for MariaDb {
 
     const HAS: &str = "SELECT @@gtid_slave_pos";
     const CUT: &str = "STOP SLAVE";
+    const HOLD: &str = "STOP SLAVE SQL_THREAD";
+    const GO_ON: &str = "START SLAVE SQL_THREAD";
     const PROMOTE: &str = "STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 0";
 }
 
@@ -158,5 +180,7 @@ impl Replicating for MySql {
 
     const HAS: &str = "SELECT @@global.gtid_executed";
     const CUT: &str = "STOP REPLICA";
+    const HOLD: &str = "STOP REPLICA SQL_THREAD";
+    const GO_ON: &str = "START REPLICA SQL_THREAD";
     const PROMOTE: &str = "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL read_only = 0";
 }

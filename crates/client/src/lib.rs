@@ -40,7 +40,7 @@
 
 #![forbid(unsafe_code)]
 
-mod marker;
+pub mod marker;
 pub mod client;
 pub mod connection;
 mod login;
@@ -61,7 +61,7 @@ pub use connection::{
 };
 pub use item::{Cas, Expiry, Failure, Got, Item};
 pub use login::Credentials;
-pub use marker::{Markers, Source};
+pub use marker::{BadMarkers, Markers, RemoteMark, Source};
 pub use message::{Op, Outcome, Reply, Request};
 pub use tls::{Tls, TlsError};
 pub use udp::Udp;

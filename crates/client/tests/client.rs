@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use guira_client::{
-    BuildError, Builder, Cas, Client, ConnectionOptions, Expiry, Got, Item, Lease, Markers,
-    Outcome, Protocol, RingKind, Source, Window,
+    BuildError, Builder, Cas, Client, ConnectionOptions, Expiry, Got, Item, Lease, Outcome,
+    Protocol, RingKind, Window,
 };
 use guira_tests::server::{Address, Program, Server};
 
@@ -307,25 +307,4 @@ async fn a_get_over_udp_that_nobody_answers_must_not_be_filled() {
     let c = Client::builder().server(&nobody).expect("an address").udp(true);
     let c = c.deadline(Duration::from_millis(20)).build().expect("a server");
     assert!(!c.get("k").await.may_fill());
-}
-
-#[tokio::test]
-async fn a_marked_key_is_read_from_the_master_until_the_last_writer_is_done() {
-    for program in PROGRAMS {
-        for protocol in PROTOCOLS {
-            let server = Server::start(program, &[]);
-            let pool = client(std::slice::from_ref(&server), protocol);
-            let markers = Markers::new(pool, Duration::from_secs(60));
-            assert_eq!(markers.source("k").await, Source::Replica);
-            let (first, second) = tokio::join!(markers.mark("k"), markers.mark("k"));
-            assert_eq!((first, second), (Ok(()), Ok(())));
-            assert_eq!(markers.unmark("k").await, Ok(()));
-            assert_eq!(markers.source("k").await, Source::Master);
-            assert_eq!(markers.unmark("k").await, Ok(()));
-            assert_eq!(markers.source("k").await, Source::Replica);
-            assert_eq!(markers.mark("k").await, Ok(()));
-            drop(server);
-            assert_eq!(markers.source("k").await, Source::Master, "nobody knows");
-        }
-    }
 }

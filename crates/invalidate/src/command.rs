@@ -230,7 +230,7 @@ fn check(config: &InvalidateConfig) -> Done {
         }
     }
     for to in &config.destinations {
-        let is_flushed = flushes(config, &to.name);
+        let is_flushed = !to.has_markers && flushes(config, &to.name);
         for router in &to.routers {
             let of = format!("destination {}: router {router}", to.name);
             match crate::deliver::check(router, is_flushed) {
@@ -288,7 +288,8 @@ fn replay(matches: &ArgMatches) -> Done {
         (None, None) => return Err(usage("--from-time or --from-position is needed".to_owned())),
     };
     let sources: Vec<&str> = config.sources.iter().map(|it| &*it.name).collect();
-    let destinations: Vec<&str> = config.destinations.iter().map(|it| &*it.name).collect();
+    let of_deletes = config.destinations.iter().filter(|it| !it.has_markers);
+    let destinations: Vec<&str> = of_deletes.map(|it| &*it.name).collect();
     for (what, named, known) in
         [("source", &args.source, &sources), ("destination", &args.to, &destinations)]
     {
@@ -377,6 +378,10 @@ fn clear(matches: &ArgMatches) -> Done {
     let config = load(&args.file.config)?;
     let _lock = run::lock(&config.state).map_err(|halt| (halt.code, halt.words))?;
     let to = config.destinations.iter().find(|it| it.name == args.destination);
+    if args.flush && to.is_some_and(|to| to.has_markers) {
+        let words = "has markers, which must not be flushed: leave --flush out";
+        return Err((USAGE, format!("{} {words}", args.destination)));
+    }
     let text = match (&config.etcd, to) {
         (Some(etcd), Some(to)) => clear::clear_shared(
             &config,

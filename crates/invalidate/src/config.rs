@@ -30,6 +30,8 @@ use crate::text::CommentLimits;
 pub(crate) struct InvalidateConfig {
     /// Of this daemon, for people.
     pub(crate) name: String,
+    /// Whose marks are cleared.
+    pub(crate) region: Option<String>,
     /// The folder that it keeps its journal and positions in.
     pub(crate) state: PathBuf,
     pub(crate) http: Option<String>,
@@ -48,6 +50,7 @@ impl InvalidateConfig {
     /// Which members another one has otherwise, of those that only a start takes.
     pub(crate) fn differs_from(&self, other: &Self) -> Vec<&'static str> {
         let same = [
+            ("region", self.region == other.region),
             ("state", self.state == other.state),
             ("http", self.http == other.http),
             ("memory", self.memory == other.memory),
@@ -219,4 +222,6 @@ pub(crate) struct DestinationConfig {
     pub(crate) how: How,
     /// How long after the change that calls for it a flush is sent.
     pub(crate) flush_after: Duration,
+    /// It has the region's markers: it gets what they lose, and neither deletes nor flushes.
+    pub(crate) has_markers: bool,
 }

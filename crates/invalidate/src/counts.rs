@@ -33,7 +33,9 @@ pub(crate) struct SourceCounts {
     pub(crate) keys_of_comments: Count,
     pub(crate) keys_of_outbox: Count,
     refused: [Count; 7],
-    /// Options of comments, which have no effect yet.
+    /// Marks of this region's writers.
+    pub(crate) marks: Count,
+    /// Options of comments that have no effect.
     pub(crate) options: Count,
     /// Changes whose keys can't be known.
     pub(crate) unknown: Count,
@@ -78,6 +80,7 @@ pub(crate) struct CourierCounts {
     pub(crate) flushes: Count,
     /// 1 while one is to be sent.
     pub(crate) is_flush_due: Count,
+    unmarked: [Count; Unmarked::ALL.len()],
     pub(crate) audit: AuditCounts,
 }
 
@@ -129,6 +132,34 @@ impl Judged {
         (Self::Survived, "survived"),
         (Self::Unanswered, "unanswered"),
     ];
+}
+
+/// What became of a mark whose write can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unmarked {
+    Cleared,
+    /// It is one of many, which end together.
+    Crowded,
+    /// It wasn't there: evicted, flushed, or cleared before.
+    Missing,
+    /// Its life was over before.
+    Late,
+}
+
+impl Unmarked {
+    /// Each with its label.
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
+        (Self::Cleared, "cleared"),
+        (Self::Crowded, "crowded"),
+        (Self::Missing, "missing"),
+        (Self::Late, "late"),
+    ];
+}
+
+impl CourierCounts {
+    pub(crate) fn unmarked(&self, how: Unmarked) -> &Count {
+        &self.unmarked[how as usize]
+    }
 }
 
 impl AuditCounts {

@@ -1,4 +1,4 @@
-//! Couriers: one per source and destination. A courier sends deletes to one router of its cluster and waits for their
+//! Couriers: one per source and destination; a destination that has markers has an [`Unmarker`]. A courier sends deletes to one router of its cluster and waits for their
 //! acknowledgement.
 //!
 //! ```text
@@ -21,6 +21,7 @@
 
 mod audit;
 mod resend;
+mod unmark;
 mod supply;
 mod flush;
 mod link;
@@ -41,6 +42,7 @@ use flush::Flushes;
 use link::{Parcel, RouterLink};
 pub(crate) use resend::Resender;
 use supply::{Load, Supply};
+pub(crate) use unmark::Unmarker;
 
 /// A courier.
 pub(crate) struct Courier {
@@ -417,10 +419,7 @@ impl Courier {
         if batch.is_again {
             self.done_again = self.done_again.max(batch.end);
         } else {
-            let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            let at_ms = at.map_or(0, |at| u64::try_from(at.as_millis()).unwrap_or(0));
-            counts.ack_ms.add(at_ms.saturating_sub(u64::from(batch.at_s) * 1000));
-            counts.acked.add(1);
+            note_ack(counts, batch.at_s);
             self.done = self.done.max(batch.end);
             self.note_for_again(batch.end);
         }
@@ -474,6 +473,14 @@ impl Courier {
             }
         }
     }
+}
+
+/// What is of a change of that time is acknowledged now.
+fn note_ack(counts: &CourierCounts, at_s: u32) {
+    let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let at_ms = at.map_or(0, |at| u64::try_from(at.as_millis()).unwrap_or(0));
+    counts.ack_ms.add(at_ms.saturating_sub(u64::from(at_s) * 1000));
+    counts.acked.add(1);
 }
 
 /// Whether a router answers and knows the meta commands, and takes a flush if one `is_flushed`: for `guira invalidate check`.

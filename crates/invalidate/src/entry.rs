@@ -5,14 +5,19 @@
 //! number u64, at_s u32, offset u64, file's name
 //! stamp                                               since version 2
 //! errand  0, deletes up to the end | 1, destinations  since version 2; before, deletes
+//!         | 2, unmarks up to the end                  since version 3
 //! delete  how u8, seconds u32, key, destinations
+//! unmark  token u64, key
 //! ```
 //! Texts stand after their length (u16). Destinations are 255 for all, else a count and names.
 
 use std::sync::Arc;
 
+use guira_client::marker::MarkToken;
+
 use crate::gtid::GtidSource;
 use crate::key::Key;
+use crate::mark::Unmark;
 use crate::rule::{Delete, How};
 
 /// Where an event ends in the database's log: a file of its, and bytes.
@@ -49,6 +54,8 @@ pub(crate) enum Errand {
     Deletes(Vec<Delete>),
     /// All that these destinations' servers have must go; `None`: all destinations'.
     Flush(Option<Arc<[String]>>),
+    /// For the destinations that have markers.
+    Unmarks(Vec<Unmark>),
 }
 
 impl LogPlace {
@@ -111,18 +118,27 @@ fn numbered(file: &str) -> Option<(&str, u64)> {
 }
 
 impl Entry {
-    /// The keys that must go; none of a flush.
+    /// The keys that must go, if it is about any.
     pub(crate) fn deletes(&self) -> &[Delete] {
         match &self.errand {
             Errand::Deletes(deletes) => deletes,
-            Errand::Flush(_) => &[],
+            Errand::Flush(_) | Errand::Unmarks(_) => &[],
+        }
+    }
+
+    /// The markers that lose a token.
+    pub(crate) fn unmarks(&self) -> &[Unmark] {
+        match &self.errand {
+            Errand::Unmarks(unmarks) => unmarks,
+            Errand::Flush(_) | Errand::Deletes(_) => &[],
         }
     }
 
     /// About as many bytes as it takes in memory.
     pub(crate) fn weight(&self) -> usize {
-        let of_deletes = self.deletes().iter().map(|delete| delete.key.bytes().len() + 64);
-        160 + of_deletes.sum::<usize>()
+        let of_deletes = self.deletes().iter().map(|delete| &delete.key);
+        let keys = of_deletes.chain(self.unmarks().iter().map(|unmark| &unmark.key));
+        160 + keys.map(|key| key.bytes().len() + 64).sum::<usize>()
     }
 
     /// As it stands in a segment of the version that is written.
@@ -133,23 +149,22 @@ impl Entry {
         bytes.extend_from_slice(&place.offset.to_le_bytes());
         put(&mut bytes, place.file.as_bytes());
         put(&mut bytes, stamp.as_bytes());
-        if let Errand::Flush(to) = &self.errand {
-            bytes.push(1);
-            put_names(&mut bytes, to.as_deref());
-            return bytes;
-        }
-        bytes.push(0);
-        for delete in self.deletes() {
-            let (how, seconds) = match delete.how {
-                None => (0, 0),
-                Some(How::Delete) => (1, 0),
-                Some(How::Stale(seconds)) => (2, seconds),
-                Some(How::HoldOff(seconds)) => (3, seconds),
-            };
-            bytes.push(how);
-            bytes.extend_from_slice(&seconds.to_le_bytes());
-            put(&mut bytes, delete.key.bytes());
-            put_names(&mut bytes, delete.to.as_deref());
+        match &self.errand {
+            Errand::Flush(to) => {
+                bytes.push(FLUSH);
+                put_names(&mut bytes, to.as_deref());
+            }
+            Errand::Deletes(deletes) => {
+                bytes.push(DELETES);
+                deletes.iter().for_each(|delete| put_delete(&mut bytes, delete));
+            }
+            Errand::Unmarks(unmarks) => {
+                bytes.push(UNMARKS);
+                for unmark in unmarks {
+                    bytes.extend_from_slice(&unmark.token.number().to_le_bytes());
+                    put(&mut bytes, unmark.key.bytes());
+                }
+            }
         }
         bytes
     }
@@ -161,37 +176,62 @@ impl Entry {
         let at_s = u32::from_le_bytes(array(&mut rest)?);
         let offset = u64::from_le_bytes(array(&mut rest)?);
         let file = std::str::from_utf8(get(&mut rest)?).ok()?.into();
-        let (mut stamp, mut is_flush) = ("", false);
+        let (mut stamp, mut kind) = ("", DELETES);
         if version > 1 {
             stamp = std::str::from_utf8(get(&mut rest)?).ok()?;
-            is_flush = match array(&mut rest)? {
-                [0] => false,
-                [1] => true,
-                _ => return None,
-            };
+            [kind] = array(&mut rest)?;
         }
         let place = LogPlace { file, offset };
         let origin = Origin { place, stamp: stamp.into(), at_s };
-        if is_flush {
-            let errand = Errand::Flush(get_names(&mut rest)?);
-            return rest.is_empty().then_some(Self { number, origin, errand });
-        }
-        let mut deletes = Vec::new();
-        while !rest.is_empty() {
-            let [how] = array(&mut rest)?;
-            let seconds = u32::from_le_bytes(array(&mut rest)?);
-            let how = match how {
-                0 => None,
-                1 => Some(How::Delete),
-                2 => Some(How::Stale(seconds)),
-                3 => Some(How::HoldOff(seconds)),
-                _ => return None,
-            };
-            let key = Key::new(get(&mut rest)?).ok()?;
-            deletes.push(Delete { key, how, to: get_names(&mut rest)? });
-        }
-        Some(Self { number, origin, errand: Errand::Deletes(deletes) })
+        let errand = match kind {
+            DELETES => Errand::Deletes(all(&mut rest, get_delete)?),
+            FLUSH => Errand::Flush(get_names(&mut rest)?),
+            UNMARKS => Errand::Unmarks(all(&mut rest, get_unmark)?),
+            _ => return None,
+        };
+        rest.is_empty().then_some(Self { number, origin, errand })
     }
+}
+
+fn put_delete(bytes: &mut Vec<u8>, delete: &Delete) {
+    let (how, seconds) = match delete.how {
+        None => (0, 0),
+        Some(How::Delete) => (1, 0),
+        Some(How::Stale(seconds)) => (2, seconds),
+        Some(How::HoldOff(seconds)) => (3, seconds),
+    };
+    bytes.push(how);
+    bytes.extend_from_slice(&seconds.to_le_bytes());
+    put(bytes, delete.key.bytes());
+    put_names(bytes, delete.to.as_deref());
+}
+
+fn get_delete(rest: &mut &[u8]) -> Option<Delete> {
+    let [how] = array(rest)?;
+    let seconds = u32::from_le_bytes(array(rest)?);
+    let how = match how {
+        0 => None,
+        1 => Some(How::Delete),
+        2 => Some(How::Stale(seconds)),
+        3 => Some(How::HoldOff(seconds)),
+        _ => return None,
+    };
+    let key = Key::new(get(rest)?).ok()?;
+    Some(Delete { key, how, to: get_names(rest)? })
+}
+
+fn get_unmark(rest: &mut &[u8]) -> Option<Unmark> {
+    let token = MarkToken::from_number(u64::from_le_bytes(array(rest)?));
+    Some(Unmark { token, key: Key::new(get(rest)?).ok()? })
+}
+
+/// All there are up to the end.
+fn all<T>(rest: &mut &[u8], get: fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        all.push(get(rest)?);
+    }
+    Some(all)
 }
 
 /// Destinations. All are 255; the configuration allows 64.
@@ -230,6 +270,9 @@ fn array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 }
 
 const ALL: u8 = 255;
+const DELETES: u8 = 0;
+const FLUSH: u8 = 1;
+const UNMARKS: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -248,8 +291,14 @@ mod tests {
             delete(&[0xff; 250], Some(How::HoldOff(2)), None),
         ]);
         let names: Arc<[String]> = ["c1".to_owned(), "c2".to_owned()].into();
+        let unmark = |key: &[u8], token| Unmark {
+            key: Key::new(key).unwrap(),
+            token: MarkToken::from_number(token),
+        };
+        let unmarks = Errand::Unmarks(vec![unmark(b"user:1", 7), unmark(b"b", u64::MAX)]);
         for (errand, stamp, parts) in [
             (deletes, "0-1-5", 3),
+            (unmarks, "0-1-5", 2),
             (Errand::Flush(None), "0/16B3748", 0),
             (Errand::Flush(Some(names)), "", 0),
         ] {
@@ -257,8 +306,8 @@ mod tests {
             let origin = Origin { place, stamp: stamp.into(), at_s: 5 };
             let entry = Entry { number: 7, origin, errand };
             let bytes = entry.encode();
-            assert_eq!(Entry::decode(&bytes, 2), Some(entry));
-            let is_whole = |cut: &usize| Entry::decode(&bytes[..*cut], 2).is_some();
+            assert_eq!(Entry::decode(&bytes, 3), Some(entry));
+            let is_whole = |cut: &usize| Entry::decode(&bytes[..*cut], 3).is_some();
             // Only at the ends of deletes: a record's checksum tells those.
             assert_eq!((0..bytes.len()).filter(is_whole).count(), parts);
         }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use guira_client::marker::marker_key;
 use guira_config::{Json, Value, parse};
 
 use crate::config::InvalidateConfig;
+use crate::mark::Unmark;
 use crate::rule::{Delete, TableName, TextRow, Verb, Yield};
 use crate::template::{Change, Image};
 use crate::text::keys_in;
@@ -61,6 +63,7 @@ pub(crate) fn statement(config: &InvalidateConfig, statement: &str) -> String {
         let delete = |key| Delete { key, how: None, to: None };
         let deletes: Vec<Delete> = named.keys.into_iter().map(delete).collect();
         tell(&mut text, config, &deletes, &why);
+        tell_unmarks(&mut text, config, &named.unmarks, &why);
         for refusal in named.refused {
             let _ = writeln!(text, "no key, because {refusal} ({why})");
         }
@@ -81,10 +84,24 @@ fn tell(text: &mut String, config: &InvalidateConfig, deletes: &[Delete], why: &
         let places: Vec<String> = config
             .destinations
             .iter()
-            .filter(|destination| is_meant(&destination.name))
+            .filter(|destination| !destination.has_markers && is_meant(&destination.name))
             .map(|destination| format!("{} {}", destination.name, how.unwrap_or(destination.how)))
             .collect();
         let _ = writeln!(text, "{key}: {} ({why})", places.join(", "));
+    }
+}
+
+/// A line per marker that loses a token.
+fn tell_unmarks(text: &mut String, config: &InvalidateConfig, unmarks: &[Unmark], why: &str) {
+    let names = config.destinations.iter().filter(|it| it.has_markers).map(|it| &*it.name);
+    let names: Vec<&str> = names.collect();
+    for Unmark { key, token } in unmarks {
+        let places = match &names[..] {
+            [] => "no destination has markers".to_owned(),
+            names => format!("{} loses the mark {token}", names.join(", ")),
+        };
+        let marker = marker_key(key.bytes());
+        let _ = writeln!(text, "{}: {places} ({why})", marker.escape_ascii());
     }
 }
 

@@ -42,6 +42,7 @@ mod config;
 mod rule;
 mod template;
 mod text;
+mod mark;
 mod key;
 
 pub use command::{EXIT_CODES, SIGNALS, command, run as run_command};

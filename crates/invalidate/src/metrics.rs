@@ -9,7 +9,7 @@ use guira_front::http::Probed;
 use guira_front::vitals::{PROCESS_METRICS, Vitals};
 
 use crate::config::AuditConfig;
-use crate::counts::{AuditCounts, CourierCounts, Found, Judged, SourceCounts};
+use crate::counts::{AuditCounts, CourierCounts, Found, Judged, SourceCounts, Unmarked};
 use crate::key::Refusal;
 use crate::line::Line;
 use crate::term::Term;
@@ -96,6 +96,11 @@ impl Probed for Scraped {
                 }
                 let ack_s = micro(counts.ack_ms.get().saturating_mul(1000));
                 all.family(named(ACK.0), "counter", ACK.1).add(&labels, ack_s);
+                for (how, label) in Unmarked::ALL {
+                    let labels = [&labels[..], &[("result", label)]].concat();
+                    let count = counts.unmarked(how).get();
+                    all.family(named(UNMARKS.0), "counter", UNMARKS.1).add(&labels, count);
+                }
                 self.of_audit(&mut all, &labels, &counts.audit);
                 let courier = line.cursor(number);
                 let values = [u64::from(courier.is_tainted), next.saturating_sub(courier.cursor)];
@@ -145,7 +150,11 @@ const ACK: (&str, &str) = (
     "commit_to_ack_seconds_total",
     "Seconds from a change to its batch's acknowledgement; the log has whole seconds.",
 );
-const OF_SOURCES: [OfSource; 18] = [
+const UNMARKS: (&str, &str) = (
+    "unmarks_total",
+    "Marks whose write can be read, by what became of them: cleared, one of many that end together (crowded), not there (missing), over before (late).",
+);
+const OF_SOURCES: [OfSource; 19] = [
     ("transactions_total", "counter", "Transactions that were read.", |c| c.transactions.get()),
     ("rows_total", "counter", "Changed rows of tables that a rule or the outbox is about.", |c| {
         c.rows.get()
@@ -160,9 +169,10 @@ const OF_SOURCES: [OfSource; 18] = [
     (
         "options_total",
         "counter",
-        "Options of comments and of the outbox, which have no effect yet.",
+        "Options of comments and of the outbox that have no effect.",
         |c| c.options.get(),
     ),
+    ("marks_total", "counter", "Keys that writers of this region had marked.", |c| c.marks.get()),
     (
         "unknown_total",
         "counter",
@@ -225,9 +235,12 @@ const OF_DESTINATIONS: [OfDestination; 10] = [
     ),
     ("router_connects_total", "counter", "Connections to routers.", |c| c.connects.get()),
     ("router_connected", "gauge", "1 while a router is connected.", |c| c.is_connected.get()),
-    ("keys_parked", "gauge", "Keys that routers refuse, and that are tried again.", |c| {
-        c.parked.get()
-    }),
+    (
+        "keys_parked",
+        "gauge",
+        "Keys and markers that routers refuse, and that are tried again.",
+        |c| c.parked.get(),
+    ),
     ("acks_total", "counter", "Batches that the time to acknowledgement is of.", |c| c.acked.get()),
     ("flushes_total", "counter", "Flushes of all servers that were acknowledged.", |c| {
         c.flushes.get()
@@ -266,7 +279,7 @@ pub fn invalidate_metric_meanings() -> impl Iterator<Item = (String, &'static st
         .chain([REFUSED, BARRIER].map(|(name, help)| (name, "counter", help)))
         .chain(OF_JOURNALS)
         .chain(OF_DESTINATIONS.iter().map(|(name, kind, help, _)| (*name, *kind, *help)))
-        .chain([(ACK.0, "counter", ACK.1)])
+        .chain([ACK, UNMARKS].map(|(name, help)| (name, "counter", help)))
         .chain(OF_AUDITS)
         .chain(OF_CURSORS)
         .map(|(name, kind, help)| (named(name), kind, help));

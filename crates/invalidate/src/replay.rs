@@ -67,7 +67,9 @@ pub(crate) fn replay(
     out: &mut impl Write,
 ) -> Result<Replayed, String> {
     let is_meant = |only: &Option<String>, name: &String| only.as_ref().is_none_or(|it| it == name);
-    let destinations = config.destinations.iter().filter(|it| is_meant(&replay.to, &it.name));
+    let destinations = config.destinations.iter();
+    // Markers end by themselves.
+    let destinations = destinations.filter(|it| !it.has_markers && is_meant(&replay.to, &it.name));
     let mut sending = Sending {
         replay,
         destinations: destinations.cloned().map(Resender::new).collect(),

@@ -3,7 +3,7 @@
 //! ```text
 //! main        waits for a signal, or for what can't go on; reads the configuration again
 //! per source  source: reads the log · barrier: asks what can be read · store: makes journal and position durable each second
-//!             a courier per destination, and an auditor that looks at some of its deletes again
+//!             a courier per destination, and an auditor that looks at some of its deletes again; or an unmarker
 //! lease       with etcd: waits until this daemon is active, then renews its lease; nothing else is begun before
 //! http        metrics and probes
 //! ```
@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::config::{DestinationConfig, InvalidateConfig};
-use crate::deliver::{Audit, Courier, Scout};
+use crate::deliver::{Audit, Courier, Scout, Unmarker};
 use crate::desk::{self, Desk, Opened};
 use crate::line::Line;
 use crate::metrics::Scraped;
@@ -216,6 +216,10 @@ fn start_courier(
     number: usize,
     line: &Arc<Line>,
 ) -> Result<JoinHandle<()>, Halt> {
+    if destination.has_markers {
+        let unmarker = Unmarker::new(destination.clone(), number, Arc::clone(line));
+        return spawn("unmarker", move || unmarker.run());
+    }
     let mut courier = Courier::new(destination.clone(), number, Arc::clone(line));
     if config.audit.most > 0 {
         let (audit, destination) = (config.audit.clone(), destination.clone());

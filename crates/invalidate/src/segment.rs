@@ -4,8 +4,8 @@
 //! file    24 bytes: "GUIRAINV", version u32, number of the first entry u64, CRC-32C of these u32
 //! record  length u32, CRC-32C of the payload u32, payload: an Entry
 //! ```
-//! Numbers are little-endian. Entries follow each other without gaps, from one file to the next. Version 2 is written; 1,
-//! whose entries have neither stamp nor errand, is read.
+//! Numbers are little-endian. Entries follow each other without gaps, from one file to the next. Version 3 is written. Read
+//! are 2, whose entries have no unmarks, and 1, whose entries have neither stamp nor errand.
 //!
 //! # Invariants
 //! 1. A record is written at the end of the last whole one: what a failed write left there is written over.
@@ -222,7 +222,7 @@ fn read_whole(input: &mut impl Read, room: &mut [u8]) -> io::Result<bool> {
 
 const MAGIC: &[u8] = b"GUIRAINV";
 /// Of the journal, as it is written.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 const HEAD_BYTES: u64 = 24;
 const RECORD_MAX: u32 = 64 << 20;
 const READ_BYTES: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! Keys that a statement names in a comment of its own.
 //!
 //! ```text
-//! /* mcinv:user:1,cart%3A9;mark=eu.7f3a9c21 */ UPDATE …      a comment of ours
+//! /* mcinv:user:1,cart%3A9;mark=eu.6b2f0c81a93d5e70 */ UPDATE …   a comment of ours
 //! UPDATE … /*app='shop',mcinv='user%3A1%2Ccart%3A9'*/        one of sqlcommenter's: its value is percent-encoded once more
 //! ```
 //! # Invariants
@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode;
 
 use crate::key::{Key, Refusal};
+use crate::mark::{Unmark, options};
 
 /// Which comments are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +27,18 @@ pub(crate) struct CommentLimits {
     /// Of one list of keys.
     pub(crate) bytes_max: usize,
     pub(crate) keys_max: usize,
+    /// Marks of this region are taken; `None`: no marks are.
+    pub(crate) region: Option<String>,
 }
 
 /// What a statement's comments name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) keys: Vec<Key>,
+    /// Of the keys, those that this region's writers have marked.
+    pub(crate) unmarks: Vec<Unmark>,
     pub(crate) refused: Vec<Refusal>,
-    /// Options after the keys, which have no effect yet.
+    /// Options after the keys that have no effect.
     pub(crate) options: usize,
 }
 
@@ -133,7 +138,9 @@ pub(crate) fn keys_of_list(list: &[u8], limits: &CommentLimits) -> Named {
 fn add_list(named: &mut Named, list: &[u8], limits: &CommentLimits) {
     let mut parts = list.split(|byte| *byte == b';');
     let keys = parts.next().unwrap_or_default();
-    named.options += parts.count();
+    let options = options(parts, limits.region.as_deref());
+    named.options += options.unused;
+    named.refused.extend(options.refused);
     let words: Vec<&[u8]> = keys.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
     if words.len() > limits.keys_max {
         named.refused.push(Refusal::Limit);
@@ -148,8 +155,16 @@ fn add_list(named: &mut Named, list: &[u8], limits: &CommentLimits) {
         let has_prefix = limits.prefixes.iter().any(|prefix| bytes.starts_with(prefix.as_bytes()));
         match Key::new(&bytes) {
             Ok(_) if !has_prefix => named.refused.push(Refusal::Prefix),
-            Ok(key) if named.keys.contains(&key) => {}
-            Ok(key) => named.keys.push(key),
+            Ok(key) => {
+                match options.token.map(|token| Unmark::new(&key, token)) {
+                    Some(Ok(unmark)) => named.unmarks.push(unmark),
+                    Some(Err(why)) => named.refused.push(why),
+                    None => {}
+                }
+                if !named.keys.contains(&key) {
+                    named.keys.push(key);
+                }
+            }
             Err(why) => named.refused.push(why),
         }
     }
@@ -195,7 +210,7 @@ mod tests {
 
     fn limits() -> CommentLimits {
         let prefixes = vec!["user:".to_owned(), "cart:".to_owned()];
-        CommentLimits { prefixes, bytes_max: 100, keys_max: 3 }
+        CommentLimits { prefixes, bytes_max: 100, keys_max: 3, region: Some("eu".to_owned()) }
     }
 
     fn said(statement: &str) -> String {
@@ -210,7 +225,8 @@ mod tests {
         for (statement, expected) in [
             ("/* mcinv:user:1 */ UPDATE t SET a = 1", "user:1|"),
             (" ;/*mcinv:user:1,cart:9*/UPDATE t", "user:1 cart:9|"),
-            ("UPDATE t SET a = 1 /* mcinv:user:1;mark=eu.7f3a */ ; ", "user:1|"),
+            ("UPDATE t SET a = 1 /* mcinv:user:1;mark=eu.7f3a */ ; ", "user:1|Syntax"),
+            ("UPDATE t /* mcinv:user:1;mark=eu.000000070000000f */", "user:1|"),
             ("/* mcinv:user:1 */ UPDATE t /* mcinv:user:1,user:2 */", "user:1 user:2|"),
             ("/* mcinv:user:1 */", "user:1|"),
             ("UPDATE t SET a = '/* mcinv:user:1 */'", "|"),
@@ -245,7 +261,7 @@ mod tests {
     fn a_message_is_a_list_of_keys_by_the_same_rules() {
         let long = format!("user:{}", "x".repeat(100));
         for (list, keys, refused) in [
-            ("user:1, cart:%32;mark=eu.1\n", 2, 0),
+            ("user:1, cart:%32;mark=us.1\n", 2, 0),
             ("secret:1", 0, 1),
             ("user:1 user:2", 0, 1),
             ("user:1,user:2,user:3,user:4", 0, 1),
@@ -255,6 +271,21 @@ mod tests {
             let named = keys_of_list(list.as_bytes(), &limits());
             assert_eq!((named.keys.len(), named.refused.len()), (keys, refused), "{list}");
         }
+    }
+
+    #[test]
+    fn a_mark_goes_with_each_key_that_is_taken() {
+        let marked = |list: &str, region: Option<&str>| {
+            let limits = CommentLimits { region: region.map(str::to_owned), ..limits() };
+            let named = keys_of_list(list.as_bytes(), &limits);
+            let marker = |it: &Unmark| format!("{} {}", it.key, it.token);
+            (named.unmarks.iter().map(marker).collect::<Vec<_>>().join(","), named.options)
+        };
+        let list = "user:1,secret:2,cart:%33;mark=eu.000000070000000f";
+        let both = "user:1 000000070000000f,cart:3 000000070000000f";
+        assert_eq!(marked(list, Some("eu")), (both.to_owned(), 0));
+        assert_eq!(marked(list, Some("us")), (String::new(), 0));
+        assert_eq!(marked(list, None), (String::new(), 1));
     }
 
     #[test]

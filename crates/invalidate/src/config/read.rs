@@ -9,7 +9,7 @@ use super::audit::audit;
 use super::etcd::etcd;
 use super::fields::Fields;
 use super::rules::rule;
-use super::sources::{destination, source};
+use super::sources::{NAME, destination, is_name, source};
 use super::{InvalidateConfig, JournalLimits, WhenFull};
 use std::time::Duration;
 
@@ -37,9 +37,20 @@ pub(crate) fn parse(text: &str) -> Result<InvalidateConfig> {
     if let Some(mistake) = findings.mistakes.into_iter().next() {
         return Err(mistake);
     }
-    let fields = Fields::new("the configuration".to_owned(), &json, WHOLE, WHOLE_LATER)?;
-    let destinations = members(&fields, "destinations")?;
-    let names: Vec<&str> = destinations.iter().map(|(name, _)| name).collect();
+    let fields = Fields::new("the configuration".to_owned(), &json, WHOLE, &[])?;
+    let region = fields.text("region")?;
+    if region.is_some_and(|region| !is_name(region)) {
+        return Err(fields.error("region", format!(": {NAME}")));
+    }
+    let destinations: Vec<_> = members(&fields, "destinations")?
+        .iter()
+        .map(|(name, json)| destination(name, json))
+        .collect::<Result<_>>()?;
+    let of_deletes = destinations.iter().filter(|it| !it.has_markers);
+    let names: Vec<&str> = of_deletes.map(|it| it.name.as_str()).collect();
+    if names.is_empty() {
+        return Err(fields.error("destinations", "all have markers: nothing would be deleted"));
+    }
     let rules = match fields.get("rules") {
         None => &[][..],
         Some(json) => {
@@ -53,15 +64,27 @@ pub(crate) fn parse(text: &str) -> Result<InvalidateConfig> {
         .collect::<Result<_>>()?;
     let sources: Vec<_> = members(&fields, "sources")?
         .iter()
-        .map(|(name, json)| source(name, json))
+        .map(|(name, json)| source(name, json, region))
         .collect::<Result<_>>()?;
     let names_keys = |source: &super::SourceConfig| !source.comments.prefixes.is_empty();
     if rules.is_empty() && !sources.iter().any(names_keys) {
         let words = "are missing, and no source takes comments: nothing would ever be deleted";
         return Err(fields.error("rules", words));
     }
+    if destinations.iter().any(|it| it.has_markers) {
+        if region.is_none() {
+            let words = "is missing: whose markers are cleared, as its writers' marks name it";
+            return Err(fields.error("region", words));
+        }
+        if !sources.iter().any(names_keys) {
+            let words =
+                ": a destination has markers, and no source takes the comments that marks stand in";
+            return Err(fields.error("destinations", words));
+        }
+    }
     Ok(InvalidateConfig {
         name: fields.text("name")?.unwrap_or("guira").to_owned(),
+        region: region.map(str::to_owned),
         state: fields.needed_text("state")?.into(),
         http: fields.text("http")?.map(str::to_owned),
         memory: usize::try_from(fields.size("memory", MEMORY_LEAST)?.unwrap_or(MEMORY))
@@ -71,10 +94,7 @@ pub(crate) fn parse(text: &str) -> Result<InvalidateConfig> {
         etcd: etcd(fields.get("etcd"))?,
         sources,
         rules,
-        destinations: destinations
-            .iter()
-            .map(|(name, json)| destination(name, json))
-            .collect::<Result<_>>()?,
+        destinations,
     })
 }
 
@@ -98,6 +118,7 @@ fn journal(json: Option<&Json>) -> Result<JournalLimits> {
 
 const WHOLE: &[&str] = &[
     "name",
+    "region",
     "state",
     "http",
     "memory",
@@ -108,7 +129,6 @@ const WHOLE: &[&str] = &[
     "audit",
     "etcd",
 ];
-const WHOLE_LATER: &[&str] = &["region"];
 const MEMORY: u64 = 64 << 20;
 const MEMORY_LEAST: u64 = 1 << 20;
 const JOURNAL: u64 = 4 << 30;
@@ -265,13 +285,52 @@ mod tests {
             ("[\"all\"]", "\"flush!\"", "is count, ignore, flush, or a list of keys"),
             ("\"on_gap\": \"flush\"", "\"on_gap\": \"flash\"", "did you mean 'flush'?"),
             ("\"/eu/c1/\"", "\"/*/c1/\"", "without '*'"),
-            ("\"name\": \"shop\",", "\"region\": {},", "'region' isn't there yet"),
+            (
+                "\"name\": \"shop\",",
+                "\"region\": \"e.u\",",
+                "'region' : a name has 1 to 64 letters",
+            ),
+            ("\"leases\": true", "\"linger\": 1", "'linger' isn't there yet"),
+            ("\"leases\": true", "\"markers\": true", "'how' is about deletes, of which"),
             ("\"name\": \"shop\",", "\"state\": \"x\",", "'state' stands twice"),
             ("\"c2\"", "\"c 2\"", "a name has 1 to 64 letters"),
         ] {
             let told = refused(piece, by);
             assert!(told.contains(words), "{by}: {told}");
         }
+    }
+
+    #[test]
+    fn a_destination_has_markers_or_gets_deletes_and_marks_have_a_region() {
+        let text = WHOLE_FILE.replacen(
+            "\"c1\": {",
+            "\"m\": {\"routers\": [\"r9\"], \"markers\": true}, \"c1\": {",
+            1,
+        );
+        let text =
+            text.replacen("\"name\": \"shop\",", "\"name\": \"shop\", \"region\": \"eu\",", 1);
+        let config = parse(&text).unwrap();
+        let marker = |it: &super::super::DestinationConfig| (it.has_markers, it.again.is_zero());
+        let of_markers: Vec<_> = config.destinations.iter().map(marker).collect();
+        assert_eq!(of_markers, [(true, true), (false, false), (false, true)]);
+        assert_eq!(config.region.as_deref(), Some("eu"));
+        assert_eq!(config.sources[0].comments.region.as_deref(), Some("eu"));
+        let moved = parse(&text.replacen("\"region\": \"eu\"", "\"region\": \"us\"", 1)).unwrap();
+        assert_eq!(config.differs_from(&moved), ["region", "sources"]);
+        let comments = "\"outbox\": \"shop.mcinv\",\n        \"comments\": {\"prefixes\": [\"user:\"], \"keys_max\": 8}";
+        for (piece, by, words) in [
+            ("\"region\": \"eu\",", "", "'region' is missing: whose markers"),
+            ("[\"c1\"]", "[\"m\"]", "names 'm', which is no destination"),
+            (comments, "\"on_unknown\": \"count\"", "no source takes the comments that marks"),
+        ] {
+            assert!(text.contains(piece), "{piece}");
+            let told = parse(&text.replacen(piece, by, 1)).expect_err(by).to_string();
+            assert!(told.contains(words), "{told}");
+        }
+        let at = text.find("\"c1\": {").unwrap();
+        let told =
+            parse(&format!("{} }} }}", text[..at].trim_end().trim_end_matches(','))).unwrap_err();
+        assert!(told.to_string().contains("all have markers"), "{told}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::rule::{How, TableName};
 use crate::text::CommentLimits;
 
 /// One of `sources`.
-pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
+pub(super) fn source(name: &str, json: &Json, region: Option<&str>) -> Result<SourceConfig> {
     let kind = json.as_object().and_then(|object| object.get("kind")).and_then(Json::as_str);
     let (known, later) = match kind {
         Some("postgres") => (POSTGRES, POSTGRES_LATER),
@@ -35,10 +35,11 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
     }
     let server_id = fields.number("server_id", 1, u64::from(u32::MAX))?.unwrap_or(1);
     let outbox = fields.text("outbox")?.map(|text| table(&fields, "outbox", text)).transpose()?;
-    let comments = match fields.get("comments") {
-        None => CommentLimits { prefixes: Vec::new(), bytes_max: 4096, keys_max: 64 },
+    let mut comments = match fields.get("comments") {
+        None => CommentLimits { prefixes: Vec::new(), bytes_max: 4096, keys_max: 64, region: None },
         Some(json) => comments(json, name)?,
     };
+    comments.region = region.map(str::to_owned);
     let kind = match is_postgres {
         false if kind == Some("mysql") => SourceKind::MySql,
         false => SourceKind::MariaDb,
@@ -147,6 +148,7 @@ fn comments(json: &Json, name: &str) -> Result<CommentLimits> {
         prefixes: prefixes.into_iter().map(str::to_owned).collect(),
         bytes_max: most("bytes_max", 4096, 4096)?,
         keys_max: most("keys_max", 64, 4096)?,
+        region: None,
     })
 }
 
@@ -163,7 +165,15 @@ pub(super) fn destination(name: &str, json: &Json) -> Result<DestinationConfig> 
         let words = "is a route as /region/cluster/, without '*': only the first route of several is waited for";
         return Err(fields.error("prefix", words));
     }
-    let has_leases = fields.truth("leases")?;
+    let has_markers = fields.truth("markers")?;
+    if has_markers {
+        let of_deletes = ["again", "leases", "how", "flush_after"];
+        if let Some(name) = of_deletes.into_iter().find(|name| fields.get(name).is_some()) {
+            let words = "is about deletes, of which a destination with markers gets none";
+            return Err(fields.error(name, words));
+        }
+    }
+    let has_leases = fields.truth("leases")? || has_markers;
     let again = if has_leases { Duration::ZERO } else { AGAIN };
     Ok(DestinationConfig {
         name: name.to_owned(),
@@ -172,6 +182,7 @@ pub(super) fn destination(name: &str, json: &Json) -> Result<DestinationConfig> 
         again: fields.duration("again")?.unwrap_or(again),
         how: how(&fields)?.unwrap_or(How::Delete),
         flush_after: fields.duration("flush_after")?.unwrap_or(Duration::ZERO),
+        has_markers,
     })
 }
 
@@ -202,12 +213,15 @@ pub(super) fn table(fields: &Fields<'_>, name: &str, text: &str) -> Result<Table
 
 /// Names stand in files and labels.
 fn check_name(fields: &Fields<'_>, name: &str, json: &Json) -> Result<()> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if !name.is_empty() && name.len() <= 64 && name.bytes().all(is_plain) {
+    if is_name(name) {
         return Ok(());
     }
-    let words = format!("{}: a name has 1 to 64 letters, digits, '_' and '-'", fields.at);
-    Err(ConfigError::at(json.line, words))
+    Err(ConfigError::at(json.line, format!("{}: {NAME}", fields.at)))
+}
+
+pub(super) fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 fn addresses(fields: &Fields<'_>, name: &str, port: u16) -> Result<Vec<Address>> {
@@ -279,8 +293,10 @@ const POSTGRES: &[&str] = &[
     "comments",
 ];
 const POSTGRES_LATER: &[&str] = &["gate"];
-const DESTINATION: &[&str] = &["routers", "prefix", "again", "leases", "how", "flush_after"];
-const DESTINATION_LATER: &[&str] = &["markers", "tls", "ack", "linger"];
+pub(super) const NAME: &str = "a name has 1 to 64 letters, digits, '_' and '-'";
+const DESTINATION: &[&str] =
+    &["routers", "prefix", "again", "leases", "how", "flush_after", "markers"];
+const DESTINATION_LATER: &[&str] = &["tls", "ack", "linger"];
 /// Readers without leases may store what they read before the first delete: within so long, one hopes.
 const AGAIN: Duration = Duration::from_secs(2);
 /// A month: beyond, memcached takes a time for a date.

@@ -27,6 +27,24 @@ pub(super) enum Seen {
     Refused,
 }
 
+/// The same, with the value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Cached {
+    Nothing,
+    /// Its first bytes, and its unique number.
+    Value(Vec<u8>, u64),
+    Refused(String),
+}
+
+/// Whether a value took another one's place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Exchanged {
+    Stored,
+    /// The other one isn't there any more.
+    Changed,
+    Refused(String),
+}
+
 /// The connection.
 pub(super) struct RouterLink {
     input: BufReader<Box<dyn Socket>>,
@@ -112,28 +130,73 @@ impl RouterLink {
             }
         }
         self.input.get_mut().write_all(&text)?;
-        keys.iter().map(|_| self.seen()).collect()
+        let seen = |stored| match stored {
+            Cached::Nothing => Seen::Nothing,
+            Cached::Value(_, unique) => Seen::Value(unique),
+            Cached::Refused(_) => Seen::Refused,
+        };
+        keys.iter().map(|_| self.one_stored(0).map(seen)).collect()
     }
 
-    fn seen(&mut self) -> io::Result<Seen> {
-        let mut seen = Seen::Nothing;
+    /// What is stored under each name, with nothing on its way.
+    pub(super) fn stored(&mut self, names: &[&[u8]], prefix: &str) -> io::Result<Vec<Cached>> {
+        let mut text = Vec::new();
+        for name in names {
+            for part in [b"gets ", prefix.as_bytes(), name, b"\r\n"] {
+                text.extend_from_slice(part);
+            }
+        }
+        self.input.get_mut().write_all(&text)?;
+        names.iter().map(|_| self.one_stored(MARKER_MAX)).collect()
+    }
+
+    /// Reads what a `gets` of one key is answered; of the value at most so many bytes are kept.
+    fn one_stored(&mut self, most: u64) -> io::Result<Cached> {
+        let mut stored = Cached::Nothing;
         loop {
             let line = self.line()?;
             if line == b"END" {
-                return Ok(seen);
+                return Ok(stored);
             }
-            let Some(head) = line.strip_prefix(b"VALUE ") else { return Ok(Seen::Refused) };
+            let Some(head) = line.strip_prefix(b"VALUE ") else {
+                return Ok(Cached::Refused(line.escape_ascii().to_string()));
+            };
             let mut numbers = head.rsplit(|byte| *byte == b' ').map(number);
             let (Some(Some(unique)), Some(Some(bytes))) = (numbers.next(), numbers.next()) else {
                 return Err(io::ErrorKind::InvalidData.into());
             };
-            let skipped =
-                io::copy(&mut (&mut self.input).take(bytes.saturating_add(2)), &mut io::sink())?;
-            if skipped < 2 || skipped - 2 != bytes {
+            let mut value = Vec::new();
+            let kept = (&mut self.input).take(bytes.min(most)).read_to_end(&mut value)? as u64;
+            let rest = bytes.saturating_add(2) - kept;
+            if io::copy(&mut (&mut self.input).take(rest), &mut io::sink())? != rest {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            seen = Seen::Value(unique);
+            stored = Cached::Value(value, unique);
         }
+    }
+
+    /// Asks for a value in place of the one of that unique number; it expires after so many seconds, below 0 at once.
+    pub(super) fn exchange(
+        &mut self,
+        (name, value): (&[u8], &[u8]),
+        prefix: &str,
+        expiry: i64,
+        unique: u64,
+    ) -> io::Result<()> {
+        let mut text = [b"cas ", prefix.as_bytes(), name].concat();
+        write!(text, " 0 {expiry} {} {unique}\r\n", value.len())?;
+        text.extend_from_slice(value);
+        text.extend_from_slice(b"\r\n");
+        self.input.get_mut().write_all(&text)
+    }
+
+    /// Waits for the answer.
+    pub(super) fn exchanged(&mut self) -> io::Result<Exchanged> {
+        Ok(match &*self.line()? {
+            b"STORED" => Exchanged::Stored,
+            b"EXISTS" | b"NOT_FOUND" => Exchanged::Changed,
+            line => Exchanged::Refused(line.escape_ascii().to_string()),
+        })
     }
 
     /// A line without its end.
@@ -180,3 +243,5 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// A router answers after its servers' timeout, at the latest.
 const SILENCE: Duration = Duration::from_secs(10);
 const LINE_MAX: u64 = 8 << 10;
+/// A marker of many tokens has far fewer; what is longer is none.
+const MARKER_MAX: u64 = 64 << 10;

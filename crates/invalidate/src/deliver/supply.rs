@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::link::Parcel;
 use crate::entry::{Entry, Errand};
 use crate::line::{Line, Work};
+use crate::mark::Unmark;
 use crate::rule::How;
 use crate::segment::SegmentReader;
 
@@ -99,6 +100,25 @@ impl Supply {
             }
         }
         Ok(has_taken.then_some(Load::Deletes(parcels, at_s)))
+    }
+
+    /// Takes what markers lose by entries before `until`, each with its entry, and the time of the newest change. `None`: there is none.
+    pub(super) fn take_unmarks(
+        &mut self,
+        line: &Line,
+        until: u64,
+    ) -> io::Result<Option<(Vec<(u64, Unmark)>, u32)>> {
+        let (mut unmarks, mut at_s, begin) = (Vec::new(), 0, self.next);
+        while self.next < until && unmarks.len() < AHEAD {
+            if self.ahead.front().is_none_or(|entry| entry.number != self.next) {
+                self.look_ahead(line, until)?;
+            }
+            let Some(entry) = self.ahead.pop_front() else { break };
+            at_s = at_s.max(entry.origin.at_s);
+            unmarks.extend(entry.unmarks().iter().map(|unmark| (self.next, unmark.clone())));
+            self.next += 1;
+        }
+        Ok((self.next > begin).then_some((unmarks, at_s)))
     }
 
     fn look_ahead(&mut self, line: &Line, until: u64) -> io::Result<()> {

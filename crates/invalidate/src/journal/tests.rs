@@ -14,10 +14,10 @@ fn append(journal: &mut Journal, count: u64) {
     }
 }
 
-/// A segment of version 1, with entries from `first` on.
-fn old_segment(folder: &Path, first: u64, count: u64) {
+/// A segment of version 1 or 2, with entries from `first` on.
+fn old_segment(folder: &Path, version: u32, (first, count): (u64, u64)) {
     let mut file = b"GUIRAINV".to_vec();
-    file.extend_from_slice(&1_u32.to_le_bytes());
+    file.extend_from_slice(&version.to_le_bytes());
     file.extend_from_slice(&first.to_le_bytes());
     file.extend_from_slice(&crc32c::crc32c(&file).to_le_bytes());
     for number in first..first + count {
@@ -26,6 +26,9 @@ fn old_segment(folder: &Path, first: u64, count: u64) {
         entry.extend_from_slice(&number.to_le_bytes());
         entry.extend_from_slice(b"\x08\0b.000001");
         let key = format!("key:{number}");
+        if version > 1 {
+            entry.extend_from_slice(b"\x05\x000-1-5\0");
+        }
         entry.extend_from_slice(&[0; 5]);
         entry.extend_from_slice(&u16::try_from(key.len()).unwrap().to_le_bytes());
         entry.extend_from_slice(key.as_bytes());
@@ -39,9 +42,9 @@ fn old_segment(folder: &Path, first: u64, count: u64) {
 
 #[test]
 fn a_journal_of_an_older_version_is_read_and_goes_on_in_a_new_file() {
-    for old in [5, 0] {
+    for (version, old) in [(1, 5), (1, 0), (2, 5)] {
         let folder = tempfile::tempdir().unwrap();
-        old_segment(folder.path(), 1, old);
+        old_segment(folder.path(), version, (1, old));
         let before = fs::read(segment::path(folder.path(), 1)).unwrap();
         let mut journal = Journal::open(folder.path(), 1, old + 1, 1000).unwrap();
         append(&mut journal, 3);
@@ -54,15 +57,15 @@ fn a_journal_of_an_older_version_is_read_and_goes_on_in_a_new_file() {
         assert_eq!(after == before, old > 0, "what was written stays as it was");
     }
     let folder = tempfile::tempdir().unwrap();
-    old_segment(folder.path(), 1, 2);
+    old_segment(folder.path(), 1, (1, 2));
     let path = segment::path(folder.path(), 1);
     let mut later = fs::read(&path).unwrap();
-    later[8] = 3;
+    later[8] = 4;
     let sum = crc32c::crc32c(&later[..20]);
     later[20..24].copy_from_slice(&sum.to_le_bytes());
     fs::write(&path, later).unwrap();
     let told = Journal::open(folder.path(), 1, 3, 1000).unwrap_err();
-    assert!(told.contains("has version 3 of the journal"), "{told}");
+    assert!(told.contains("has version 4 of the journal"), "{told}");
 }
 
 /// The numbers that are read from the files, from one on.
@@ -163,7 +166,7 @@ fn what_no_position_proves_is_written_again_when_it_is_opened() {
     for is_old in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         if is_old {
-            old_segment(folder.path(), 1, 5);
+            old_segment(folder.path(), 1, (1, 5));
         } else {
             append(&mut Journal::open(folder.path(), 1, 1, 1000).unwrap(), 5);
         }

@@ -17,7 +17,7 @@ use super::event::{self, Event, Gtid};
 use super::follower::Stopped;
 use super::halt::{BAD, UNREADABLE};
 use super::mysql_gtid::{plain_gtid, tagged_gtid};
-use super::naming::{Naming, OfRow};
+use super::naming::{Called, Emptied, Naming};
 use super::packets::Long;
 use super::payload::Payload;
 use super::prepared::{NoRoom, Prepared, nameless};
@@ -32,7 +32,7 @@ use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::gtid::GtidSource;
 use crate::line::Line;
 use crate::position::{GtidPosition, TransactionName};
-use crate::rule::{Delete, Rule, Verb};
+use crate::rule::{Rule, Verb};
 use crate::template::{Change, Image};
 use crate::text::keys_in;
 
@@ -304,8 +304,9 @@ impl<'s> Follow<'s> {
             old: old.as_ref().map(|row| row as &dyn Image),
             new: new.as_ref().map(|row| row as &dyn Image),
         };
-        let OfRow { deletes, lacking } = self.naming.of_row(&table.about, verb, change);
-        deletes.into_iter().try_for_each(|delete| self.add(delete))?;
+        let mut called = self.naming.of_row(&table.about, verb, change);
+        let lacking = called.lacking.take();
+        self.add(called)?;
         if let Some(column) = lacking {
             let name = &table.about.name;
             let words = format!("{name}: a row without its column '{column}' (binlog_row_image)");
@@ -337,8 +338,7 @@ impl<'s> Follow<'s> {
     }
 
     fn take_comments(&mut self, text: &[u8]) -> Result<(), Stopped<Trouble>> {
-        let deletes = self.naming.of_text(keys_in(text, self.naming.limits()), "a comment");
-        deletes.into_iter().try_for_each(|delete| self.add(delete))
+        self.add(self.naming.of_text(keys_in(text, self.naming.limits()), "a comment"))
     }
 
     fn take_statement(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {
@@ -376,10 +376,8 @@ impl<'s> Follow<'s> {
         let naming = self.naming;
         for rule in naming.rules.iter().filter(|rule| is_about(rule)) {
             match naming.of_empty(rule, "emptied or dropped")? {
-                Errand::Deletes(deletes) => {
-                    deletes.into_iter().try_for_each(|delete| self.add(delete))?;
-                }
-                Errand::Flush(to) => match &mut self.transaction {
+                Emptied::Keys(called) => self.add(called)?,
+                Emptied::Flush(to) => match &mut self.transaction {
                     Some(transaction) => transaction.flush(to),
                     None => return Err(Broken("a change outside of a transaction").into()),
                 },
@@ -388,11 +386,14 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
-    fn add(&mut self, delete: Delete) -> Result<(), Stopped<Trouble>> {
+    fn add(&mut self, called: Called) -> Result<(), Stopped<Trouble>> {
+        if called.deletes.is_empty() && called.unmarks.is_empty() {
+            return Ok(());
+        }
         let Some(transaction) = &mut self.transaction else {
             return Err(Broken("a change outside of a transaction").into());
         };
-        transaction.add(delete);
+        transaction.add(called);
         let errands = transaction.take(false);
         if errands.is_empty() {
             return Ok(());

@@ -1,10 +1,12 @@
 //! Which keys a row, a text or a TRUNCATE names, whichever database's log it is in.
 
+use std::sync::Arc;
+
 use super::halt::{BAD, Halt};
 use crate::config::{OnUnknown, SourceConfig};
-use crate::entry::Errand;
 use crate::key::{Key, Refusal};
 use crate::line::Line;
+use crate::mark::{Unmark, options};
 use crate::rule::{Delete, OnTruncate, Rule, TableName, Verb, Yield};
 use crate::template::{Cell, Change, Image};
 use crate::text::{CommentLimits, Named};
@@ -27,12 +29,21 @@ pub(super) struct About {
     pub(super) name: String,
 }
 
-/// The keys of a row.
-#[derive(Debug)]
-pub(super) struct OfRow {
+/// What a row or a text calls for.
+#[derive(Debug, Default)]
+pub(super) struct Called {
     pub(super) deletes: Vec<Delete>,
+    pub(super) unmarks: Vec<Unmark>,
     /// A column that a rule needs and the log lacks.
     pub(super) lacking: Option<String>,
+}
+
+/// What is called for when a table is emptied.
+#[derive(Debug)]
+pub(super) enum Emptied {
+    Keys(Called),
+    /// These destinations, or all.
+    Flush(Option<Arc<[String]>>),
 }
 
 impl<'s> Naming<'s> {
@@ -69,36 +80,53 @@ impl<'s> Naming<'s> {
     }
 
     /// What rules and the outbox make of a change.
-    pub(super) fn of_row(&self, about: &About, verb: Verb, change: Change<'_>) -> OfRow {
+    pub(super) fn of_row(&self, about: &About, verb: Verb, change: Change<'_>) -> Called {
         self.line.counts.rows.add(1);
         let mut made = Yield::default();
         self.rules_of(about).for_each(|rule| rule.apply(verb, change, &mut made));
         self.line.counts.keys_of_rules.add(made.deletes.len() as u64);
+        let mut unmarks = Vec::new();
         if let Some(row) = change.new.filter(|_| about.is_outbox && verb == Verb::Insert) {
-            self.take_from_outbox(row, &mut made);
+            unmarks.extend(self.take_from_outbox(row, &mut made));
         }
         for why in made.refused {
             self.refuse(why, &about.name);
         }
-        OfRow { deletes: made.deletes, lacking: made.lacking }
+        Called { deletes: made.deletes, unmarks, lacking: made.lacking }
     }
 
-    fn take_from_outbox(&self, row: &dyn Image, made: &mut Yield) {
-        let counts = &self.line.counts;
-        if row.cell(OUTBOX_OPTIONS).is_some_and(|cell| cell != Cell::Null) {
-            counts.options.add(1);
+    fn take_from_outbox(&self, row: &dyn Image, made: &mut Yield) -> Option<Unmark> {
+        let (counts, limits) = (&self.line.counts, self.limits());
+        let mut token = None;
+        if let Some(Cell::Text(text)) = row.cell(OUTBOX_OPTIONS) {
+            let words = text.split(|byte| *byte == b';').filter(|word| !word.is_empty());
+            let options = options(words, limits.region.as_deref());
+            counts.options.add(options.unused as u64);
+            made.refused.extend(options.refused);
+            token = options.token;
         }
-        let Some(Cell::Text(text)) = row.cell(OUTBOX_KEY) else { return };
-        let prefixes = &self.config.comments.prefixes;
-        let has_prefix = prefixes.iter().any(|prefix| text.starts_with(prefix.as_bytes()));
-        match Key::new(&text) {
-            Ok(_) if !has_prefix => made.refused.push(Refusal::Prefix),
-            Ok(key) => {
-                counts.keys_of_outbox.add(1);
-                made.deletes.push(Delete { key, how: None, to: None });
+        let Some(Cell::Text(text)) = row.cell(OUTBOX_KEY) else { return None };
+        let has_prefix = limits.prefixes.iter().any(|prefix| text.starts_with(prefix.as_bytes()));
+        let key = match Key::new(&text) {
+            Ok(key) if has_prefix => key,
+            Ok(_) => {
+                made.refused.push(Refusal::Prefix);
+                return None;
             }
-            Err(why) => made.refused.push(why),
-        }
+            Err(why) => {
+                made.refused.push(why);
+                return None;
+            }
+        };
+        counts.keys_of_outbox.add(1);
+        let unmark = token.map(|token| Unmark::new(&key, token)).transpose();
+        made.deletes.push(Delete { key, how: None, to: None });
+        let unmark = unmark.unwrap_or_else(|why| {
+            made.refused.push(why);
+            None
+        });
+        counts.marks.add(unmark.iter().len() as u64);
+        unmark
     }
 
     /// What a text's keys must keep to.
@@ -107,21 +135,24 @@ impl<'s> Naming<'s> {
     }
 
     /// What a text names; `whence` it comes is told of what is refused.
-    pub(super) fn of_text(&self, named: Named, whence: &str) -> Vec<Delete> {
+    pub(super) fn of_text(&self, named: Named, whence: &str) -> Called {
         let counts = &self.line.counts;
         counts.keys_of_comments.add(named.keys.len() as u64);
+        counts.marks.add(named.unmarks.len() as u64);
         counts.options.add(named.options as u64);
         for why in named.refused {
             self.refuse(why, whence);
         }
-        named.keys.into_iter().map(|key| Delete { key, how: None, to: None }).collect()
+        let delete = |key| Delete { key, how: None, to: None };
+        let deletes = named.keys.into_iter().map(delete).collect();
+        Called { deletes, unmarks: named.unmarks, lacking: None }
     }
 
-    /// What a rule answers to a TRUNCATE, or to whatever else its table `was`.
+    /// What a rule answers to a TRUNCATE, or to whatever else its table `was`: keys, or a flush.
     ///
     /// # Errors
     /// If it has no answer, and the source must stop at that.
-    pub(super) fn of_empty(&self, rule: &Rule, was: &str) -> Result<Errand, Halt> {
+    pub(super) fn of_empty(&self, rule: &Rule, was: &str) -> Result<Emptied, Halt> {
         let mut deletes = Vec::new();
         match &rule.on_truncate {
             OnTruncate::Ignore => {}
@@ -135,16 +166,16 @@ impl<'s> Naming<'s> {
                     "source {}: {table} was {was}: caches are flushed (on_truncate)",
                     self.config.name
                 );
-                return Ok(Errand::Flush(rule.to.clone()));
+                return Ok(Emptied::Flush(rule.to.clone()));
             }
             OnTruncate::Count => {
                 let words = format!("{} was {was} (on_truncate)", rule.table);
                 if self.note_unknown(&words)? {
-                    return Ok(Errand::Flush(rule.to.clone()));
+                    return Ok(Emptied::Flush(rule.to.clone()));
                 }
             }
         }
-        Ok(Errand::Deletes(deletes))
+        Ok(Emptied::Keys(Called { deletes, ..Called::default() }))
     }
 
     fn refuse(&self, why: Refusal, whence: &str) {

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::event::Gtid;
+use super::naming::Called;
 use super::statement::Deed;
 use crate::entry::Errand;
+use crate::mark::Unmark;
 use crate::position::{GtidPosition, TransactionName};
 use crate::rule::Delete;
 
@@ -22,6 +24,7 @@ pub(super) struct Transaction {
 pub(super) struct Keys {
     deletes: Vec<Delete>,
     seen: HashSet<Delete>,
+    unmarks: Vec<Unmark>,
     /// The destinations to be flushed.
     flush: Option<To>,
 }
@@ -49,8 +52,8 @@ impl Transaction {
         }
     }
 
-    pub(super) fn add(&mut self, delete: Delete) {
-        self.keys.add(delete);
+    pub(super) fn add(&mut self, called: Called) {
+        self.keys.add(called);
     }
 
     pub(super) fn flush(&mut self, to: To) {
@@ -71,9 +74,17 @@ impl Transaction {
 }
 
 impl Keys {
-    pub(super) fn add(&mut self, delete: Delete) {
-        if self.seen.insert(delete.clone()) {
-            self.deletes.push(delete);
+    pub(super) fn add(&mut self, called: Called) {
+        for delete in called.deletes {
+            if self.seen.insert(delete.clone()) {
+                self.deletes.push(delete);
+            }
+        }
+        for unmark in called.unmarks {
+            // A statement's comment is read with each of its parts.
+            if self.unmarks.last() != Some(&unmark) {
+                self.unmarks.push(unmark);
+            }
         }
     }
 
@@ -89,13 +100,16 @@ impl Keys {
         });
     }
 
-    /// The keys since the last time, if there are many or if all are wanted; then a flush comes after them.
+    /// The keys and marks since the last time, if there are many or if all are wanted; then a flush comes after them.
     pub(super) fn take(&mut self, is_whole: bool) -> Vec<Errand> {
-        let is_due = is_whole || self.deletes.len() >= PART;
+        let is_due = is_whole || self.deletes.len().max(self.unmarks.len()) >= PART;
         let mut errands = Vec::new();
         if is_due && !self.deletes.is_empty() {
             self.seen.clear();
             errands.push(Errand::Deletes(std::mem::take(&mut self.deletes)));
+        }
+        if is_due && !self.unmarks.is_empty() {
+            errands.push(Errand::Unmarks(std::mem::take(&mut self.unmarks)));
         }
         if is_whole && let Some(to) = self.flush.take() {
             errands.push(Errand::Flush(to));
@@ -109,6 +123,8 @@ const PART: usize = 512;
 
 #[cfg(test)]
 mod tests {
+    use guira_client::marker::MarkToken;
+
     use super::*;
 
     #[test]
@@ -119,11 +135,19 @@ mod tests {
         keys.flush(to(&["c2", "c1"]));
         let key = crate::key::Key::new(b"k").unwrap();
         let delete = Delete { key, how: None, to: None };
-        keys.add(delete.clone());
-        keys.add(delete.clone());
+        let token = MarkToken::from_number(7);
+        let unmark = Unmark { key: delete.key.clone(), token };
+        for _ in 0..2 {
+            keys.add(Called {
+                deletes: vec![delete.clone()],
+                unmarks: vec![unmark.clone()],
+                lacking: None,
+            });
+        }
         assert_eq!(keys.take(false), []);
         let flush = Errand::Flush(to(&["c1", "c2"]));
-        assert_eq!(keys.take(true), [Errand::Deletes(vec![delete]), flush]);
+        let unmarks = Errand::Unmarks(vec![unmark]);
+        assert_eq!(keys.take(true), [Errand::Deletes(vec![delete]), unmarks, flush]);
         assert_eq!(keys.take(true), []);
         keys.flush(to(&["c1"]));
         keys.flush(None);

@@ -18,11 +18,10 @@ use crate::config::PostgresConfig;
 use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::line::Line;
 use crate::position::GtidPosition;
-use crate::rule::Delete;
 use crate::source::bytes::{Broken, Bytes};
 use crate::source::follower::Stopped;
 use crate::source::halt::BAD;
-use crate::source::naming::{About, Naming, OfRow};
+use crate::source::naming::{About, Called, Emptied, Naming};
 use crate::source::transaction::Keys;
 use crate::template::{Change, Image};
 use crate::text::keys_of_list;
@@ -268,8 +267,9 @@ impl<'s> PgStream<'s> {
             old: old.as_ref().map(|row| row as &dyn Image),
             new: new.as_ref().map(|row| row as &dyn Image),
         };
-        let OfRow { deletes, lacking } = self.naming.of_row(&table.about, verb, change);
-        deletes.into_iter().try_for_each(|delete| self.add(delete))?;
+        let mut called = self.naming.of_row(&table.about, verb, change);
+        let lacking = called.lacking.take();
+        self.add(called)?;
         if let Some(column) = lacking {
             let name = &table.about.name;
             let words = format!(
@@ -287,14 +287,14 @@ impl<'s> PgStream<'s> {
         is_transactional: bool,
     ) -> Result<(), Stopped<PgTrouble>> {
         let named = keys_of_list(content, self.naming.limits());
-        let deletes = self.naming.of_text(named, "a message");
+        let called = self.naming.of_text(named, "a message");
         if !is_transactional {
             // No transaction's: it may be read at once.
-            let errands =
-                if deletes.is_empty() { Vec::new() } else { vec![Errand::Deletes(deletes)] };
-            return self.append(PgChange { xid: 0, lsn, at_s: unix_seconds() }, errands);
+            let mut keys = Keys::default();
+            keys.add(called);
+            return self.append(PgChange { xid: 0, lsn, at_s: unix_seconds() }, keys.take(true));
         }
-        deletes.into_iter().try_for_each(|delete| self.add(delete))
+        self.add(called)
     }
 
     /// Answers a TRUNCATE for the rules about a table.
@@ -302,10 +302,8 @@ impl<'s> PgStream<'s> {
         let naming = self.naming;
         for rule in naming.rules_of(&table.about) {
             match naming.of_empty(rule, "emptied")? {
-                Errand::Deletes(deletes) => {
-                    deletes.into_iter().try_for_each(|delete| self.add(delete))?;
-                }
-                Errand::Flush(to) => match &mut self.transaction {
+                Emptied::Keys(called) => self.add(called)?,
+                Emptied::Flush(to) => match &mut self.transaction {
                     Some(transaction) => transaction.keys.flush(to),
                     None => return Err(Broken("a change outside of a transaction").into()),
                 },
@@ -314,11 +312,14 @@ impl<'s> PgStream<'s> {
         Ok(())
     }
 
-    fn add(&mut self, delete: Delete) -> Result<(), Stopped<PgTrouble>> {
+    fn add(&mut self, called: Called) -> Result<(), Stopped<PgTrouble>> {
+        if called.deletes.is_empty() && called.unmarks.is_empty() {
+            return Ok(());
+        }
         let Some(transaction) = &mut self.transaction else {
             return Err(Broken("a change outside of a transaction").into());
         };
-        transaction.keys.add(delete);
+        transaction.keys.add(called);
         let (change, errands) = (transaction.change, transaction.keys.take(false));
         self.append(change, errands)
     }
