@@ -22,21 +22,15 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// A no-op: its answer marks the end of all replies before it.
 const PROBE: &[u8] = b"mn\r\n";
 
-/// A connection to a server's unix socket, if it is there.
+/// What a server answers to a line before the connection ends, which it may do first; `None`: nobody is there.
 #[must_use]
-pub fn try_connect(address: &Address) -> Option<UnixStream> {
-    let Address::Unix(path) = address else { return None };
-    UnixStream::connect(path).ok()
-}
-
-/// What is answered to a line before the connection ends: the server may end first.
-#[must_use]
-pub fn try_ask(mut stream: UnixStream, line: &str) -> String {
+pub fn try_ask(address: &Address, line: &str) -> Option<String> {
+    let mut stream = Stream::connect(address).ok()?;
     stream.write_all(line.as_bytes()).ok();
     stream.write_all(b"quit\r\n").ok();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok();
-    answer
+    Some(answer)
 }
 
 /// What came back for something sent.

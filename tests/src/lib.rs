@@ -9,6 +9,7 @@
 //! mariadb.rs   a database
 //! postgres.rs  another one
 //! mysql.rs     a third, which not every machine can get
+//! replicas.rs  three nodes of a replicated store, and their etcd
 //! pair.rs      two hosts of one, a primary and its replica
 //! keys.rs      which keys must go at which change, whichever of MariaDB and MySQL it is
 //! sql.rs       sessions of SQL at each
@@ -38,6 +39,7 @@ pub mod mysql;
 pub mod packet;
 pub mod pair;
 pub mod postgres;
+pub mod replicas;
 pub mod script;
 pub mod server;
 pub mod shop;

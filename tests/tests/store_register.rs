@@ -1,115 +1,21 @@
 //! Three nodes of `guira store --cluster` and a real etcd: they find each other, one that is killed is left out and filled again
 //! once it is back, and nothing that was answered is lost. Nobody writes a view by hand.
 
-use guira_tests::client::{try_ask, try_connect};
+use guira_tests::client::try_ask;
 use guira_tests::etcd::Etcd;
-use guira_tests::server::{Address, Program, Server, free_port, guira, own_directory, within};
-use rustix::process::Signal;
+use guira_tests::replicas::{NAMES, Replicas};
+use guira_tests::server::{Address, free_port, guira, own_directory, within};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-
-/// An etcd, and nodes whose directories outlive them.
-struct Cluster {
-    etcd: Etcd,
-    directory: PathBuf,
-    ports: BTreeMap<&'static str, u16>,
-    nodes: BTreeMap<&'static str, Server>,
-    /// One cluster at a time: three nodes at once are enough for a machine with two processors.
-    _turn: MutexGuard<'static, ()>,
-}
-
-static TURN: Mutex<()> = Mutex::new(());
-const NAMES: [&str; 3] = ["heron", "ibis", "jay"];
-
-impl Cluster {
-    /// Three nodes that have all slots.
-    fn start() -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let (directory, ports) = (own_directory(), NAMES.map(|name| (name, free_port())).into());
-        let nodes = BTreeMap::new();
-        let mut cluster = Self { etcd: Etcd::start(), directory, ports, nodes, _turn: turn };
-        let made = Command::new(guira()).args(["cluster", "init", &cluster.place()]).output();
-        assert!(made.expect("guira runs").status.success());
-        NAMES.iter().for_each(|name| cluster.begin(name));
-        cluster.until_whole();
-        cluster
-    }
-
-    fn place(&self) -> String {
-        format!("etcd:127.0.0.1:{}/birds", self.etcd.port())
-    }
-
-    fn begin(&mut self, name: &'static str) {
-        let path = |what: &str| self.directory.join(format!("{what}-{name}"));
-        let (socket, store) = (path("socket"), path("store"));
-        fs::remove_file(&socket).ok();
-        let [at, store] = [&socket, &store].map(|path| path.display().to_string());
-        let (place, peers) = (self.place(), format!("127.0.0.1:{}", self.ports[name]));
-        let flags =
-            ["-s", &at, "-d", &store, "--cluster", &place, "--name", name, "--peers", &peers];
-        let server = Server::start_at(Program::Store, &flags, Address::Unix(socket));
-        self.nodes.insert(name, server.unwrap_or_else(|refused| panic!("{refused:?}")));
-    }
-
-    fn kill(&mut self, name: &str) {
-        self.nodes[name].signal(Signal::KILL);
-        self.nodes.remove(name);
-    }
-
-    /// What `guira cluster status --json` says.
-    fn status(&self) -> String {
-        let asked = ["cluster", "status", &self.place(), "--json"];
-        let told = Command::new(guira()).args(asked).output().expect("guira runs");
-        String::from_utf8_lossy(&told.stdout).into_owned()
-    }
-
-    fn until(&self, slots: &str) {
-        within(60, slots, || self.status().contains(slots));
-    }
-
-    fn until_whole(&self) {
-        self.until("\"whole\": 16384,\n    \"degraded\": 0");
-        self.until("\"filling\": 0");
-    }
-
-    /// What a key has. Without an answer it is asked again: on a machine that does much else, a view takes long.
-    fn get(&self, name: &str, key: &str) -> Option<String> {
-        let told = self.told(name, &format!("get {key}"));
-        Some(told.strip_prefix(&format!("VALUE {key} 0 "))?.split("\r\n").nth(1)?.to_owned())
-    }
-
-    /// Stores a value, in any number of attempts.
-    fn set(&self, name: &str, key: &str, value: &str) {
-        let told = self.told(name, &format!("set {key} 0 0 {}\r\n{value}", value.len()));
-        assert_eq!(told, "STORED\r\n");
-    }
-
-    fn told(&self, name: &str, request: &str) -> String {
-        let (mut client, mut told) = (self.nodes[name].connect(), String::new());
-        within(60, "an answer", || {
-            told = client.ask(request);
-            !told.starts_with("SERVER_ERROR slot ")
-        });
-        told
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.nodes.clear();
-        fs::remove_dir_all(&self.directory).ok();
-    }
-}
 
 #[test]
 fn nodes_find_each_other_and_one_that_is_killed_is_filled_again() {
-    let mut cluster = Cluster::start();
+    let mut cluster = Replicas::start();
     let key = |n: usize| format!("key-{n}");
     for (n, name) in (0..100).zip(NAMES.iter().cycle()) {
         cluster.set(name, &key(n), "0");
@@ -131,7 +37,7 @@ fn nodes_find_each_other_and_one_that_is_killed_is_filled_again() {
 
 #[test]
 fn a_cluster_whose_nodes_all_die_at_once_has_all_that_was_answered_once_they_are_back() {
-    let mut cluster = Cluster::start();
+    let mut cluster = Replicas::start();
     let key = |n: usize| format!("key-{n}");
     for (n, name) in (0..300).zip(NAMES.iter().cycle()) {
         cluster.set(name, &key(n), &n.to_string());
@@ -147,7 +53,7 @@ fn a_cluster_whose_nodes_all_die_at_once_has_all_that_was_answered_once_they_are
 /// Each answer of an increment is a number that no other has, and none is lost, whoever dies.
 #[test]
 fn counts_have_one_order_while_two_nodes_are_killed_in_turn_and_come_back() {
-    let mut cluster = Cluster::start();
+    let mut cluster = Replicas::start();
     cluster.set("heron", "count", "0");
     let (is_over, high) = (AtomicBool::new(false), AtomicU64::new(0));
     let addresses: BTreeMap<_, _> =
@@ -190,7 +96,7 @@ fn counts_have_one_order_while_two_nodes_are_killed_in_turn_and_come_back() {
 
 /// The number that is answered, if the node is there and knows it.
 fn try_count(address: &Address) -> Option<u64> {
-    try_ask(try_connect(address)?, "incr count 1\r\n").trim().parse().ok()
+    try_ask(address, "incr count 1\r\n")?.trim().parse().ok()
 }
 
 #[test]

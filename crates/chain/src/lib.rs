@@ -50,5 +50,5 @@ pub mod view;
 mod planted;
 
 pub use view::{
-    Group, IllegalStep, InvalidView, Member, NodeId, Ranges, SLOTS, SlotHash, View, slot_of,
+    Chart, Group, IllegalStep, InvalidView, Member, NodeId, Ranges, SLOTS, SlotHash, View, slot_of,
 };

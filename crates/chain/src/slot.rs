@@ -21,6 +21,7 @@
 
 mod chain;
 mod message;
+mod tag;
 mod effect;
 
 #[cfg(test)]
@@ -32,3 +33,4 @@ pub use effect::{
     WriteVerdict, decide,
 };
 pub use message::{ClientId, Message, SlotAction, SlotCopy, SlotEvent, Told};
+pub use tag::WriteTag;

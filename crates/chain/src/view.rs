@@ -4,6 +4,7 @@
 //! [`View::may_follow`] the present one, so views have one order.
 
 mod steps;
+mod chart;
 mod hash;
 mod whole;
 mod group;
@@ -12,6 +13,7 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
+pub use chart::Chart;
 pub use group::{Group, NodeId};
 pub use hash::SlotHash;
 pub use ranges::{Ranges, SLOTS, slot_of};

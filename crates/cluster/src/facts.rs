@@ -179,7 +179,8 @@ mod tests {
 
     fn member(id: NodeId, run: &str) -> Member {
         let [name, peers] = [format!("store-{id}"), format!("h:{id}")];
-        Member { name, peers, zone: String::new(), weight: 1, run: run.to_owned() }
+        let (clients, zone) = (String::new(), String::new());
+        Member { name, peers, clients, zone, weight: 1, run: run.to_owned() }
     }
 
     /// A chain of nodes 1, 2 and 3, with the nodes that live and their runs.

@@ -50,4 +50,4 @@ pub use fault::Fault;
 pub use present::Present;
 pub use records::{GroupReport, Report, WishRecord};
 pub use register::{Lead, Register, RegisterSnapshot, Seen, first_view};
-pub use watch::watch;
+pub use watch::{Sight, watch, watch_anyway};

@@ -276,6 +276,7 @@ pub fn first_view(cluster: &str, replicas: u32, min_write: u32) -> Result<View, 
     let nobody = Member {
         name: String::new(),
         peers: String::new(),
+        clients: String::new(),
         zone: String::new(),
         weight: 1,
         run: String::new(),

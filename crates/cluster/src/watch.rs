@@ -1,7 +1,7 @@
 //! The newest view, in a channel that a thread fills.
 //!
 //! # Invariants
-//! 1. The view in the channel is valid. All views are of one cluster, and their epochs rise.
+//! 1. A view in the channel is valid. All views are of one cluster, and their epochs rise.
 //! 2. A view whose predecessor was seen is refused unless it may follow that one. So are all views after it: what is built
 //!    on a wrong view is wrong. The channel keeps the last good view until the program is started again.
 //!
@@ -20,14 +20,37 @@ use tokio::sync::watch::{Receiver, Sender, channel};
 use crate::fault::Fault;
 use crate::register::{Register, Seen, read_view};
 
+/// What is known of a cluster's view.
+#[derive(Debug, Clone, Default)]
+pub struct Sight {
+    /// The newest view that was seen; `None`: no view was seen yet.
+    pub view: Option<Arc<View>>,
+    /// Why there may be a newer view: the register can't be read now, or its view is refused. A receiver is notified of views
+    /// only, and of the reason why there is none.
+    pub lack: Option<String>,
+}
+
 /// Reads the view, and follows it from then on. While etcd is away the channel keeps what it has.
 ///
 /// # Errors
 /// The first view can't be read; or the system has no thread.
-pub fn watch(register: Arc<Register>) -> Result<Receiver<Arc<View>>, Fault> {
+pub fn watch(register: Arc<Register>) -> Result<Receiver<Sight>, Fault> {
     let first = register.view()?;
-    let (sender, receiver) = channel(Arc::clone(&first.view));
-    let follower = Follower { register, seen: first, sender, refused: false };
+    follow(register, Some(first))
+}
+
+/// As [`watch`], also where there is no view yet, or nobody who tells.
+///
+/// # Errors
+/// The system has no thread.
+pub fn watch_anyway(register: Arc<Register>) -> Result<Receiver<Sight>, Fault> {
+    follow(register, None)
+}
+
+fn follow(register: Arc<Register>, seen: Option<Seen>) -> Result<Receiver<Sight>, Fault> {
+    let view = seen.as_ref().map(|seen| Arc::clone(&seen.view));
+    let (sender, receiver) = channel(Sight { view, lack: None });
+    let follower = Follower { register, seen, sender, refused: false };
     let spawned = thread::Builder::new().name("view".to_owned()).spawn(move || follower.follow());
     spawned.map_err(|error| no_thread(&error))?;
     Ok(receiver)
@@ -40,8 +63,8 @@ pub(crate) fn no_thread(error: &io::Error) -> Fault {
 struct Follower {
     register: Arc<Register>,
     /// The view in the channel.
-    seen: Seen,
-    sender: Sender<Arc<View>>,
+    seen: Option<Seen>,
+    sender: Sender<Sight>,
     refused: bool,
 }
 
@@ -54,6 +77,7 @@ impl Follower {
                 if !is_away {
                     tracing::warn!("the watch of the cluster's view: {fault}; it is tried again");
                 }
+                self.lack(Some(fault.to_string()));
                 thread::sleep(REST);
             }
             is_away = followed.is_err();
@@ -64,6 +88,9 @@ impl Follower {
     fn follow_once(&mut self) -> Result<(), Fault> {
         let now = self.register.view()?;
         let after = now.mod_revision + 1;
+        if !self.refused {
+            self.lack(None);
+        }
         self.take(now);
         let keys = EtcdKeys::one(self.register.key("view"));
         let mut watch = self.register.etcd.watch(&keys, after, WATCH_MAX)?;
@@ -81,19 +108,30 @@ impl Follower {
     }
 
     fn take(&mut self, next: Seen) {
-        if self.refused || next.view == self.seen.view {
+        let before = self.seen.as_ref().map(|seen| &seen.view);
+        if self.refused || before == Some(&next.view) {
             return;
         }
-        if let Err(fault) = next.view.may_replace(&self.seen.view).map_err(Fault::Step) {
+        let step = before.map_or(Ok(()), |before| next.view.may_replace(before));
+        if let Err(fault) = step.map_err(Fault::Step) {
             self.refused = true;
+            let epoch = next.view.epoch;
+            self.lack(Some(format!("the view of epoch {epoch} is refused: {fault}")));
             tracing::error!(
-                "the view of epoch {} in etcd is refused, and those after it: {fault}; the last good one stays in use until the program is started again",
-                next.view.epoch
+                "the view of epoch {epoch} in etcd is refused, and those after it: {fault}; the last good one stays in use until the program is started again"
             );
             return;
         }
-        self.sender.send_replace(Arc::clone(&next.view));
-        self.seen = next;
+        self.sender.send_modify(|sight| sight.view = Some(Arc::clone(&next.view)));
+        self.seen = Some(next);
+    }
+
+    fn lack(&self, lack: Option<String>) {
+        self.sender.send_if_modified(|sight| {
+            let is_told = sight.view.is_none() && sight.lack != lack;
+            sight.lack = lack;
+            is_told
+        });
     }
 }
 

@@ -34,6 +34,7 @@ fn a_cluster_is_made_and_told_of() {
     let member = Member {
         name: "store-1".to_owned(),
         peers: "10.0.0.1:11312".to_owned(),
+        clients: "10.0.0.1:11311".to_owned(),
         zone: "a".to_owned(),
         weight: 1,
         run: "9f3c".to_owned(),

@@ -4,8 +4,8 @@
 use guira_chain::view::{IllegalStep, Member};
 use guira_chain::{Group, NodeId, View};
 use guira_cluster::{
-    Controller, Fault, GroupReport, Present, Register, Report, Rules, Seen, WishRecord, first_view,
-    watch,
+    Controller, Fault, GroupReport, Present, Register, Report, Rules, Seen, Sight, WishRecord,
+    first_view, watch, watch_anyway,
 };
 use guira_etcd::{Etcd, EtcdAccess, EtcdEvent, EtcdKeys, EtcdOp, EtcdPlace};
 use guira_tests::etcd::Etcd as Server;
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use tokio::sync::watch::Receiver;
 
 fn register(port: u16) -> Arc<Register> {
     let place = format!("etcd:127.0.0.1:{port}/c1");
@@ -32,6 +33,7 @@ fn member(id: NodeId) -> Member {
     Member {
         name: format!("store-{id}"),
         peers: format!("127.0.0.1:{id}"),
+        clients: String::new(),
         zone: String::new(),
         weight: 1,
         run: format!("run-{id}"),
@@ -111,11 +113,21 @@ fn a_deposed_controller_writes_nothing() {
     assert_eq!(register.view(), Ok(next));
 }
 
+fn epoch_of(sights: &Receiver<Sight>) -> u64 {
+    sights.borrow().view.as_ref().map_or(0, |view| view.epoch)
+}
+
 #[test]
 fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wrong_one() {
     let mut server = Server::start();
     let (register, etcd) = (register(server.port()), raw(&server));
     assert!(matches!(watch(Arc::clone(&register)), Err(Fault::NoCluster(_))));
+    let waiting = watch_anyway(Arc::clone(&register)).expect("a thread");
+    let lacks = |part: &str| {
+        let sight = waiting.borrow();
+        sight.view.is_none() && sight.lack.as_ref().is_some_and(|lack| lack.contains(part))
+    };
+    within(30, "the watch knows", || lacks("there is no cluster c1"));
     let first = first_view("c1", 3, 2).expect("a seed");
     register.create(&first).expect("nobody has");
     let views = watch(Arc::clone(&register)).expect("there is a view");
@@ -123,11 +135,15 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
         let put = || etcd.put(b"/guira/c1/view", view.to_json().as_bytes(), None).is_ok();
         within(30, "etcd takes it", put);
     };
-    let comes = |epoch| within(30, "it comes", || views.borrow().epoch == epoch);
+    let comes = |epoch| within(30, "it comes", || epoch_of(&views) == epoch);
+    within(30, "it comes to whoever waited", || epoch_of(&waiting) == 1);
+    assert!(waiting.borrow().lack.is_none());
     let second = after(&first, 2);
     put(&second);
     comes(2);
     server.end();
+    within(30, "the watch knows", || waiting.borrow().lack.is_some());
+    assert_eq!(epoch_of(&waiting), 2, "the view stays");
     server.restart();
     let third = after(&second, 3);
     put(&third);
@@ -139,13 +155,15 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     let fifth = after(&fourth, 3);
     put(&fifth);
     comes(5);
+    assert!(waiting.borrow().lack.is_none());
     put(&wrong(&fifth));
     put(&View { epoch: 9, ..fifth.clone() });
     // The watch has read on: a fresh one gets the last view.
     let fresh = watch(register).expect("there is a view");
-    assert_eq!(fresh.borrow().epoch, 9);
+    assert_eq!(epoch_of(&fresh), 9);
     thread::sleep(Duration::from_millis(500));
-    assert_eq!(**views.borrow(), fifth);
+    assert_eq!(views.borrow().view.as_deref(), Some(&fifth));
+    assert!(views.borrow().lack.as_ref().is_some_and(|lack| lack.contains("is refused")));
 }
 
 #[test]
@@ -237,7 +255,7 @@ impl Node {
         let (said, ends) = (Arc::downgrade(&present), Arc::clone(&is_over));
         thread::spawn(move || {
             while !ends.load(SeqCst) {
-                let view = Arc::clone(&views.borrow());
+                let view = views.borrow().view.clone().expect("there is a view");
                 let Some(present) = said.upgrade() else { break };
                 let groups = view.groups.iter().filter(|it| it.members().any(|it| it == id));
                 let groups = groups.map(|group| report(id, group)).collect();

@@ -225,6 +225,8 @@ pub(crate) struct Joining {
     pub(crate) name: String,
     pub(crate) zone: String,
     pub(crate) weight: u32,
+    /// Where clients reach it, if that is known.
+    pub(crate) clients: String,
 }
 
 /// Where certificates and keys are.
@@ -299,6 +301,7 @@ fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>,
             name: args.name.clone().unwrap_or_else(host),
             zone: args.zone.clone().unwrap_or_default(),
             weight: args.weight.unwrap_or(1),
+            clients: clients(args),
         }),
         (None, ..) if has_etcd => return Err("--etcd-…: name the --cluster".to_owned()),
         (None, Some(path), Some(node)) => ViewSource::File { path: path.clone(), node },
@@ -311,6 +314,33 @@ fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>,
         return Err("-I: values of a replicated store have 8m at most".to_owned());
     }
     Ok(Some(ReplicaOptions { source, peers: args.peers.clone() }))
+}
+
+/// The address where clients reach the node, as far as its flags show it. Empty: none.
+fn clients(args: &StoreArgs) -> String {
+    let is_reached = args.unix_socket.is_none() && args.port != 0;
+    let peers = args.peers.as_deref().filter(|_| is_reached);
+    peers.map(|peers| clients_at(&args.listen, peers, args.port)).unwrap_or_default()
+}
+
+/// At the address that the node listens on, if that is one, else at the host that other nodes reach. A node that listens to
+/// its own machine only, and is reached by others from elsewhere, has no address: another program may have it there.
+fn clients_at(listen: &str, peers: &str, port: u16) -> String {
+    let bare = |host: &str| host.trim().trim_matches(['[', ']']).to_owned();
+    let peers = bare(peers.rsplit_once(':').map_or(peers, |(host, _)| host));
+    let ip = |host: &String| host.parse::<IpAddr>().ok();
+    let is_local =
+        |host: &String| *host == "localhost" || ip(host).is_some_and(|it| it.is_loopback());
+    let own: Vec<String> = listen.split(',').map(bare).filter(|it| !it.is_empty()).collect();
+    let one = own.iter().filter(|it| ip(it).is_some_and(|it| !it.is_unspecified()));
+    let mut one = one.filter(|it| is_local(&peers) || !is_local(it));
+    let is_everywhere =
+        own.is_empty() || own.iter().any(|it| ip(it).is_none_or(|it| it.is_unspecified()));
+    match one.next().or(is_everywhere.then_some(&peers)) {
+        Some(host) if host.contains(':') => format!("[{host}]:{port}"),
+        Some(host) => format!("{host}:{port}"),
+        None => String::new(),
+    }
 }
 
 /// Whether an address means any host or any port, so that other nodes can't use it.
@@ -450,6 +480,22 @@ mod tests {
             "interval:61s",
         ] {
             assert!(Syncing::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn clients_are_sent_where_the_node_listens() {
+        for (listen, peers, wanted) in [
+            ("127.0.0.1", "127.0.0.1:9", "127.0.0.1:11311"),
+            ("127.0.0.1", "10.0.0.4:9", ""),
+            ("0.0.0.0", "10.0.0.4:9", "10.0.0.4:11311"),
+            ("", "store-4:9", "store-4:11311"),
+            ("127.0.0.1,10.0.0.5", "10.0.0.4:9", "10.0.0.5:11311"),
+            ("store-4", "10.0.0.4:9", "10.0.0.4:11311"),
+            ("::", "[fd00::4]:9", "[fd00::4]:11311"),
+            ("[fd00::5]", "[fd00::4]:9", "[fd00::5]:11311"),
+        ] {
+            assert_eq!(clients_at(listen, peers, 11311), wanted, "{listen} {peers}");
         }
     }
 

@@ -24,7 +24,6 @@ mod driver;
 mod view_file;
 mod membership;
 mod keeper;
-mod chart;
 mod event;
 mod wire;
 mod identity;

@@ -2,6 +2,7 @@
 //!
 //! `guira-proto` has checked them. A token that is missing or invalid all the same counts as not sent.
 
+use guira_chain::slot::WriteTag;
 use guira_client::Request;
 use guira_front::sessions::NOREPLY;
 use guira_proto::MetaFlags;
@@ -25,6 +26,8 @@ pub(crate) struct Terms {
     pub(crate) has_binary_key: bool,
     /// Whether this is a text command that wants no reply.
     pub(crate) is_noreply: bool,
+    /// `L`, of a router in front of a replicated store.
+    pub(crate) tag: Option<WriteTag>,
 }
 
 impl Terms {
@@ -49,6 +52,7 @@ impl Terms {
                 b'I' => terms.is_stale = true,
                 b'x' => terms.is_emptied = true,
                 b'b' => terms.has_binary_key = true,
+                WriteTag::LETTER => terms.tag = WriteTag::parse(flag.token()),
                 _ => {}
             }
         }

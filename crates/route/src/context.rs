@@ -3,14 +3,15 @@
 //! A copy costs a few counted references: a request that goes on after its reply (a shadow, an upgrade of a cache)
 //! takes one along.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
 use bytes::Bytes;
-use guira_client::{Caller, Purse};
+use guira_client::{Caller, Outcome, Purse};
+use tokio::sync::RwLock;
 
 use crate::Server;
 use crate::counters::{Counter, Counters};
@@ -39,6 +40,8 @@ pub struct Context {
     pub(crate) write: Option<Rc<Write>>,
     /// Pays for the values that the client's requests bring.
     pub purse: Option<Arc<dyn Purse>>,
+    /// The order of the client's requests at clusters of stores.
+    pub(crate) order: ClientOrder,
     /// This proxy thread's counters.
     pub counters: Arc<Counters>,
 }
@@ -49,8 +52,33 @@ impl Context {
         Caller { waker, purse: self.purse.as_ref() }
     }
 
+    /// Counts a server's reply that is an error, of this outcome.
+    pub(crate) fn count_error(&self, outcome: Outcome) {
+        let (counter, with_shadows) = Counter::of_error(outcome);
+        self.count(with_shadows);
+        self.count(Counter::ResultAnyAll);
+        if !self.is_shadow {
+            self.count(counter);
+            self.count(Counter::ResultAny);
+        }
+    }
+
     /// Counts one event.
     pub fn count(&self, counter: Counter) {
         self.counters.add(counter, 1);
     }
 }
+
+/// Where requests of one client wait for each other, by key: those that reach servers by several ways.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientOrder(Rc<OnceCell<[RwLock<()>; LINES]>>);
+
+impl ClientOrder {
+    /// A key's place: held by reads together, by a change alone. Who came first has it first.
+    pub(crate) fn line(&self, key: &[u8]) -> &RwLock<()> {
+        let lines = self.0.get_or_init(Default::default);
+        &lines[crc32fast::hash(key) as usize % LINES]
+    }
+}
+
+const LINES: usize = 16;

@@ -39,6 +39,8 @@ counters! {
     HotCacheHits = "hot_cache_hits";
     /// Gets that a `HotCacheRoute` passed on.
     HotCacheMisses = "hot_cache_misses";
+    /// Requests that a `ClusterRoute` sent to another node, or again.
+    ClusterRepeats = "cluster_repeats";
     /// Requests that a `DevNullRoute` swallowed.
     DevNull = "dev_null_requests";
     /// Requests that a rate limit turned away.

@@ -61,7 +61,7 @@ impl Proxy {
         loaded: &Loaded,
     ) -> Result<Self, ConfigError> {
         let process = Arc::clone(&view.process);
-        let fleet = Rc::new(Fleet::new(Arc::clone(&process.servers)));
+        let fleet = Fleet::new(Arc::clone(&process.servers));
         let proxy_index = u32::try_from(number).unwrap_or(u32::MAX);
         let settings = Settings { proxy_index, ..process.options.settings.clone() };
         let tree = RefCell::new(Rc::new(Tree::build(&loaded.config, &settings, &*fleet)?));

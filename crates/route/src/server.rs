@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use guira_client::Address;
+use guira_etcd::EtcdFlags;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +57,19 @@ pub struct LeafSpec {
     pub stale_on_delete_s: u32,
     /// Connections a proxy thread to the server, at least one.
     pub connections: u32,
+}
+
+/// What a cluster of stores is asked with.
+#[derive(Clone, Debug)]
+pub struct ClusterSpec {
+    /// Where its view is: `etcd:HOST:PORT/NAME`, or `etcds:`.
+    pub place: String,
+    /// How etcd lets us in.
+    pub etcd: EtcdFlags,
+    /// How long a node may take before another is asked.
+    pub timeout: Duration,
+    /// Nodes are asked over TLS.
+    pub is_secured: bool,
 }
 
 impl Server {

@@ -4,6 +4,7 @@ mod fleet;
 mod returning;
 mod leaf;
 mod directory;
+mod cluster;
 mod pool_stats;
 mod link;
 mod skills;
@@ -12,6 +13,7 @@ mod permits;
 pub(crate) mod names;
 mod histogram;
 
+pub(crate) use cluster::{Cluster, ClusterPlace, ClusterWatch, register};
 pub(crate) use directory::{Servers, ServersOptions, Speak};
 pub(crate) use fleet::Fleet;
 pub(crate) use histogram::Shape as Latencies;

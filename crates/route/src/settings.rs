@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use guira_etcd::EtcdFlags;
 use parking_lot::RwLock;
 
 use crate::hot_cache::Stripes;
@@ -66,6 +67,8 @@ pub struct Settings {
     pub proxy_index: u32,
     /// Servers can be spoken to over TLS.
     pub has_tls: bool,
+    /// How an etcd lets us in that a `ClusterRoute` names.
+    pub(crate) etcd: EtcdFlags,
     /// A `LoggingRoute` stands above the root.
     pub is_logging_route_enabled: bool,
     /// Values longer than this many bytes are cut into chunks; 0: none.
@@ -104,6 +107,7 @@ impl Default for Settings {
             log: LogSink::default(),
             proxy_index: 0,
             has_tls: false,
+            etcd: EtcdFlags::default(),
             is_logging_route_enabled: false,
             big_value_split_threshold: 0,
             big_value_batch_size: 10,

@@ -40,7 +40,16 @@ pub const EDGES: [(&str, &[&str]); 26] = [
     ("guira-client", &["guira-proto", "guira-tests"]),
     (
         "guira-route",
-        &["guira-client", "guira-config", "guira-etcd", "guira-front", "guira-log", "guira-proto"],
+        &[
+            "guira-chain",
+            "guira-client",
+            "guira-cluster",
+            "guira-config",
+            "guira-etcd",
+            "guira-front",
+            "guira-log",
+            "guira-proto",
+        ],
     ),
     (
         "guira-invalidate",

@@ -18,6 +18,7 @@ fn member(node: NodeId, weight: u32, run: u32) -> Member {
     Member {
         name: format!("store-{node}"),
         peers: format!("10.0.0.{node}:11312"),
+        clients: String::new(),
         zone: String::new(),
         weight,
         run: run.to_string(),

@@ -54,6 +54,7 @@ fn view() -> View {
     let member = Member {
         name: "a".to_owned(),
         peers: "10.0.0.1:11312".to_owned(),
+        clients: String::new(),
         zone: String::new(),
         weight: 1,
         run: "9f".to_owned(),

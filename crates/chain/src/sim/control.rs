@@ -10,6 +10,7 @@ pub(super) fn member(node: NodeId, run: u64) -> Member {
     Member {
         name: node.to_string(),
         peers: String::new(),
+        clients: String::new(),
         zone: String::new(),
         weight: 1,
         run: run.to_string(),

@@ -8,6 +8,7 @@ fn view(serving: &[NodeId]) -> View {
     let member = |node: NodeId| Member {
         name: format!("store-{node}"),
         peers: format!("10.0.0.{node}:11312"),
+        clients: String::new(),
         zone: String::new(),
         weight: 1,
         run: "a".to_owned(),

@@ -13,6 +13,9 @@ pub struct Member {
     pub name: String,
     /// Where other nodes reach it, `host:port`.
     pub peers: String,
+    /// Where clients reach it, `host:port`; empty: it doesn't say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub clients: String,
     /// Copies of a slot stand in different zones where there are enough.
     #[serde(default)]
     pub zone: String,

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use guira_client::marker::{MarkToken, MarkerTokens, marker_key};
 

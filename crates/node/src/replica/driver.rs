@@ -20,13 +20,12 @@ use std::time::Duration;
 use guira_chain::frames::{Asked, PeerFrame, PeerHello};
 use guira_chain::promises::{Promises, TERM};
 use guira_chain::slot::{Around, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind};
-use guira_chain::{Group, NodeId, SLOTS, View};
+use guira_chain::{Chart, Group, NodeId, SLOTS, View};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
-use super::chart::Chart;
 use super::event::{Ask, Event};
 use super::keeper::Keeper;
 use super::membership::Membership;
@@ -220,7 +219,8 @@ impl<E: Engine> Driver<E> {
             PeerFrame::AskView => {
                 let known = self.chart.borrow().clone();
                 if let Some(known) = known {
-                    let _ = self.peers.send(from, &PeerFrame::View(Box::new(known.view.clone())));
+                    let _ =
+                        self.peers.send(from, &PeerFrame::View(Box::new(View::clone(&known.view))));
                 }
             }
             PeerFrame::View(view) => self.learn(*view, &format!("node {from}")),
@@ -375,7 +375,7 @@ impl<E: Engine> Driver<E> {
         }
         let known = self.chart.borrow().clone();
         let refused = match &known {
-            Some(known) if known.view == view => return,
+            Some(known) if *known.view == view => return,
             // A peer sent a newer view before etcd did. An older view in a file goes on to the check, because somebody put
             // it there.
             Some(known) if self.membership.is_some() && view.epoch < known.view.epoch => return,
@@ -396,7 +396,7 @@ impl<E: Engine> Driver<E> {
             let _links = self.links.enter();
             self.peers.set_addresses(&addresses);
         }
-        let chart = Arc::new(Chart::of(view));
+        let chart = Arc::new(Chart::of(Arc::new(view)));
         self.chart.send_replace(Some(Arc::clone(&chart)));
         let now = clock();
         for slot in 0..SLOTS {

@@ -1,23 +1,24 @@
 //! The requests of a node's clients: each goes to the node that is responsible for its key, until there is an answer.
 //!
 //! # Invariants
-//! 1. A change has one number, however often it is sent, so it happens once.
-//! 2. Of one client's requests for one key, a change waits for those before it, and those behind it wait for it.
+//! 1. A change has one number, however often it is sent, so it happens once. A router that gives a change its number has
+//!    perhaps asked another node before.
+//! 2. Of one client's requests for one key, a change waits for those before it, and those behind it wait for it. A router
+//!    keeps that order itself, because many clients share its connection.
 //! 3. Each request ends within [`PATIENCE`] and one try: with an answer, or with an error that says what isn't known.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use guira_chain::SLOTS;
 use guira_chain::frames::Asked;
-use guira_chain::slot::{REPEATED, Told, WriteVerdict};
+use guira_chain::slot::{REPEATED, Told, WriteId, WriteTag, WriteVerdict};
+use guira_chain::{Chart, SLOTS};
 use guira_client::{Op, Outcome, Reply, Request};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{RwLock, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::chart::Chart;
 use super::event::{Ask, Event};
 use super::wire;
 use crate::counts::Count;
@@ -112,19 +113,30 @@ impl Front {
         let Some(command) = wire::command(request) else {
             return Ok(Reply::new(Outcome::BadCommand));
         };
-        let _line = line.write().await;
-        let told = self.ask(&request.key, Some(&command)).await?;
+        let _line = if terms.tag.is_none() { Some(line.write().await) } else { None };
+        let told = self.ask(&request.key, Some((&command[..], terms.tag))).await?;
         let Told::Wrote(WriteVerdict::Said(said)) = told else { return Err(odd()) };
         let (said, written) = wire::said(&said).ok_or_else(odd)?;
         Ok(say(order, said, written))
     }
 
-    /// Asks the node that is responsible for a key, again and again.
-    async fn ask(&self, key: &Bytes, command: Option<&[u8]>) -> Result<Told, Unanswered> {
+    /// A number that no other request has.
+    fn new_number(&self) -> WriteId {
         use std::sync::atomic::Ordering::Relaxed;
-        let (begun, number) = (Instant::now(), self.numbers.fetch_add(1, Relaxed));
+        (self.client, self.numbers.fetch_add(1, Relaxed))
+    }
+
+    /// Asks the node that is responsible for a key, again and again.
+    async fn ask(
+        &self,
+        key: &Bytes,
+        change: Option<(&[u8], Option<WriteTag>)>,
+    ) -> Result<Told, Unanswered> {
+        let begun = Instant::now();
+        let (command, tag) = change.map_or((None, None), |(command, tag)| (Some(command), tag));
+        let id = tag.map_or_else(|| self.new_number(), |tag| tag.id);
         let mut views = self.chart.clone();
-        let (mut is_repeated, mut pause) = (false, PAUSE_MIN);
+        let (mut is_repeated, mut pause) = (tag.is_some_and(|tag| tag.is_repeated), PAUSE_MIN);
         let mut slot = None;
         while begun.elapsed() < PATIENCE {
             let chart = views.borrow_and_update().clone();
@@ -137,16 +149,13 @@ impl Front {
             let to = if command.is_some() { group.head() } else { group.reader() };
             let asked = match command {
                 None => Asked::Read { key: key.to_vec() },
-                Some(command) => Asked::Write {
-                    id: (self.client, number),
-                    is_repeated,
-                    key: key.to_vec(),
-                    command: command.to_vec(),
-                },
+                Some(command) => {
+                    Asked::Write { id, is_repeated, key: key.to_vec(), command: command.to_vec() }
+                }
             };
             let (reply, told) = oneshot::channel();
             let to = to.unwrap_or_default();
-            let ask = Ask { to, slot: place, epoch: group.epoch, number, asked, reply };
+            let ask = Ask { to, slot: place, epoch: group.epoch, number: id.1, asked, reply };
             self.events.send(Event::Ask(Box::new(ask))).map_err(|_| stopped())?;
             match timeout(TRY_MAX, told).await {
                 Ok(Ok(told @ (Told::Wrote(_) | Told::Read(_)))) => return Ok(told),

@@ -13,12 +13,11 @@ use std::sync::Arc;
 use guira_chain::frames::PeerHello;
 use guira_chain::slot::Slot;
 use guira_chain::view::Member;
-use guira_chain::{NodeId, Ranges, SLOTS, View};
-use guira_cluster::{Controller, Fault, GroupReport, Present, Register, Report, Rules};
+use guira_chain::{Chart, NodeId, Ranges, SLOTS, View};
+use guira_cluster::{Controller, Fault, GroupReport, Present, Register, Report, Rules, Sight};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch::Receiver;
 
-use super::chart::Chart;
 use super::event::Event;
 
 /// See the module's head. Dropping it removes the node from the register.
@@ -88,11 +87,12 @@ fn report(me: &PeerHello, chart: &Chart, slots: &[Slot]) -> Report {
 }
 
 /// Passes on the views of the register, forever.
-pub(super) async fn follow(mut views: Receiver<Arc<View>>, events: UnboundedSender<Event>) {
+pub(super) async fn follow(mut sights: Receiver<Sight>, events: UnboundedSender<Event>) {
     loop {
-        let view = View::clone(&views.borrow_and_update());
-        let sent = events.send(Event::View(Box::new(view), "etcd"));
-        if sent.is_err() || views.changed().await.is_err() {
+        let view = sights.borrow_and_update().view.clone();
+        let view = view.map(|view| Event::View(Box::new(View::clone(&view)), "etcd"));
+        let is_heard = view.is_none_or(|view| events.send(view).is_ok());
+        if !is_heard || sights.changed().await.is_err() {
             return;
         }
     }

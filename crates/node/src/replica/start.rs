@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use guira_chain::frames::PeerHello;
 use guira_chain::view::Member;
 use guira_chain::{NodeId, SlotHash, View};
-use guira_cluster::{Fault, Register};
+use guira_cluster::{Fault, Register, Sight};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime;
@@ -110,7 +110,7 @@ struct Entry {
 /// Where the node gets later views from.
 enum Views {
     File(PathBuf),
-    Register(Arc<Register>, watch::Receiver<Arc<View>>),
+    Register(Arc<Register>, watch::Receiver<Sight>),
 }
 
 /// Reads the first view, and finds or takes the node's number.
@@ -125,18 +125,20 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
             Ok(Entry { view, node: *node, member, views: Views::File(path.clone()) })
         }
         ViewSource::Register(joining) => {
-            let Joining { place, etcd, name, zone, weight } = joining;
+            let Joining { place, etcd, name, zone, weight, clients } = joining;
             let register = Arc::new(etcd.register(place)?);
             let told = |fault: Fault| format!("--cluster {place}: {fault}");
             let views = guira_cluster::watch(Arc::clone(&register)).map_err(told)?;
-            let view = View::clone(&views.borrow());
+            let view = views.borrow().view.clone();
+            let view = view.map(|view| View::clone(&view)).ok_or("no view")?;
             let node = match identity::read(&store.engine)? {
                 Some(found) => found.node,
                 None => register.take_id().map_err(told)?,
             };
             let peers = options.peers.clone().unwrap_or_default();
-            let (name, zone, weight) = (name.clone(), zone.clone(), *weight);
-            let member = Member { name, peers, zone, weight, run: String::new() };
+            let (name, clients, zone) = (name.clone(), clients.clone(), zone.clone());
+            let (weight, run) = (*weight, String::new());
+            let member = Member { name, peers, clients, zone, weight, run };
             Ok(Entry { view, node, member, views: Views::Register(register, views) })
         }
     }

@@ -17,7 +17,9 @@ use crate::configure::{Loaded, Nowhere, Options, Refusal};
 use crate::context::Context;
 use crate::ops::op_named;
 use crate::outcome;
-use crate::tree::{self, Tree};
+use crate::server::{ClusterSpec, LeafSpec};
+use crate::servers::Cluster;
+use crate::tree::{self, Leaves, Route, Tree};
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
@@ -76,7 +78,7 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
     for warning in &loaded.findings.warnings {
         eprintln!("guira route: {warning}");
     }
-    let tree = Tree::build(&loaded.config, &options.settings, &Nowhere)
+    let tree = Tree::build(&loaded.config, &options.settings, &Looking)
         .map_err(|error| error.to_string())?;
     let record = Rc::new(RefCell::new(Vec::new()));
     let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };
@@ -98,6 +100,19 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
         or_nobody(&possible),
         outcome::name(reply.outcome)
     ))
+}
+
+/// Leaves that send nothing. Of a cluster of stores the view is read, once.
+struct Looking;
+
+impl Leaves for Looking {
+    fn leaf(&self, wanted: &LeafSpec) -> Rc<dyn Route> {
+        Nowhere.leaf(wanted)
+    }
+
+    fn cluster(&self, wanted: &ClusterSpec) -> Rc<dyn Route> {
+        Cluster::looking(wanted)
+    }
 }
 
 fn or_nobody(lines: &[String]) -> String {

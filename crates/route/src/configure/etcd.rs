@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use guira_etcd::{Error, Etcd, EtcdAccess, EtcdFlags, EtcdKeys, EtcdPlace};
+use guira_etcd::{Error, Etcd, EtcdFlags, EtcdKeys, EtcdPlace};
 use tokio::sync::Notify;
 
 use crate::configure::flags::Typed;
@@ -39,7 +39,8 @@ impl Place {
             )
         };
         let place = EtcdPlace::parse(text).ok_or_else(bad)?;
-        let access = access(typed, place.is_secured)?;
+        let access = flags(typed).access(place.is_secured);
+        let access = access.map_err(|words| format!("--config {words}"))?;
         Ok(Self { etcd: Etcd::new(&place, access), key: place.path })
     }
 
@@ -67,15 +68,14 @@ impl Place {
 }
 
 /// Reads the flags.
-fn access(typed: &Typed, is_secured: bool) -> Result<EtcdAccess, String> {
+pub(super) fn flags(typed: &Typed) -> EtcdFlags {
     let path = |name: &str| Some(typed.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from);
-    let flags = EtcdFlags {
+    EtcdFlags {
         cacert: path("etcd_cacert"),
         cert: path("etcd_cert"),
         key: path("etcd_key"),
         auth_file: path("etcd_auth_file"),
-    };
-    flags.access(is_secured).map_err(|words| format!("--config {words}"))
+    }
 }
 
 /// Asks for a reload whenever the text isn't what it was, on a thread of its own, for ever. What it was is at first

@@ -9,7 +9,7 @@ use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownF
 use guira_log::Format;
 use socket2::TcpKeepalive;
 
-use super::etcd::Place;
+use super::etcd::{self, Place};
 use super::flags::{self, FLAGS, Typed, Validate};
 use super::source::{From, Shelf, Source};
 use super::tls::TlsOptions;
@@ -103,6 +103,7 @@ impl Options {
         let tls = TlsOptions::new(typed)?;
         let mut settings = Settings { default_route, ..settings(typed)? };
         settings.has_tls = tls.knows_authorities();
+        settings.etcd = etcd::flags(typed);
         settings.num_proxies = u32::try_from(proxies).unwrap_or(u32::MAX);
         let spool_bytes_max = at_most(typed, "async_limit")? as u64;
         let path = |name: &str| Some(typed.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from);

@@ -15,7 +15,7 @@ use guira_front::vitals::PROCESS_METRICS;
 use crate::configure::seconds_now;
 use crate::counters::Counter;
 use crate::process::Process;
-use crate::servers::Latencies;
+use crate::servers::{ClusterWatch, Latencies};
 
 /// The metrics of one name, told apart by their labels.
 struct Family {
@@ -149,6 +149,19 @@ const OF_SERVER: [Figure<Server>; 6] = [
     Figure::counter("server_probes_total", "Probes sent to the failed server.", |s| s.probes),
 ];
 
+const OF_CLUSTER: [Figure<ClusterWatch>; 2] = [
+    Figure::gauge(
+        "cluster_view_epoch",
+        "Epoch of the view by which a `ClusterRoute` asks nodes; 0: there is none.",
+        ClusterWatch::epoch,
+    ),
+    Figure::gauge(
+        "cluster_view_followed",
+        "1 while etcd says which view is the newest; 0: the last one stays in use.",
+        |watch| watch.is_followed().into(),
+    ),
+];
+
 const DURATION: Family = Family::new(
     "histogram",
     "request_duration_seconds",
@@ -180,6 +193,7 @@ pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static
         .chain([COMMANDS])
         .chain(others().map(|(_, family)| family))
         .chain(OF_SERVER.map(|Figure(family, _)| family))
+        .chain(OF_CLUSTER.map(|Figure(family, _)| family))
         .chain([DURATION, ERRORS])
         .map(|Family { name, kind, help }| (format!("{PREFIX}{name}"), kind, help));
     all.chain(PROCESS_METRICS.map(|(name, kind, help)| (name.to_owned(), kind, help)))
@@ -206,6 +220,7 @@ impl Probed for Process {
         }
         counters(&mut all, self);
         servers(&mut all, self);
+        clusters(&mut all, self);
         latencies(&mut all, self);
         for ((name, kind, help), value) in PROCESS_METRICS.into_iter().zip(self.vitals.metrics()) {
             all.family(name, kind, help).add(&[], value);
@@ -258,6 +273,16 @@ fn servers(all: &mut Exposition, process: &Process) {
         let mut samples = family.of(all);
         for (host_port, server) in &servers {
             samples.add(&[("server", host_port)], value(server));
+        }
+    }
+}
+
+fn clusters(all: &mut Exposition, process: &Process) {
+    let clusters = process.servers.clusters.all();
+    for Figure(family, value) in &OF_CLUSTER {
+        let mut samples = family.of(all);
+        for (place, watch) in &clusters {
+            samples.add(&[("cluster", place)], value(watch));
         }
     }
 }

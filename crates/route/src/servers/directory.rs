@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use guira_client::ConnectionOptions;
 use parking_lot::Mutex;
 
+use super::cluster::ClusterWatches;
 use super::histogram::LeafStats;
 use super::link::{Care, Link, LinkOptions};
 use super::permits::PermitLimits;
@@ -46,6 +47,8 @@ pub(crate) struct Servers {
     pub(crate) debts: Arc<Debts>,
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool_stats: PoolStats,
+    /// The views of clusters of stores.
+    pub(crate) clusters: ClusterWatches,
     /// The process ends: servers that go were not removed.
     pub(crate) is_ending: AtomicBool,
     tkos: Mutex<HashMap<String, Weak<Tko>>>,
@@ -73,6 +76,7 @@ impl Servers {
             debts: Arc::new(debts),
             totals: Arc::default(),
             pool_stats: PoolStats::new(counted_pools),
+            clusters: ClusterWatches::default(),
             is_ending: AtomicBool::new(false),
             tkos: Mutex::default(),
             pools: Mutex::default(),
@@ -97,6 +101,12 @@ impl Servers {
         }
         tkos.insert(name.to_owned(), Arc::downgrade(&tko));
         (tko, is_owed)
+    }
+
+    /// The state of a server that nobody marks and nobody owes deletes.
+    pub(super) fn tko_apart(&self, name: &str) -> Arc<Tko> {
+        let timeouts = self.options.tko.timeouts;
+        Arc::new(Tko::new(name.to_owned(), timeouts, Arc::clone(&self.totals)))
     }
 
     /// The limits of a pool that fails open, as the configuration of that number has them.
@@ -126,17 +136,18 @@ impl Servers {
         suspects
     }
 
-    /// A link to a server of that state.
+    /// A link to a server of that state, which marks it when it fails, if it may.
     pub(super) fn connect(
         self: &Arc<Self>,
         name: String,
         tko: Arc<Tko>,
         wanted: &LeafSpec,
+        may_mark: bool,
     ) -> Arc<Link> {
         let options = LinkOptions {
             connection: (self.speak)(&wanted.server),
             at_server: self.options.at_servers,
-            is_tracked: self.options.tko.is_tracked,
+            is_tracked: self.options.tko.is_tracked && may_mark,
             care: Arc::clone(self) as Arc<dyn Care>,
         };
         let account = self.debts.account(&tko.name);

@@ -5,18 +5,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{self, Arc};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use super::cluster::{Cluster, NodeLinks};
 use super::directory::Servers;
 use super::leaf::Leaf;
 use super::link::{Care, Link};
 use super::returning;
-use crate::server::LeafSpec;
+use crate::server::{ClusterSpec, LeafSpec};
 
 /// What tells links apart: name, time to connect, mark of packets, and which of several.
 type LinkKey = (String, Duration, u8, u32);
@@ -24,6 +25,7 @@ type LinkKey = (String, Duration, u8, u32);
 /// The links of one proxy thread.
 #[derive(Debug)]
 pub(crate) struct Fleet {
+    this: Weak<Self>,
     servers: Arc<Servers>,
     links: RefCell<HashMap<LinkKey, sync::Weak<Link>>>,
     /// How many configurations this thread has had: the same one has the same number on each thread.
@@ -35,10 +37,17 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn new(servers: Arc<Servers>) -> Self {
+    pub(crate) fn new(servers: Arc<Servers>) -> Rc<Self> {
         let (links, configuration) = (RefCell::default(), Cell::new(1));
-        let recovering = RefCell::default();
-        Self { servers, links, configuration, recovering, shadows: Rc::default() }
+        let (recovering, shadows) = (RefCell::default(), Rc::default());
+        Rc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            servers,
+            links,
+            configuration,
+            recovering,
+            shadows,
+        })
     }
 
     /// What is asked for from now on is of the next configuration.
@@ -55,7 +64,7 @@ impl Fleet {
             return link;
         }
         let (tko, is_owed) = self.servers.tko(&wanted.server.host_port());
-        let link = self.servers.connect(name, tko, wanted);
+        let link = self.servers.connect(name, tko, wanted, true);
         links.retain(|_, link| link.strong_count() > 0);
         links.insert(key, Arc::downgrade(&link));
         if is_owed {
@@ -75,6 +84,13 @@ impl Fleet {
             limits.map(|limits| self.servers.fail_open(&wanted.pool, configuration, limits));
         links.iter().for_each(|link| link.tko.follow(configuration, fail_open.as_ref()));
         Leaf::new(wanted, links, &self.servers, &self.shadows)
+    }
+
+    /// The nodes of a cluster of stores.
+    pub(crate) fn cluster(&self, wanted: &ClusterSpec) -> Rc<Cluster> {
+        let watch = self.servers.clusters.of(wanted);
+        let this: Weak<Self> = Weak::clone(&self.this);
+        Cluster::new(wanted, watch, this)
     }
 
     /// The links since the last call that send first what their servers are owed.
@@ -103,3 +119,23 @@ impl Fleet {
         }
     }
 }
+
+impl NodeLinks for Fleet {
+    /// Nobody marks the node: others are asked in its place.
+    fn node_link(&self, wanted: &LeafSpec, role: u32) -> Arc<Link> {
+        let name = format!("{}-{}", wanted.server, wanted.timeout.as_millis());
+        let key = (name.clone(), wanted.connect_timeout, wanted.dscp, NODES_FROM + role);
+        let mut links = self.links.borrow_mut();
+        if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
+            return link;
+        }
+        let tko = self.servers.tko_apart(&wanted.server.host_port());
+        let link = self.servers.connect(name, tko, wanted, false);
+        links.retain(|_, link| link.strong_count() > 0);
+        links.insert(key, Arc::downgrade(&link));
+        link
+    }
+}
+
+/// The first number of links to nodes of clusters: no pool has so many connections to a server.
+const NODES_FROM: u32 = 1 << 31;

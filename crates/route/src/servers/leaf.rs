@@ -221,13 +221,7 @@ impl Leaf {
             return;
         }
         self.stats.errors.store(self.stats.errors.load(Relaxed) + 1, Relaxed);
-        let (counter, with_shadows) = Counter::of_error(reply.outcome);
-        context.count(with_shadows);
-        context.count(Counter::ResultAnyAll);
-        if !context.is_shadow {
-            context.count(counter);
-            context.count(Counter::ResultAny);
-        }
+        context.count_error(reply.outcome);
     }
 
     /// Writes a delete down to be sent when the server is back; then the client may believe it done.

@@ -226,6 +226,25 @@ impl Link {
         }
     }
 
+    /// The same, whatever the server has shown: it is known to understand all. Also says whether the reply is the server's.
+    pub(super) async fn ask_once(
+        self: &Arc<Self>,
+        request: Request,
+        timeout: Duration,
+        context: &crate::Context,
+    ) -> (Reply, bool) {
+        let begun = match self.permit(timeout).await {
+            Ok((permit, left)) => {
+                self.begin(request, left, (now(), context)).map(|begun| (begun, permit))
+            }
+            Err(reply) => Err(reply),
+        };
+        match begun {
+            Ok((mut under_way, _permit)) => poll_fn(|cx| under_way.poll_told(cx)).await,
+            Err(reply) => (reply, false),
+        }
+    }
+
     fn admit(&self, op: Op) -> Result<(), Reply> {
         let is_out = self.tko.is_marked() && self.is_tracked;
         if is_out && !(op == Op::Delete && self.account.is_sending()) {
@@ -453,6 +472,13 @@ impl UnderWay<Ask> {
         let took = self.took(came);
         self.link.settle(&mut reply, took, came.is_some());
         Poll::Ready((reply, took))
+    }
+
+    /// The reply, once it is there, and whether it is the server's.
+    fn poll_told(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, bool)> {
+        let (mut reply, came) = ready!(self.ask.poll_timed(cx));
+        self.link.settle(&mut reply, self.took(came), came.is_some());
+        Poll::Ready((reply, came.is_some()))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::config::fields::Fields;
 use crate::config::flavor::Flavors;
 use crate::config::pools::{self, Place, Pools};
 use crate::config::shape::Shape;
+use crate::server::ClusterSpec;
 use crate::settings::Settings;
 use guira_config::budget::Budget;
 use guira_config::{ConfigError, Json, Object, Result, Value, perhaps};
@@ -234,6 +235,11 @@ impl<'b> Builder<'b> {
         let root = root.map_err(within)?.root;
         self.flavored.insert(name.to_owned(), Rc::clone(&root));
         Ok(root)
+    }
+
+    /// The nodes of a cluster of stores.
+    pub(crate) fn cluster(&self, wanted: &ClusterSpec) -> Node {
+        self.leaves.cluster(wanted)
     }
 
     /// A pool, by its name or as it is written.

@@ -15,6 +15,7 @@ mod operation;
 mod pool;
 mod asynclog;
 mod bucket;
+mod cluster;
 mod hash;
 mod latest;
 mod failover;
@@ -53,6 +54,7 @@ pub(crate) static KINDS: &[Kind] = &[
     (&big_value::SHAPE, big_value::build),
     (&guards::BLACKHOLE, guards::build_blackhole),
     (&lookaside::SHAPE, lookaside::build),
+    (&cluster::SHAPE, cluster::build),
     (&null::DEV_NULL, null::build_dev_null),
     (&null::ERROR, null::build_error),
     (&failover::SHAPE, failover::build),

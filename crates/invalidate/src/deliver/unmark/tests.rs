@@ -1,5 +1,7 @@
 //! Markers in a real memcached, whose tokens must go and whose other tokens must stay.
 
+use std::time::Duration;
+
 use guira_client::Address;
 use guira_tests::client::Client;
 use guira_tests::server::{self, Program, Server, eventually};

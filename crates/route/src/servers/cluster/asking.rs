@@ -1,0 +1,354 @@
+//! One request: which node is asked, and then which, until there is an answer.
+
+use std::cmp::min;
+use std::io::Write;
+use std::rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Buf;
+use guira_chain::slot::WriteTag;
+use guira_chain::{Chart, NodeId};
+use guira_client::{Op, Outcome, Reply, Request};
+use guira_proto::MetaFlags;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::nodes::Role;
+use super::{Cluster, meant};
+use crate::context::Context;
+use crate::counters::Counter;
+use crate::key;
+use crate::outcome::{default_reply, is_error};
+
+/// A request between its tries.
+struct Tries {
+    began: Instant,
+    /// The change's number, if it has one.
+    tag: Option<WriteTag>,
+    /// It may have reached a node.
+    was_sent: bool,
+    /// How many nodes were asked by the present view, and in all.
+    by_view: usize,
+    all: usize,
+    epoch: u64,
+    /// How long the next may take.
+    limit: Duration,
+    pause: Duration,
+    /// What the last try failed for.
+    why: String,
+}
+
+/// What a try came to.
+enum Tried {
+    /// This is the answer.
+    Answered(Reply),
+    /// No node saw the request.
+    Unsent(Reply),
+    /// The request may have reached the node, and the answer is lost.
+    Lost,
+    /// It didn't answer in time.
+    Late,
+}
+
+impl Cluster {
+    /// Answers a request.
+    pub(crate) async fn ask(&self, request: &Request, context: &Context) -> Reply {
+        if let Some(record) = &context.record {
+            record.borrow_mut().extend(self.place(request).server);
+            return default_reply(request);
+        }
+        let reply = self.answer(request, context).await;
+        if is_error(reply.outcome) {
+            context.count_error(reply.outcome);
+        }
+        reply
+    }
+
+    async fn answer(&self, request: &Request, context: &Context) -> Reply {
+        if let Some(words) = lacks(request.op) {
+            return Reply::failure(Outcome::RemoteError, words);
+        }
+        let key = key::without_prefix(&request.key);
+        // What nobody waits for delays nobody.
+        let line = (!context.is_shadow).then(|| context.order.line(key));
+        let (mut reading, mut writing) = (None, None);
+        match line {
+            Some(line) if request.op.is_get() => reading = Some(line.read().await),
+            Some(line) => writing = Some(line.write().await),
+            None => {}
+        }
+        let reply = self.settle(request, key, context).await;
+        drop((reading, writing));
+        reply
+    }
+
+    /// Asks one node after the other.
+    async fn settle(&self, request: &Request, key: &[u8], context: &Context) -> Reply {
+        let mut tries = Tries {
+            began: Instant::now(),
+            tag: is_numbered(request).then(|| self.tag()),
+            was_sent: false,
+            by_view: 0,
+            all: 0,
+            epoch: 0,
+            limit: self.nodes.lock().wanted.timeout,
+            pause: PAUSE_MIN,
+            why: String::new(),
+        };
+        loop {
+            let (chart, lack) = {
+                let mut nodes = self.nodes.lock();
+                (nodes.chart(), nodes.lack())
+            };
+            let chart = match chart {
+                Ok(chart) if chart.view.is_draft() => {
+                    return Reply::failure(
+                        Outcome::LocalError,
+                        "no node of the cluster has begun yet",
+                    );
+                }
+                Ok(chart) => chart,
+                // A router that has just started waits for the first look.
+                Err(_) if lack.is_none() && tries.began.elapsed() < FIRST_LOOK => {
+                    self.rest(PAUSE_MIN).await;
+                    continue;
+                }
+                Err(words) => return Reply::failure(Outcome::LocalError, words),
+            };
+            let Some((slot, group)) = chart.place(key) else {
+                return Reply::failure(Outcome::LocalError, "the view has no such slot");
+            };
+            let meant = meant(request, group).1;
+            if tries.began.elapsed() >= PATIENCE {
+                return tries.failed(request, slot);
+            }
+            if tries.epoch != chart.view.epoch {
+                (tries.epoch, tries.by_view, tries.pause) = (chart.view.epoch, 0, PAUSE_MIN);
+            }
+            let round = self.nodes.lock().count().max(1);
+            if tries.by_view >= round {
+                tries.by_view = 0;
+                self.rest(tries.pause).await;
+                tries.pause = min(tries.pause * 2, PAUSE_MAX);
+                continue;
+            }
+            let node = self.nodes.lock().nth(tries.by_view, (slot, meant), &chart);
+            tries.by_view += 1;
+            let Some(node) = node else {
+                let place = self.nodes.lock().wanted.place.clone();
+                let words = format!(
+                    "cluster {place}: no node says where clients reach it: start one with a port"
+                );
+                return Reply::failure(Outcome::LocalError, words);
+            };
+            let role = match (meant == Some(node), request.op.is_get()) {
+                (true, true) => Role::Read,
+                (true, false) => Role::Change,
+                (false, _) => Role::Pass,
+            };
+            let tried = self.tried((request, &tries), (node, role), &chart, context).await;
+            if let Some(reply) = tries.judge(tried, request, slot) {
+                return reply;
+            }
+        }
+    }
+
+    /// Asks a node once.
+    async fn tried(
+        &self,
+        (request, tries): (&Request, &Tries),
+        (node, role): (NodeId, Role),
+        chart: &Arc<Chart>,
+        context: &Context,
+    ) -> Tried {
+        let Some(fleet) = self.fleet.as_ref().and_then(rc::Weak::upgrade) else {
+            return Tried::Answered(Reply::failure(Outcome::LocalError, "nothing is sent"));
+        };
+        let link = self.nodes.lock().link((node, role), chart, &*fleet);
+        let link = match link {
+            Ok(link) => link,
+            Err(words) => return Tried::Unsent(Reply::failure(Outcome::ConnectError, words)),
+        };
+        if tries.all > 0 {
+            context.count(Counter::ClusterRepeats);
+        }
+        let dressed =
+            dressed(request, tries.tag.map(|it| WriteTag { is_repeated: tries.was_sent, ..it }));
+        let (mut reply, is_servers) = link.ask_once(dressed, tries.limit, context).await;
+        self.nodes.lock().note(node, reply.outcome == Outcome::Timeout && !is_servers);
+        if request.meta.is_none() {
+            reply.meta = None;
+        }
+        match reply.outcome {
+            // It ends, and others serve.
+            Outcome::RemoteError if is_servers && reply.message.starts_with(LEFT) => Tried::Lost,
+            _ if is_servers => Tried::Answered(reply),
+            Outcome::ConnectError
+            | Outcome::ConnectTimeout
+            | Outcome::Tko
+            | Outcome::DeadlineExceeded => Tried::Unsent(reply),
+            Outcome::Timeout => Tried::Late,
+            Outcome::RemoteError => Tried::Lost,
+            _ => Tried::Answered(reply),
+        }
+    }
+
+    /// Waits, but not beyond a newer view.
+    async fn rest(&self, pause: Duration) {
+        let mut sights = self.nodes.lock().next_sights();
+        if let Ok(Err(_)) = timeout(pause, sights.changed()).await {
+            // Nobody brings any.
+            sleep(pause).await;
+        }
+    }
+}
+
+impl Tries {
+    /// The answer, if that is it.
+    fn judge(&mut self, tried: Tried, request: &Request, slot: u16) -> Option<Reply> {
+        self.all += 1;
+        match tried {
+            Tried::Answered(reply) => return Some(reply),
+            Tried::Unsent(reply) => {
+                self.why = String::from_utf8_lossy(&reply.message).into_owned();
+                return None;
+            }
+            Tried::Late => {
+                self.limit = (self.limit * 2).min(LIMIT_MAX).max(self.limit);
+                "it didn't answer in time".clone_into(&mut self.why);
+            }
+            Tried::Lost => "the connection was lost".clone_into(&mut self.why),
+        }
+        self.was_sent = true;
+        let may_repeat = request.op.is_get() || self.tag.is_some();
+        (!may_repeat).then(|| unknown(slot))
+    }
+
+    fn failed(&self, request: &Request, slot: u16) -> Reply {
+        match (request.op.is_get(), self.was_sent) {
+            (false, true) => unknown(slot),
+            _ => {
+                let why = &self.why;
+                Reply::failure(Outcome::RemoteError, format!("slot {slot}: no node answers: {why}"))
+            }
+        }
+    }
+}
+
+fn unknown(slot: u16) -> Reply {
+    Reply::failure(Outcome::RemoteError, format!("slot {slot}: outcome unknown"))
+}
+
+/// What no node has.
+fn lacks(op: Op) -> Option<&'static str> {
+    match op {
+        Op::LeaseGet | Op::LeaseSet => Some("a replicated store has no leases"),
+        Op::MetaGet => Some("a replicated store has no metaget"),
+        Op::FlushAll => Some("a replicated store has no flush_all"),
+        _ => None,
+    }
+}
+
+/// Whether a request is a change that can carry a number.
+fn is_numbered(request: &Request) -> bool {
+    match request.op {
+        // No meta command has its hold-off.
+        Op::Delete => request.meta.is_some() || request.exptime == 0,
+        op => op.is_update() || op.is_arithmetic(),
+    }
+}
+
+/// The request as it travels: without the routing prefix, and a change with its number.
+fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
+    let mut dressed = request.clone();
+    dressed.key.advance(key::prefix(&request.key).len());
+    let Some(tag) = tag else { return dressed };
+    let mut words = Vec::new();
+    // Writing to a vector doesn't fail.
+    let _ = match &request.meta {
+        Some(flags) => MetaFlags::new(flags)
+            .filter(|flag| flag.letter() != WriteTag::LETTER)
+            .try_for_each(|flag| words.write_all(&[flag.text(), b" "].concat())),
+        None if request.op == Op::Cas => write!(words, "C{} ", request.token),
+        None if request.op.is_arithmetic() => write!(words, "v "),
+        None => Ok(()),
+    };
+    let _ = write!(words, "{tag}");
+    dressed.meta = Some(words.into());
+    dressed
+}
+
+/// How long nodes are asked. A node goes on for ten seconds, and results of changes are kept for thirty.
+pub(super) const PATIENCE: Duration = Duration::from_secs(9);
+/// The longest try, unless the configuration allows a longer first one.
+const LIMIT_MAX: Duration = Duration::from_secs(4);
+/// How long a request waits for the first view.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// What a node says that has left its chains.
+const LEFT: &[u8] = b"this node has left its chains";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_travels_with_its_number_and_a_read_without() {
+        let tag = WriteTag { id: (42, 7), is_repeated: true };
+        let text = "L0000002a0000000000000007r";
+        let of = |op| Request { token: 5, ..Request::new(op, "/a/b/k") };
+        let meta = |words: &str| Request { meta: Some(words.as_bytes().into()), ..of(Op::Set) };
+        for (request, words) in [
+            (of(Op::Set), text.to_owned()),
+            (of(Op::Delete), text.to_owned()),
+            (of(Op::Cas), format!("C5 {text}")),
+            (of(Op::Decr), format!("v {text}")),
+            (meta("T30 Lhint O\\"), format!("T30 O\\ {text}")),
+            (meta(""), text.to_owned()),
+        ] {
+            assert!(is_numbered(&request));
+            let sent = dressed(&request, Some(tag));
+            assert_eq!(sent.key, "k");
+            let meta = sent.meta.map(|words| String::from_utf8_lossy(&words).into_owned());
+            assert_eq!(meta.as_deref(), Some(&words[..]));
+        }
+        let held_off = Request { exptime: 5, ..of(Op::Delete) };
+        for request in [of(Op::Get), of(Op::Touch), held_off] {
+            assert!(!is_numbered(&request));
+            assert_eq!(dressed(&request, None).meta, None);
+        }
+    }
+
+    #[test]
+    fn what_may_have_been_sent_without_a_number_is_not_sent_again() {
+        let tries = |tag| Tries {
+            began: Instant::now(),
+            tag,
+            was_sent: false,
+            by_view: 0,
+            all: 0,
+            epoch: 0,
+            limit: Duration::from_millis(500),
+            pause: PAUSE_MIN,
+            why: String::new(),
+        };
+        let refused = || Tried::Unsent(Reply::failure(Outcome::ConnectError, "refused"));
+        let tag = Some(WriteTag { id: (1, 1), is_repeated: false });
+        let mut touch = tries(None);
+        let request = Request::new(Op::Touch, "k");
+        assert!(touch.judge(refused(), &request, 3).is_none());
+        assert_eq!(touch.failed(&request, 3).message, "slot 3: no node answers: refused");
+        let told = touch.judge(Tried::Lost, &request, 3).map(|reply| reply.message);
+        assert_eq!(told.as_deref(), Some(&b"slot 3: outcome unknown"[..]));
+        let mut set = tries(tag);
+        let request = Request::new(Op::Set, "k");
+        assert!(set.judge(Tried::Late, &request, 3).is_none() && set.was_sent);
+        assert_eq!(set.limit, Duration::from_secs(1), "a slow chain isn't asked ever more");
+        assert_eq!(set.failed(&request, 3).message, "slot 3: outcome unknown");
+        let mut get = tries(None);
+        let request = Request::new(Op::Get, "k");
+        assert!(get.judge(Tried::Late, &request, 3).is_none());
+        assert!(get.failed(&request, 3).message.starts_with(b"slot 3: no node answers"));
+    }
+}

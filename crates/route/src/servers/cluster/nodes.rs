@@ -1,0 +1,241 @@
+//! A thread's links to the nodes of a cluster, as the newest view names them.
+//!
+//! # Invariants
+//! 1. A link leads where the view that is used says. Links to others go with the next view.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use guira_chain::{Chart, Group, NodeId};
+use guira_cluster::Sight;
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+use super::NodeLinks;
+use super::watches::ClusterWatch;
+use crate::server::{ClusterSpec, LeafSpec, Server};
+use crate::servers::link::Link;
+
+/// What a link carries. On each of them a node answers in the order of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Role {
+    /// Reads, to readers.
+    Read = 0,
+    /// Changes, to heads.
+    Change = 1,
+    /// What the node passes on.
+    Pass = 2,
+}
+
+/// See the module's head.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    pub(super) wanted: ClusterSpec,
+    watch: Arc<ClusterWatch>,
+    sights: Receiver<Sight>,
+    chart: Option<Arc<Chart>>,
+    /// Who has a part in a chain.
+    members: HashSet<NodeId>,
+    links: HashMap<(NodeId, Role), Arc<Link>>,
+    /// Nodes that didn't answer in time: until when others are asked before them.
+    slow: HashMap<NodeId, Instant>,
+}
+
+impl Nodes {
+    pub(super) fn new(wanted: ClusterSpec, watch: Arc<ClusterWatch>) -> Self {
+        Self {
+            wanted,
+            sights: watch.sights(),
+            watch,
+            chart: None,
+            members: HashSet::new(),
+            links: HashMap::new(),
+            slow: HashMap::new(),
+        }
+    }
+
+    /// The newest view; an error says why there is none.
+    pub(super) fn chart(&mut self) -> Result<Arc<Chart>, String> {
+        // Without a sender nothing changes any more.
+        if self.chart.is_none() || self.sights.has_changed().unwrap_or(false) {
+            self.sights.mark_unchanged();
+            self.renew();
+        }
+        let told = || {
+            let lack = self.lack().unwrap_or_else(|| "etcd hasn't answered yet".to_owned());
+            format!("cluster {}: no view yet: {lack}", self.wanted.place)
+        };
+        self.chart.clone().ok_or_else(told)
+    }
+
+    /// Why the view may not be the newest, if so.
+    pub(super) fn lack(&self) -> Option<String> {
+        self.watch.lack()
+    }
+
+    /// Told of newer views than the present one.
+    pub(super) fn next_sights(&self) -> Receiver<Sight> {
+        let mut sights = self.watch.sights();
+        sights.mark_unchanged();
+        sights
+    }
+
+    fn renew(&mut self) {
+        let chart = self.watch.chart();
+        if let Some(chart) = &chart {
+            let groups = chart.view.groups.iter();
+            let members: HashSet<NodeId> = groups.flat_map(Group::members).collect();
+            self.links.retain(|(node, _), link| {
+                let stays = server_of(chart, *node, &self.wanted).is_ok_and(|it| it == link.server);
+                if !stays || (self.members.contains(node) && !members.contains(node)) {
+                    // It may never answer. Others are asked.
+                    link.abandon();
+                }
+                stays
+            });
+            self.members = members;
+            // A node that comes back is another process.
+            self.slow.clear();
+        }
+        self.chart = chart;
+    }
+
+    /// The link to a node for what it is to carry.
+    pub(super) fn link(
+        &mut self,
+        (node, role): (NodeId, Role),
+        chart: &Chart,
+        fleet: &dyn NodeLinks,
+    ) -> Result<Arc<Link>, String> {
+        if let Some(link) = self.links.get(&(node, role)) {
+            return Ok(Arc::clone(link));
+        }
+        let wanted = &self.wanted;
+        let spec = LeafSpec {
+            server: server_of(chart, node, wanted)?,
+            timeout: wanted.timeout,
+            connect_timeout: wanted.timeout,
+            keep_routing_prefix: false,
+            pool: "".into(),
+            index: 0,
+            dscp: 0,
+            fail_open: None,
+            failure_domain: 0,
+            stale_on_delete_s: 0,
+            connections: 1,
+        };
+        let link = fleet.node_link(&spec, role as u32);
+        self.links.insert((node, role), Arc::clone(&link));
+        Ok(link)
+    }
+
+    /// Whom to ask for the nth time about a slot: whoever is `meant`, then the others of its chain, then all others. Those
+    /// who didn't answer in time just now come last. `None`: nobody says where.
+    pub(super) fn nth(
+        &self,
+        n: usize,
+        (slot, meant): (u16, Option<NodeId>),
+        chart: &Chart,
+    ) -> Option<NodeId> {
+        let now = Instant::now();
+        let is_slow = |node: &NodeId| self.slow.get(node).is_some_and(|until| now < *until);
+        let is_there =
+            |node: &&NodeId| chart.view.nodes.get(*node).is_some_and(|it| !it.clients.is_empty());
+        let first = meant.as_ref().filter(is_there);
+        if n == 0 && first.is_some_and(|node| !is_slow(node)) {
+            return meant;
+        }
+        let mut order: Vec<NodeId> = Vec::new();
+        let serving = chart.group(slot).map(|group| &group.serving[..]).unwrap_or_default();
+        let all = first.into_iter().chain(serving).chain(chart.view.nodes.keys());
+        for node in all.filter(is_there) {
+            if !order.contains(node) {
+                order.push(*node);
+            }
+        }
+        order.sort_by_key(is_slow);
+        order.get(n % order.len().max(1)).copied()
+    }
+
+    /// Notes whether a node answered in time.
+    pub(super) fn note(&mut self, node: NodeId, is_slow: bool) {
+        if is_slow {
+            self.slow.insert(node, Instant::now() + AVOIDED);
+        } else if !self.slow.is_empty() {
+            self.slow.remove(&node);
+        }
+    }
+
+    /// How many there are to ask.
+    pub(super) fn count(&self) -> usize {
+        self.chart.as_ref().map_or(0, |chart| chart.view.nodes.len())
+    }
+}
+
+/// Where a node is asked by clients.
+pub(super) fn server_of(
+    chart: &Chart,
+    node: NodeId,
+    wanted: &ClusterSpec,
+) -> Result<Server, String> {
+    let member = chart.view.nodes.get(&node).ok_or("the view doesn't know it")?;
+    if member.clients.is_empty() {
+        return Err(format!("node {} doesn't say where clients reach it", member.name));
+    }
+    let security = if wanted.is_secured { "ssl" } else { "plain" }.to_owned();
+    Server::parse(&member.clients, &Server { security, ..Server::default() })
+}
+
+/// For so long others are asked before a node that didn't answer in time.
+const AVOIDED: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_chain::View;
+
+    const VIEW: &str = r#"{"format": 1, "cluster": "birds", "epoch": 7, "seed": "c2VlZA==", "replicas": 3, "min_write": 2,
+        "nodes": {"1": {"name": "a", "peers": "h:1", "clients": "h:11", "weight": 1, "run": "1f"},
+                  "2": {"name": "b", "peers": "h:2", "clients": "h:12", "weight": 1, "run": "2f"},
+                  "3": {"name": "c", "peers": "h:3", "clients": "[::1]:13", "weight": 1, "run": "3f"},
+                  "4": {"name": "d", "peers": "h:4", "weight": 1, "run": "4f"}},
+        "groups": [{"slots": "0-16383", "epoch": 7, "serving": [3, 2]}]}"#;
+
+    fn nodes() -> (Nodes, Arc<Chart>) {
+        let wanted = ClusterSpec {
+            place: "etcd:h:1/birds".to_owned(),
+            etcd: guira_etcd::EtcdFlags::default(),
+            timeout: Duration::from_millis(500),
+            is_secured: false,
+        };
+        let view = View::from_json(VIEW).map(Arc::new).unwrap();
+        let watch = ClusterWatch::fixed(Sight { view: Some(view), lack: None });
+        let mut nodes = Nodes::new(wanted, watch.into());
+        let chart = nodes.chart().unwrap();
+        (nodes, chart)
+    }
+
+    #[test]
+    fn the_node_that_is_meant_is_asked_first_then_its_chain_then_the_others() {
+        let (mut nodes, chart) = nodes();
+        let order = |nodes: &Nodes, meant| -> Vec<NodeId> {
+            (0..4).filter_map(|n| nodes.nth(n, (5, Some(meant)), &chart)).collect()
+        };
+        assert_eq!(order(&nodes, 2), [2, 3, 1, 2]);
+        assert_eq!(order(&nodes, 4), [3, 2, 1, 3], "a node that says no address isn't asked");
+        nodes.note(2, true);
+        assert_eq!(order(&nodes, 2), [3, 1, 2, 3], "one that didn't answer in time comes last");
+        nodes.note(2, false);
+        assert_eq!(order(&nodes, 2), [2, 3, 1, 2]);
+    }
+
+    #[test]
+    fn a_node_says_where_it_is() {
+        let (nodes, chart) = nodes();
+        let told = |node| server_of(&chart, node, &nodes.wanted).map(|it| it.host_port());
+        assert_eq!(told(1), Ok("h:11".to_owned()));
+        assert_eq!(told(3), Ok("[::1]:13".to_owned()));
+        assert_eq!(told(4), Err("node d doesn't say where clients reach it".to_owned()));
+    }
+}

@@ -1,0 +1,109 @@
+//! The views of the clusters that routes name: one watch of each, for all threads, as long as a tree has such a route.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use guira_chain::Chart;
+use guira_cluster::{Fault, Register, Sight, watch_anyway};
+use parking_lot::Mutex;
+use tokio::sync::watch::{Receiver, channel};
+
+use crate::server::ClusterSpec;
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(crate) struct ClusterWatches(Mutex<BTreeMap<String, Weak<ClusterWatch>>>);
+
+/// One cluster's view, and whether it is the newest.
+#[derive(Debug)]
+pub(crate) struct ClusterWatch {
+    sights: Receiver<Sight>,
+    /// Of the newest view that somebody asked for.
+    chart: Mutex<Option<Arc<Chart>>>,
+}
+
+impl ClusterWatches {
+    /// The watch of a cluster; begun, if there is none.
+    pub(crate) fn of(&self, wanted: &ClusterSpec) -> Arc<ClusterWatch> {
+        let mut known = self.0.lock();
+        if let Some(watch) = known.get(&wanted.place).and_then(Weak::upgrade) {
+            return watch;
+        }
+        let register = register(wanted);
+        let sights = register.and_then(|it| watch_anyway(it.into()).map_err(|it| it.to_string()));
+        let watch = Arc::new(match sights {
+            Ok(sights) => ClusterWatch { sights, chart: Mutex::default() },
+            Err(words) => ClusterWatch::blind(&words),
+        });
+        known.retain(|_, watch| watch.strong_count() > 0);
+        known.insert(wanted.place.clone(), Arc::downgrade(&watch));
+        watch
+    }
+
+    /// Each cluster, by its place.
+    pub(crate) fn all(&self) -> Vec<(String, Arc<ClusterWatch>)> {
+        let known = self.0.lock();
+        known.iter().filter_map(|(place, it)| Some((place.clone(), it.upgrade()?))).collect()
+    }
+}
+
+impl ClusterWatch {
+    /// Without a view, for this reason, for ever.
+    pub(super) fn blind(lack: &str) -> Self {
+        Self::fixed(Sight { view: None, lack: Some(lack.to_owned()) })
+    }
+
+    /// What a look finds. It may wait for etcd.
+    pub(super) fn look(wanted: &ClusterSpec) -> Self {
+        let seen =
+            register(wanted).and_then(|it| it.view().map_err(|fault: Fault| fault.to_string()));
+        Self::fixed(match seen {
+            Ok(seen) => Sight { view: Some(seen.view), lack: None },
+            Err(words) => Sight { view: None, lack: Some(words) },
+        })
+    }
+
+    /// What is known stays as it is.
+    pub(super) fn fixed(sight: Sight) -> Self {
+        let (_, sights) = channel(sight);
+        Self { sights, chart: Mutex::default() }
+    }
+
+    pub(super) fn sights(&self) -> Receiver<Sight> {
+        self.sights.clone()
+    }
+
+    /// The newest view, as a chart that all threads share; `None`: there is none. Its epoch may be older than the channel's by
+    /// a moment.
+    pub(super) fn chart(&self) -> Option<Arc<Chart>> {
+        let view = self.sights.borrow().view.clone()?;
+        let mut chart = self.chart.lock();
+        match &*chart {
+            Some(known) if Arc::ptr_eq(&known.view, &view) => {}
+            _ => *chart = Some(Arc::new(Chart::of(view))),
+        }
+        chart.clone()
+    }
+
+    /// Why the view may not be the newest, if so.
+    pub(super) fn lack(&self) -> Option<String> {
+        self.sights.borrow().lack.clone()
+    }
+
+    /// Whether the view is followed now.
+    pub(crate) fn is_followed(&self) -> bool {
+        let sight = self.sights.borrow();
+        sight.view.is_some() && sight.lack.is_none()
+    }
+
+    /// The view's epoch, 0 if there is none.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.sights.borrow().view.as_ref().map_or(0, |view| view.epoch)
+    }
+}
+
+/// The cluster's register, which isn't asked yet.
+pub(crate) fn register(wanted: &ClusterSpec) -> Result<Register, String> {
+    let access = wanted.etcd.clone().access(wanted.place.starts_with("etcds:"))?;
+    Register::open(&wanted.place, access).map_err(|fault| fault.to_string())
+}

@@ -1,0 +1,129 @@
+//! Three nodes of `guira store --cluster` and a real etcd.
+
+use crate::etcd::Etcd;
+use crate::server::{Address, Program, Server, free_port, guira, own_directory, within};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// An etcd, and nodes whose directories outlive them.
+#[derive(Debug)]
+pub struct Replicas {
+    /// Where their view is.
+    pub etcd: Etcd,
+    directory: PathBuf,
+    /// For clients, and for other nodes.
+    ports: BTreeMap<&'static str, [u16; 2]>,
+    /// Those that run, by name.
+    pub nodes: BTreeMap<&'static str, Server>,
+    /// One cluster at a time: three nodes at once are enough for a machine with two processors.
+    _turn: MutexGuard<'static, ()>,
+}
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The nodes' names, in the order in which they begin.
+pub const NAMES: [&str; 3] = ["heron", "ibis", "jay"];
+
+impl Replicas {
+    /// Three nodes that have all slots.
+    ///
+    /// # Panics
+    /// If they don't get there within a minute.
+    #[must_use]
+    pub fn start() -> Self {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (directory, nodes) = (own_directory(), BTreeMap::new());
+        let ports = NAMES.map(|name| (name, [free_port(), free_port()])).into();
+        let mut all = Self { etcd: Etcd::start(), directory, ports, nodes, _turn: turn };
+        let made = Command::new(guira()).args(["cluster", "init", &all.place()]).output();
+        assert!(made.expect("guira runs").status.success());
+        NAMES.iter().for_each(|name| all.begin(name));
+        all.until_whole();
+        all
+    }
+
+    /// The cluster's place, as flags name it.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("etcd:127.0.0.1:{}/birds", self.etcd.port())
+    }
+
+    /// Starts a node, on the directory that it had.
+    ///
+    /// # Panics
+    /// If it doesn't start.
+    pub fn begin(&mut self, name: &'static str) {
+        let store = self.directory.join(format!("store-{name}")).display().to_string();
+        let [clients, peers] = self.ports[name];
+        let (place, peers) = (self.place(), format!("127.0.0.1:{peers}"));
+        let (port, at) = (clients.to_string(), Address::Tcp(clients));
+        let flags =
+            ["-p", &port, "-d", &store, "--cluster", &place, "--name", name, "--peers", &peers];
+        let server = Server::start_at(Program::Store, &flags, at);
+        self.nodes.insert(name, server.unwrap_or_else(|refused| panic!("{refused:?}")));
+    }
+
+    /// Kills a node.
+    pub fn kill(&mut self, name: &str) {
+        self.nodes[name].signal(Signal::KILL);
+        self.nodes.remove(name);
+    }
+
+    /// What `guira cluster status --json` says.
+    ///
+    /// # Panics
+    /// If the program isn't there.
+    #[must_use]
+    pub fn status(&self) -> String {
+        let asked = ["cluster", "status", &self.place(), "--json"];
+        let told = Command::new(guira()).args(asked).output().expect("guira runs");
+        String::from_utf8_lossy(&told.stdout).into_owned()
+    }
+
+    /// Waits until the status says so.
+    pub fn until(&self, slots: &str) {
+        within(60, slots, || self.status().contains(slots));
+    }
+
+    /// Waits until each slot has all its copies.
+    pub fn until_whole(&self) {
+        self.until("\"whole\": 16384,\n    \"degraded\": 0");
+        self.until("\"filling\": 0");
+    }
+
+    /// What a key has. Without an answer it is asked again: on a machine that does much else, a view takes long.
+    #[must_use]
+    pub fn get(&self, name: &str, key: &str) -> Option<String> {
+        let told = self.told(name, &format!("get {key}"));
+        Some(told.strip_prefix(&format!("VALUE {key} 0 "))?.split("\r\n").nth(1)?.to_owned())
+    }
+
+    /// Stores a value, in any number of attempts.
+    ///
+    /// # Panics
+    /// If it isn't stored.
+    pub fn set(&self, name: &str, key: &str, value: &str) {
+        let told = self.told(name, &format!("set {key} 0 0 {}\r\n{value}", value.len()));
+        assert_eq!(told, "STORED\r\n");
+    }
+
+    fn told(&self, name: &str, request: &str) -> String {
+        let (mut client, mut told) = (self.nodes[name].connect(), String::new());
+        within(60, "an answer", || {
+            told = client.ask(request);
+            !told.starts_with("SERVER_ERROR slot ")
+        });
+        told
+    }
+}
+
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        self.nodes.clear();
+        fs::remove_dir_all(&self.directory).ok();
+    }
+}

@@ -1,0 +1,344 @@
+//! `guira route` with a `ClusterRoute` in front of three nodes of `guira store --cluster` and a real etcd.
+
+use guira_tests::client::Client;
+use guira_tests::etcd::Etcd;
+use guira_tests::metrics::Scrape;
+use guira_tests::replicas::{NAMES, Replicas};
+use guira_tests::server::{Server, free_port, guira, within};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn config(place: &str) -> String {
+    format!("{{\"route\": {{\"type\": \"ClusterRoute\", \"etcd\": \"{place}\"}}}}")
+}
+
+fn router(cluster: &Replicas, flags: &[&str]) -> Server {
+    let config = config(&cluster.place());
+    Server::start_router(&[&["--config", &config, "--num-proxies", "2"], flags].concat())
+}
+
+/// Asks again for as long as the cluster has no answer, since a machine that does much else is slow.
+fn told(client: &mut Client, request: &str) -> String {
+    let mut told = String::new();
+    within(60, "an answer", || {
+        told = client.ask(request);
+        !told.starts_with("SERVER_ERROR slot ")
+    });
+    told
+}
+
+#[test]
+fn a_router_asks_the_nodes_of_a_cluster_for_each_command_that_they_have() {
+    let cluster = Replicas::start();
+    let router = router(&cluster, &[]);
+    let mut client = router.connect();
+    for (request, answer) in [
+        ("set k 7 0 1\r\n5", "STORED\r\n"),
+        ("get k", "VALUE k 7 1\r\n5\r\nEND\r\n"),
+        ("add k 0 0 1\r\n6", "NOT_STORED\r\n"),
+        ("replace k 0 0 2\r\n10", "STORED\r\n"),
+        ("append k 0 0 1\r\n0", "STORED\r\n"),
+        ("prepend k 0 0 1\r\n1", "STORED\r\n"),
+        ("incr k 5", "1105\r\n"),
+        ("decr k 6", "1099\r\n"),
+        ("touch k 100", "TOUCHED\r\n"),
+        ("mg k v t", "VA 4 t100\r\n1099\r\n"),
+        ("ms n 1 T50 Lhint\r\n1", "HD\r\n"),
+        ("ma n D2 v", "VA 1\r\n3\r\n"),
+        ("md n", "HD\r\n"),
+        ("incr n 1", "NOT_FOUND\r\n"),
+        ("/a/b/incr k 1", "ERROR\r\n"),
+        ("delete k", "DELETED\r\n"),
+        ("delete k", "NOT_FOUND\r\n"),
+        ("append k 0 0 1\r\n0", "NOT_STORED\r\n"),
+        ("set w 0 0 1\r\nx", "STORED\r\n"),
+        ("incr w 1", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"),
+        ("get /././w", "VALUE /././w 0 1\r\nx\r\nEND\r\n"),
+        ("gat 10 w", "SERVER_ERROR a replicated store has no gat, and no mg with T, N or R\r\n"),
+        ("lease-get w", "SERVER_ERROR a replicated store has no leases\r\n"),
+    ] {
+        assert_eq!(told(&mut client, request), answer, "{request}");
+    }
+    let unique = told(&mut client, "gets w");
+    let unique = unique.lines().next().and_then(|line| line.rsplit(' ').next()).expect("a unique");
+    let cas = format!("cas w 0 0 1 {unique}\r\ny");
+    assert_eq!(told(&mut client, &cas), "STORED\r\n");
+    assert_eq!(told(&mut client, &cas), "EXISTS\r\n");
+
+    // Pipelined, and one behind the other all the same.
+    let mut all = String::new();
+    for n in 0..200 {
+        all.push_str(&format!("set p 0 0 3\r\n{n:03}\r\nget p\r\n"));
+    }
+    let bytes = client.exchange(all.as_bytes()).bytes;
+    let expected: String =
+        (0..200).map(|n| format!("STORED\r\nVALUE p 0 3\r\n{n:03}\r\nEND\r\n")).collect();
+    assert_eq!(String::from_utf8_lossy(&bytes), expected);
+}
+
+#[test]
+fn a_multiget_finds_all_keys_wherever_they_are() {
+    let cluster = Replicas::start();
+    let router = router(&cluster, &[]);
+    let mut client = router.connect();
+    let keys: Vec<String> = (0..300).map(|n| format!("key-{n}")).collect();
+    for (n, key) in keys.iter().enumerate() {
+        assert_eq!(told(&mut client, &format!("set {key} 0 0 3\r\n{n:03}")), "STORED\r\n");
+    }
+    let found: String = (0..300).map(|n| format!("VALUE key-{n} 0 3\r\n{n:03}\r\n")).collect();
+    let all = format!("get {} nothing", keys.join(" "));
+    assert_eq!(told(&mut client, &all), format!("{found}END\r\n"));
+    // Any node has them.
+    assert_eq!(cluster.get("jay", "key-299").as_deref(), Some("299"));
+}
+
+/// Clients that write keys of their own, each once, until it is over.
+#[derive(Default)]
+struct Load {
+    is_over: AtomicBool,
+    stored: Mutex<Vec<String>>,
+    errors: Mutex<BTreeMap<String, usize>>,
+    longest: Mutex<Duration>,
+    done: AtomicUsize,
+}
+
+impl Load {
+    fn run(&self, router: &Server, number: usize) {
+        let mut client = router.connect();
+        for n in 0.. {
+            if self.is_over.load(SeqCst) {
+                return;
+            }
+            let key = format!("load-{number}-{n}");
+            let began = Instant::now();
+            let told = client.ask(&format!("set {key} 0 0 {}\r\n{key}", key.len()));
+            let took = began.elapsed();
+            {
+                let mut longest = self.longest.lock().expect("no panic");
+                *longest = took.max(*longest);
+            }
+            if told == "STORED\r\n" {
+                self.stored.lock().expect("no panic").push(key);
+            } else {
+                let words = told.trim().splitn(4, ' ').last().unwrap_or_default().to_owned();
+                assert!(told.starts_with("SERVER_ERROR slot "), "{told}");
+                *self.errors.lock().expect("no panic").entry(words).or_default() += 1;
+            }
+            self.done.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn goes_on(&self) {
+        let before = self.stored.lock().expect("no panic").len();
+        let more = || self.stored.lock().expect("no panic").len() > before + 50;
+        within(60, "changes are stored", more);
+    }
+
+    fn take_longest(&self) -> Duration {
+        std::mem::take(&mut *self.longest.lock().expect("no panic"))
+    }
+}
+
+#[test]
+fn nothing_that_was_stored_is_lost_when_the_head_and_the_reader_are_killed_in_turn() {
+    let mut cluster = Replicas::start();
+    let router = router(&cluster, &[]);
+    let load = Load::default();
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let (load, router) = (&load, &router);
+            scope.spawn(move || load.run(router, number));
+        }
+        load.goes_on();
+        for dead in ["heron", "jay"] {
+            load.take_longest();
+            cluster.kill(dead);
+            cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
+            load.goes_on();
+            eprintln!("{dead} killed: the longest wait is {:?}", load.take_longest());
+            cluster.begin(dead);
+            cluster.until_whole();
+            load.goes_on();
+        }
+        load.is_over.store(true, SeqCst);
+    });
+    let (stored, errors) = (load.stored.into_inner(), load.errors.into_inner());
+    let (stored, errors) = (stored.expect("no panic"), errors.expect("no panic"));
+    eprintln!("{} changes, {} stored, errors: {errors:?}", load.done.load(SeqCst), stored.len());
+    let mut client = router.connect();
+    for keys in stored.chunks(100) {
+        let found: String =
+            keys.iter().map(|key| format!("VALUE {key} 0 {}\r\n{key}\r\n", key.len())).collect();
+        let all = format!("get {}", keys.join(" "));
+        assert_eq!(told(&mut client, &all), format!("{found}END\r\n"), "what was stored is there");
+    }
+    // Whoever is asked, and each node serves again.
+    for name in NAMES {
+        assert_eq!(cluster.get(name, &stored[0]).as_ref(), Some(&stored[0]), "{name}");
+    }
+}
+
+/// Each answer of an increment is a number that no other has: none happens twice, whoever dies.
+#[test]
+fn a_change_that_is_sent_again_happens_once() {
+    let mut cluster = Replicas::start();
+    let router = router(&cluster, &[]);
+    assert_eq!(told(&mut router.connect(), "set count 0 0 1\r\n0"), "STORED\r\n");
+    let (is_over, answered) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let unknown = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut client = router.connect();
+                while !is_over.load(SeqCst) {
+                    match client.ask("incr count 1").trim().parse::<u64>() {
+                        Ok(number) => answered.lock().expect("no panic").push(number),
+                        Err(_) => drop(unknown.fetch_add(1, SeqCst)),
+                    }
+                }
+            });
+        }
+        for dead in ["heron", "jay"] {
+            let count_on = || {
+                let before = answered.lock().expect("no panic").len();
+                within(60, "counts", || answered.lock().expect("no panic").len() > before + 100);
+            };
+            count_on();
+            cluster.kill(dead);
+            cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
+            count_on();
+            cluster.begin(dead);
+            cluster.until_whole();
+            count_on();
+        }
+        is_over.store(true, SeqCst);
+    });
+    let mut answered = answered.into_inner().expect("no panic");
+    answered.sort_unstable();
+    assert!(answered.windows(2).all(|two| two[0] < two[1]), "a number was answered twice");
+    let last = cluster.get("ibis", "count").expect("it is there").parse::<u64>().expect("a number");
+    let (counted, unknown) = (answered.len() as u64, unknown.into_inner() as u64);
+    eprintln!("{counted} counts, {unknown} of which nothing is known, the last is {last}");
+    assert!((counted..=counted + unknown).contains(&last), "{counted} and {unknown} make {last}");
+}
+
+#[test]
+fn requests_go_on_while_etcd_is_away_and_metrics_say_so() {
+    let mut cluster = Replicas::start();
+    let port = free_port();
+    let router = router(&cluster, &["--http", &port.to_string()]);
+    let mut client = router.connect();
+    assert_eq!(told(&mut client, "set k 0 0 1\r\n1"), "STORED\r\n");
+    let place = cluster.place();
+    let metric = |name: &str| {
+        let name = format!("guira_route_cluster_view_{name}{{cluster=\"{place}\"}}");
+        Scrape::of(port).value(&name)
+    };
+    let is_followed = || metric("followed") > 0.5;
+    assert!(is_followed());
+    let epoch = metric("epoch");
+    assert!(epoch > 1.0, "{epoch}");
+    cluster.etcd.end();
+    within(30, "the router knows", || !is_followed());
+    for n in 0..100 {
+        assert_eq!(told(&mut client, &format!("set k{n} 0 0 1\r\n1")), "STORED\r\n");
+        assert_eq!(
+            told(&mut client, &format!("get k{n}")),
+            format!("VALUE k{n} 0 1\r\n1\r\nEND\r\n")
+        );
+    }
+    assert!(metric("epoch") >= epoch);
+    cluster.etcd.restart();
+    within(60, "the view is followed again", || is_followed());
+}
+
+#[test]
+fn without_a_view_the_error_says_what_is_missing_and_later_the_cluster_is_found() {
+    let mut etcd = Etcd::start();
+    let place = format!("etcd:127.0.0.1:{}/birds", etcd.port());
+    let router = Server::start_router(&["--config", &config(&place)]);
+    let mut client = router.connect();
+    let told = client.ask("get k");
+    let wanted = "no view yet: there is no cluster birds: make it by guira cluster init";
+    assert!(told.starts_with("SERVER_ERROR ") && told.contains(wanted), "{told}");
+    let made = Command::new(guira()).args(["cluster", "init", &place]).output();
+    assert!(made.expect("guira runs").status.success());
+    let is_found = || client.ask("get k").contains("no node of the cluster has begun yet");
+    within(30, "the view is there", is_found);
+    etcd.end();
+    let late = Server::start_router(&["--config", &config(&place)]);
+    let told = late.connect().ask("get k");
+    assert!(told.contains("no view yet: ") && told.contains("refused"), "{told}");
+}
+
+#[test]
+fn a_configuration_is_checked_without_a_cluster_and_explained_by_one() {
+    let run = |words: &[&str], config: &str| {
+        let told =
+            Command::new(guira()).arg("route").args(words).args(["--config", config]).output();
+        let told = told.expect("guira runs");
+        let text = [told.stdout, told.stderr].concat();
+        (told.status.success(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let check = |config: &str| run(&["--validate-config", "exit"], config);
+    assert!(check(&config("127.0.0.1:1,127.0.0.1:2/birds")).0, "nobody is asked");
+    for (config, part) in [
+        (config("127.0.0.1/birds"), "write etcd:HOST:PORT/NAME"),
+        (config("etcds:127.0.0.1:1/birds"), "--etcd-cacert"),
+        ("{\"route\": {\"type\": \"ClusterRoute\"}}".to_owned(), "etcd not found"),
+        (
+            "{\"route\": {\"type\": \"ClusterRout\", \"etcd\": \"h:1/x\"}}".to_owned(),
+            "ClusterRoute",
+        ),
+        (config("h:1/x\", \"timeout_m\": \"5"), "timeout_ms"),
+    ] {
+        let (is_good, said) = check(&config);
+        assert!(!is_good && said.contains(part), "{config}: {said}");
+    }
+    let cluster = Replicas::start();
+    let (is_good, said) = run(&["explain", "set", "k"], &config(&cluster.place()));
+    assert!(is_good, "{said}");
+    for part in ["cluster|etcd:127.0.0.1:", "slot=", "|chain=heron>ibis>jay|head=heron"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (_, said) = run(&["explain", "get", "k"], &config(&cluster.place()));
+    assert!(said.contains("|reader=jay"), "{said}");
+    let (is_good, said) = run(&["explain", "get", "k"], &config("127.0.0.1:1/birds"));
+    assert!(is_good && said.contains("no view yet: "), "{said}");
+}
+
+/// A node that stops answering without ending is left out by the next view, and its requests go to others.
+#[test]
+fn a_node_that_hangs_delays_requests_and_loses_none() {
+    let mut cluster = Replicas::start();
+    let router = router(&cluster, &[]);
+    let load = Load::default();
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let (load, router) = (&load, &router);
+            scope.spawn(move || load.run(router, number));
+        }
+        load.goes_on();
+        load.take_longest();
+        cluster.nodes["heron"].signal(Signal::STOP);
+        cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
+        load.goes_on();
+        eprintln!("heron stopped: the longest wait is {:?}", load.take_longest());
+        cluster.nodes["heron"].signal(Signal::CONT);
+        load.goes_on();
+        load.is_over.store(true, SeqCst);
+    });
+    cluster.kill("heron");
+    let stored = load.stored.into_inner().expect("no panic");
+    eprintln!("{} stored, errors: {:?}", stored.len(), load.errors.into_inner().expect("no panic"));
+    let mut client = router.connect();
+    for key in &stored {
+        let value = format!("VALUE {key} 0 {}\r\n{key}\r\nEND\r\n", key.len());
+        assert_eq!(told(&mut client, &format!("get {key}")), value);
+    }
+}
