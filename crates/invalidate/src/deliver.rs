@@ -1,5 +1,5 @@
-//! Couriers: one per source and destination; a destination that has markers has an [`Unmarker`]. A courier sends deletes to one router of its cluster and waits for their
-//! acknowledgement.
+//! Couriers: one per source and destination, and an [`Unmarker`] instead where the destination has markers. A courier sends
+//! deletes to one router of its cluster and waits for their acknowledgement.
 //!
 //! ```text
 //! md K1 q … md Kn q, mn ─▶ router        at most IN_FLIGHT batches

@@ -123,13 +123,7 @@ impl RouterLink {
 
     /// What is cached of each key, with nothing on its way. A value is read and forgotten.
     pub(super) fn uniques(&mut self, keys: &[Key], prefix: &str) -> io::Result<Vec<Seen>> {
-        let mut text = Vec::new();
-        for key in keys {
-            for part in [b"gets ", prefix.as_bytes(), key.bytes(), b"\r\n"] {
-                text.extend_from_slice(part);
-            }
-        }
-        self.input.get_mut().write_all(&text)?;
+        self.ask_stored(keys.iter().map(Key::bytes), prefix)?;
         let seen = |stored| match stored {
             Cached::Nothing => Seen::Nothing,
             Cached::Value(_, unique) => Seen::Value(unique),
@@ -140,14 +134,23 @@ impl RouterLink {
 
     /// What is stored under each name, with nothing on its way.
     pub(super) fn stored(&mut self, names: &[&[u8]], prefix: &str) -> io::Result<Vec<Cached>> {
+        self.ask_stored(names.iter().copied(), prefix)?;
+        names.iter().map(|_| self.one_stored(MARKER_MAX)).collect()
+    }
+
+    /// Sends a `gets` for each name.
+    fn ask_stored<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n [u8]>,
+        prefix: &str,
+    ) -> io::Result<()> {
         let mut text = Vec::new();
         for name in names {
             for part in [b"gets ", prefix.as_bytes(), name, b"\r\n"] {
                 text.extend_from_slice(part);
             }
         }
-        self.input.get_mut().write_all(&text)?;
-        names.iter().map(|_| self.one_stored(MARKER_MAX)).collect()
+        self.input.get_mut().write_all(&text)
     }
 
     /// Reads what a `gets` of one key is answered; of the value at most so many bytes are kept.
