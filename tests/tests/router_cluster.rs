@@ -1,4 +1,5 @@
 //! `guira route` with a `ClusterRoute` in front of three nodes of `guira store --cluster` and a real etcd.
+#![expect(clippy::disallowed_methods, reason = "how long a client waits is told by a clock")]
 
 use guira_tests::client::Client;
 use guira_tests::etcd::Etcd;
@@ -254,7 +255,7 @@ fn requests_go_on_while_etcd_is_away_and_metrics_say_so() {
     }
     assert!(metric("epoch") >= epoch);
     cluster.etcd.restart();
-    within(60, "the view is followed again", || is_followed());
+    within(60, "the view is followed again", is_followed);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use guira_client::{Client, Markers};
 use guira_tests::pair::{Pair, Replicating};
 use guira_tests::server::Address;
-use guira_tests::shop::{Database as _, Shop};
+use guira_tests::shop::Shop;
 
 use crate::users::{Database, Users};
 

@@ -31,6 +31,14 @@ pub(super) enum Load {
     Flush(u32),
 }
 
+/// What markers lose by some entries.
+pub(super) struct Unmarks {
+    /// Each with the number of its entry.
+    pub numbered: Vec<(u64, Unmark)>,
+    /// Of the newest change, in seconds since 1970.
+    pub at_s: u32,
+}
+
 impl Supply {
     pub(super) fn new(next: u64) -> Self {
         Self { next, taken: 0, ahead: VecDeque::new(), reader: None }
@@ -102,23 +110,20 @@ impl Supply {
         Ok(has_taken.then_some(Load::Deletes(parcels, at_s)))
     }
 
-    /// Takes what markers lose by entries before `until`, each with its entry, and the time of the newest change. `None`: there is none.
-    pub(super) fn take_unmarks(
-        &mut self,
-        line: &Line,
-        until: u64,
-    ) -> io::Result<Option<(Vec<(u64, Unmark)>, u32)>> {
-        let (mut unmarks, mut at_s, begin) = (Vec::new(), 0, self.next);
-        while self.next < until && unmarks.len() < AHEAD {
+    /// Takes what markers lose by entries before `until`. `None`: there is no such entry.
+    pub(super) fn take_unmarks(&mut self, line: &Line, until: u64) -> io::Result<Option<Unmarks>> {
+        let (mut taken, begin) = (Unmarks { numbered: Vec::new(), at_s: 0 }, self.next);
+        while self.next < until && taken.numbered.len() < AHEAD {
             if self.ahead.front().is_none_or(|entry| entry.number != self.next) {
                 self.look_ahead(line, until)?;
             }
             let Some(entry) = self.ahead.pop_front() else { break };
-            at_s = at_s.max(entry.origin.at_s);
-            unmarks.extend(entry.unmarks().iter().map(|unmark| (self.next, unmark.clone())));
+            taken.at_s = taken.at_s.max(entry.origin.at_s);
+            let unmarks = entry.unmarks().iter().map(|unmark| (self.next, unmark.clone()));
+            taken.numbered.extend(unmarks);
             self.next += 1;
         }
-        Ok((self.next > begin).then_some((unmarks, at_s)))
+        Ok((self.next > begin).then_some(taken))
     }
 
     fn look_ahead(&mut self, line: &Line, until: u64) -> io::Result<()> {

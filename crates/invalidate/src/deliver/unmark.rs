@@ -109,12 +109,12 @@ impl Unmarker {
     fn turn(&mut self, reach: &Reach) -> io::Result<bool> {
         let mut taken = None;
         while self.waiting.len() < PARKED_MAX
-            && let Some((unmarks, at_s)) = self.supply.take_unmarks(&self.line, reach.proven)?
+            && let Some(unmarks) = self.supply.take_unmarks(&self.line, reach.proven)?
         {
-            taken = taken.max(Some(at_s));
+            taken = taken.max(Some(unmarks.at_s));
             let waiting =
                 |(entry, unmark): (u64, Unmark)| Waiting { unmark, entry, is_refused: false };
-            self.waiting.extend(unmarks.into_iter().map(waiting));
+            self.waiting.extend(unmarks.numbered.into_iter().map(waiting));
         }
         self.forget_late();
         if self.refused.elapsed() > RETRY {
