@@ -100,6 +100,9 @@ fn invalidate_without_database() -> (Running, Scrape) {
     daemon.args(["invalidate", "run", "-c"]).arg(&config).stderr(Stdio::null());
     let daemon = Running(daemon.spawn().expect("it runs"));
     within(20, "it serves metrics", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    // It serves them before its threads have their places.
+    let is_whole = || Scrape::of(port).names().contains("guira_invalidate_router_connected");
+    within(20, "the destination has metrics", is_whole);
     let scrape = Scrape::of(port);
     fs::remove_dir_all(dir).ok();
     (daemon, scrape)

@@ -53,7 +53,7 @@ fn a_router_asks_the_nodes_of_a_cluster_for_each_command_that_they_have() {
         ("ma n D2 v", "VA 1\r\n3\r\n"),
         ("md n", "HD\r\n"),
         ("incr n 1", "NOT_FOUND\r\n"),
-        ("/a/b/incr k 1", "ERROR\r\n"),
+        ("incr /././k 1", "1100\r\n"),
         ("delete k", "DELETED\r\n"),
         ("delete k", "NOT_FOUND\r\n"),
         ("append k 0 0 1\r\n0", "NOT_STORED\r\n"),

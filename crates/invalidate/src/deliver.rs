@@ -25,6 +25,7 @@ mod unmark;
 mod supply;
 mod flush;
 mod link;
+mod pace;
 
 use std::collections::VecDeque;
 use std::io;
@@ -40,6 +41,7 @@ use crate::line::{Line, Reach, Seat, Work};
 pub(crate) use audit::{Audit, Scout};
 use flush::Flushes;
 use link::{Parcel, RouterLink};
+use pace::{IDLE, PARKED_MAX, PAUSE_LEAST, PAUSE_MOST, RETRY, note_ack, now};
 pub(crate) use resend::Resender;
 use supply::{Load, Supply};
 pub(crate) use unmark::Unmarker;
@@ -86,14 +88,6 @@ struct Batch {
 struct Parked {
     parcel: Parcel,
     entry: u64,
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "couriers wait for real sockets, in threads of their own"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 impl Courier {
@@ -475,14 +469,6 @@ impl Courier {
     }
 }
 
-/// What is of a change of that time is acknowledged now.
-fn note_ack(counts: &CourierCounts, at_s: u32) {
-    let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let at_ms = at.map_or(0, |at| u64::try_from(at.as_millis()).unwrap_or(0));
-    counts.ack_ms.add(at_ms.saturating_sub(u64::from(at_s) * 1000));
-    counts.acked.add(1);
-}
-
 /// Whether a router answers and knows the meta commands, and takes a flush if one `is_flushed`: for `guira invalidate check`.
 ///
 /// # Errors
@@ -507,13 +493,6 @@ enum Turn {
 
 /// Batches on their way.
 const IN_FLIGHT: usize = 4;
-/// Keys that routers refuse; beyond, nothing new is sent.
-const PARKED_MAX: usize = 1000;
-const RETRY: Duration = Duration::from_secs(1);
-const PAUSE_LEAST: Duration = Duration::from_millis(50);
-const PAUSE_MOST: Duration = Duration::from_secs(2);
-/// How long an idle courier waits before it looks for second deletes.
-const IDLE: Duration = Duration::from_millis(50);
 const TOGETHER: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::link::{Parcel, RouterLink, Seen};
+use super::pace::now;
 use crate::config::{AuditConfig, DestinationConfig};
 use crate::counts::{AuditCounts, Found, Judged};
 use crate::key::Key;
@@ -263,14 +264,6 @@ fn hash(key: &[u8]) -> u64 {
     hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ hash >> 33
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "an auditor waits for real sockets, in a thread of its own"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// Keys that are followed, of a courier: of a million keys one, at 50,000 deletes a second for an hour, are 180.

@@ -23,8 +23,8 @@ use std::time::Instant;
 use guira_client::marker::{MarkToken, MarkerTokens, marker_key};
 
 use super::link::{Cached, Exchanged, RouterLink};
+use super::pace::{IDLE, PARKED_MAX, PAUSE_LEAST, PAUSE_MOST, RETRY, note_ack, now};
 use super::supply::Supply;
-use super::{IDLE, PARKED_MAX, PAUSE_LEAST, PAUSE_MOST, RETRY, note_ack, now};
 use crate::config::DestinationConfig;
 use crate::counts::{CourierCounts, Unmarked};
 use crate::entry::unix_seconds;

@@ -14,7 +14,7 @@ use guira_proto::MetaFlags;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::nodes::Role;
-use super::{Cluster, meant};
+use super::place::{Cluster, meant};
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::key;

@@ -4,6 +4,7 @@
 //! 1. A link leads where the view that is used says. Links to others go with the next view.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,15 @@ use guira_cluster::Sight;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-use super::NodeLinks;
 use super::watches::ClusterWatch;
 use crate::server::{ClusterSpec, LeafSpec, Server};
 use crate::servers::link::Link;
+
+/// A thread's links to nodes.
+pub(in crate::servers) trait NodeLinks: fmt::Debug {
+    /// The link to a node for the role of this number.
+    fn node_link(&self, wanted: &LeafSpec, role: u32) -> Arc<Link>;
+}
 
 /// What a link carries. On each of them a node answers in the order of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
