@@ -91,12 +91,12 @@ impl Log {
     }
 
     /// Sends the events of all threads to this log, and panics too, before the thread unwinds. If a log
-    /// of this process is installed already, events stay with that one.
+    /// of this process is installed already, events and panics stay with that one.
     pub fn install(&self) {
-        // Fails if another log is installed, which then stays.
-        let _ = tracing::subscriber::set_global_default(
-            tracing_subscriber::registry().with(Lines(self.clone())),
-        );
+        let lines = tracing_subscriber::registry().with(Lines(self.clone()));
+        if tracing::subscriber::set_global_default(lines).is_err() {
+            return;
+        }
         let log = self.clone();
         // The default hook writes to standard error, and waits for its reader.
         panic::set_hook(Box::new(move |panic| {

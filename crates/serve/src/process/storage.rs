@@ -110,7 +110,8 @@ pub(crate) struct StorageFigures {
 
 impl StorageCounts {
     pub(crate) fn reset(&self) {
-        for count in [&self.gets, &self.aborted, &self.no_memory, &self.recached, &self.misses] {
+        let Self { gets, aborted, no_memory, recached, misses, no_buffer, .. } = self;
+        for count in [gets, aborted, no_memory, recached, misses, no_buffer] {
             count.store(0, Relaxed);
         }
     }

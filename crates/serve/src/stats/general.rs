@@ -2,6 +2,7 @@
 
 use super::row::{Row, Value, View, class_counter, counter, gauge, number, rows, text, zero};
 use crate::process::gauges::own_events;
+use crate::settings::DESCRIPTORS_RESERVED;
 use crate::tls::Tls;
 use crate::version::VERSION;
 use std::sync::atomic::Ordering;
@@ -28,7 +29,7 @@ pub(crate) const STATS: &[Row] = rows! {
     read_buf_bytes, "bytes of receive buffers", |v| number(v.settings().threads as u64 * 65_536);
     read_buf_bytes_free, "0", zero;
     read_buf_oom, "connections closed for read_buf_mem_limit", gauge!(PiecesRefused);
-    reserved_fds, "descriptors that are no client's", |v| number(v.settings().threads as u64 * 2 + 10);
+    reserved_fds, "descriptors that are no client's", |_| number(DESCRIPTORS_RESERVED);
     cmd_get, "keys asked for by get, gets, mg", counter!(CmdGet);
     cmd_set, "storage requests", class_counter!(CmdSet);
     cmd_flush, "flush_all requests", counter!(CmdFlush) => counter memcached_commands_total(command = "flush", status = "hit");

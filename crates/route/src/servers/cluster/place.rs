@@ -92,7 +92,8 @@ impl Cluster {
 
     /// Where a request goes first.
     pub(crate) fn place(&self, request: &Request) -> ClusterPlace {
-        let chart = match self.nodes.lock().chart() {
+        let mut nodes = self.nodes.lock();
+        let chart = match nodes.chart() {
             Ok(chart) => chart,
             Err(words) => return ClusterPlace { words, server: None },
         };
@@ -105,7 +106,6 @@ impl Cluster {
         let mut words = format!("slot={slot}|epoch={}|chain={}", chart.view.epoch, chain.join(">"));
         // Writing to a string doesn't fail.
         let _ = write!(words, "|{role}={}", node.map_or("", name));
-        let nodes = self.nodes.lock();
         let server = node.and_then(|node| nodes::server_of(&chart, node, &nodes.wanted).ok());
         ClusterPlace { words, server }
     }
