@@ -1,15 +1,15 @@
-//! An entry of the journal: keys of one transaction or of a part of it, or a flush, and where its change stands in the
-//! database's log.
+//! An entry of the journal: keys of one transaction or of a part of it, unmarks, or a flush. It also has the place of
+//! the change in the database's log.
 //!
 //! ```text
 //! number u64, at_s u32, offset u64, file's name
 //! stamp                                               since version 2
-//! errand  0, deletes up to the end | 1, destinations  since version 2; before, deletes
+//! errand  0, deletes up to the end | 1, destinations  since version 2; version 1 has only the deletes
 //!         | 2, unmarks up to the end                  since version 3
 //! delete  how u8, seconds u32, key, destinations
 //! unmark  token u64, key
 //! ```
-//! Texts stand after their length (u16). Destinations are 255 for all, else a count and names.
+//! A text follows its length (u16). Destinations are 255 for all, otherwise a count and names.
 
 use std::sync::Arc;
 
@@ -20,82 +20,84 @@ use crate::key::Key;
 use crate::mark::Unmark;
 use crate::rule::{Delete, How};
 
-/// Where an event ends in the database's log: a file of its, and bytes.
+/// The place of a change in the database's log: usually the end of its event, as a file of the log and an offset in
+/// bytes. For transaction numbers and GTIDs see the names of `file` below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
     pub(crate) file: Arc<str>,
     pub(crate) offset: u64,
 }
 
-/// What must be done, after all before it.
+/// A task for the destinations, to be done after all earlier entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// From 1, without gaps.
+    /// Numbers begin at 1 and have no gaps.
     pub(crate) number: u64,
     pub(crate) origin: Origin,
     pub(crate) errand: Errand,
 }
 
-/// The change that an entry is of.
+/// The change that an entry comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The change can be read once the database's snapshot has reached it.
+    /// The change can be read once the database's snapshot has reached this place.
     pub(crate) place: LogPlace,
-    /// The position of its transaction alone, as in `0-1-5` or `0/16B3748`. Empty: it is no transaction's, or an older version
-    /// wrote the entry.
+    /// The position of this transaction alone, such as `0-1-5` or `0/16B3748`. Empty if the entry belongs to no
+    /// transaction, or an older version wrote it.
     pub(crate) stamp: Arc<str>,
-    /// Unix seconds of the change.
+    /// The time of the change, in Unix seconds.
     pub(crate) at_s: u32,
 }
 
-/// What an entry asks for.
+/// The work that an entry asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Errand {
     Deletes(Vec<Delete>),
-    /// All that these destinations' servers have must go; `None`: all destinations'.
+    /// Flush everything that the servers of these destinations cache. `None`: of all destinations.
     Flush(Option<Arc<[String]>>),
-    /// For the destinations that have markers.
+    /// Tokens to remove from markers, for the destinations that have markers.
     Unmarks(Vec<Unmark>),
 }
 
 impl LogPlace {
-    /// The file of places that are transactions' numbers, which have no order.
+    /// The file of places that are transaction numbers. Such places have no order.
     pub(crate) const OF_TRANSACTIONS: &str = "xid";
 
-    /// The file of places that are MySQL's GTIDs, which have no order, is this and the GTID's source.
+    /// The beginning of the file of places that are MySQL's GTIDs. The GTID's source follows it. Such places have no
+    /// order.
     const OF_GTIDS: &str = "gtid ";
 
-    /// What MySQL's barrier takes for read already.
+    /// A place that MySQL's barrier takes as read already.
     pub(crate) fn proven() -> Self {
         Self { file: "".into(), offset: 0 }
     }
 
-    /// The file of a source's places; the number is the offset.
+    /// Returns the file of places that are GTIDs of this source. The transaction's number is the offset.
     pub(crate) fn file_of(source: &GtidSource) -> Arc<str> {
         format!("{}{source}", Self::OF_GTIDS).into()
     }
 
-    /// Whether it is named by a GTID, readable or not.
+    /// Whether the place is a GTID, even one that can't be parsed.
     pub(crate) fn is_of_gtids(&self) -> bool {
         self.file.starts_with(Self::OF_GTIDS)
     }
 
-    /// Which GTID it is, if it is one.
+    /// Returns the GTID, if the place is one.
     pub(crate) fn gtid(&self) -> Option<(GtidSource, u64)> {
         let source = self.file.strip_prefix(Self::OF_GTIDS)?.parse().ok()?;
         Some((source, self.offset))
     }
 
-    /// Whether who can read this one's change can read the other's.
+    /// Whether a reader that sees the change at this place also sees the change at `before`.
     pub(crate) fn follows(&self, before: &LogPlace) -> bool {
         let has_order = &*self.file != Self::OF_TRANSACTIONS && !self.is_of_gtids();
         has_order || self == before
     }
 
-    /// Whether a snapshot at another place has this one's change.
+    /// Whether a snapshot at another place includes the change at this place.
     ///
-    /// Files are numbered. A file of another name is of a database that was set up anew since: the caller has seen to it that
-    /// the snapshot is the later of the two.
+    /// Files are numbered. A file with another name belongs to a database that was set up anew since. The caller has
+    /// made sure that the snapshot is the later of the two.
     pub(crate) fn is_within(&self, snapshot: &LogPlace) -> bool {
         match (numbered(&self.file), numbered(&snapshot.file)) {
             (Some((ours, number)), Some((theirs, other))) if ours == theirs => {
@@ -106,7 +108,7 @@ impl LogPlace {
     }
 }
 
-/// Now, for what has no time of its own in the log.
+/// Returns the current Unix time, for entries whose change has no time in the log.
 pub(crate) fn unix_seconds() -> u32 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
@@ -118,7 +120,7 @@ fn numbered(file: &str) -> Option<(&str, u64)> {
 }
 
 impl Entry {
-    /// The keys that must go, if it is about any.
+    /// Returns the keys to delete; none if the entry asks for something else.
     pub(crate) fn deletes(&self) -> &[Delete] {
         match &self.errand {
             Errand::Deletes(deletes) => deletes,
@@ -126,7 +128,7 @@ impl Entry {
         }
     }
 
-    /// The markers that lose a token.
+    /// Returns the tokens to remove from markers; none if the entry asks for something else.
     pub(crate) fn unmarks(&self) -> &[Unmark] {
         match &self.errand {
             Errand::Unmarks(unmarks) => unmarks,
@@ -134,14 +136,14 @@ impl Entry {
         }
     }
 
-    /// About as many bytes as it takes in memory.
+    /// The approximate size in memory, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let of_deletes = self.deletes().iter().map(|delete| &delete.key);
         let keys = of_deletes.chain(self.unmarks().iter().map(|unmark| &unmark.key));
         160 + keys.map(|key| key.bytes().len() + 64).sum::<usize>()
     }
 
-    /// As it stands in a segment of the version that is written.
+    /// Encodes the entry for a segment of the version that is written.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let Origin { place, stamp, at_s } = &self.origin;
         let mut bytes = self.number.to_le_bytes().to_vec();
@@ -169,7 +171,7 @@ impl Entry {
         bytes
     }
 
-    /// Reads one of a segment of some version. `None`: it is no entry.
+    /// Decodes an entry of a segment with the given version; `None` if the bytes are no entry.
     pub(crate) fn decode(bytes: &[u8], version: u32) -> Option<Self> {
         let mut rest = bytes;
         let number = u64::from_le_bytes(array(&mut rest)?);
@@ -225,7 +227,7 @@ fn get_unmark(rest: &mut &[u8]) -> Option<Unmark> {
     Some(Unmark { token, key: Key::new(get(rest)?).ok()? })
 }
 
-/// All there are up to the end.
+/// Reads all items up to the end.
 fn all<T>(rest: &mut &[u8], get: fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
     let mut all = Vec::new();
     while !rest.is_empty() {
@@ -234,7 +236,7 @@ fn all<T>(rest: &mut &[u8], get: fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> 
     Some(all)
 }
 
-/// Destinations. All are 255; the configuration allows 64.
+/// Writes the names of destinations; 255 stands for all. The configuration allows at most 64 names.
 fn put_names(bytes: &mut Vec<u8>, names: Option<&[String]>) {
     bytes.push(names.map_or(ALL, |names| u8::try_from(names.len()).unwrap_or(ALL)));
     names.into_iter().flatten().for_each(|name| put(bytes, name.as_bytes()));
@@ -249,7 +251,7 @@ fn get_names(rest: &mut &[u8]) -> Option<Option<Arc<[String]>>> {
     (0..count).map(name).collect::<Option<Arc<[String]>>>().map(Some)
 }
 
-/// A text of at most 64 KB after its length. File names of a log, keys and names are shorter.
+/// Writes a text of at most 64 KB after its length. Names of log files, keys and destinations are shorter.
 fn put(bytes: &mut Vec<u8>, text: &[u8]) {
     let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
     bytes.extend_from_slice(&length.to_le_bytes());
@@ -308,7 +310,7 @@ mod tests {
             let bytes = entry.encode();
             assert_eq!(Entry::decode(&bytes, 3), Some(entry));
             let is_whole = |cut: &usize| Entry::decode(&bytes[..*cut], 3).is_some();
-            // Only at the ends of deletes: a record's checksum tells those.
+            // Only a cut between two items is read as an entry. The checksum of the record detects it.
             assert_eq!((0..bytes.len()).filter(is_whole).count(), parts);
         }
     }

@@ -1,26 +1,26 @@
-//! MySQL's names of transactions, GTIDs, and sets of them: how far its log was read, and what can be read in it.
+//! MySQL's GTIDs, and sets of them: they show how far the log was read, and what it contains.
 //!
 //! ```text
-//! 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7:audit:1-3        a server's transactions 1 to 5 and 7, and its 1 to 3 tagged `audit`
+//! 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7:audit:1-3   1 to 5 and 7 of a server, and 1 to 3 with the tag `audit`
 //! ```
 //! # Invariants
-//! 1. Intervals of a source are in order, apart from each other by a missing number at least, and never empty.
+//! 1. The intervals of a source are sorted and never empty. At least one number is missing between two of them.
 //!
 //! # Costs
-//! Adding a source's next number, and looking one up: a binary search. Memory: 16 bytes an interval.
+//! Adding the next number of a source, and looking a number up: a binary search. Memory: 16 bytes per interval.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Who gives numbers: a server's uuid, and a tag since MySQL 8.3, mostly empty.
+/// The issuer of numbers: a server's UUID and, since MySQL 8.3, a tag, which is mostly empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GtidSource {
     pub(crate) uuid: [u8; 16],
     pub(crate) tag: String,
 }
 
-/// Transactions, as intervals of numbers with both ends, of each source.
+/// A set of transactions: for each source, intervals of numbers with inclusive ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GtidSet(BTreeMap<GtidSource, Vec<(u64, u64)>>);
 
@@ -47,7 +47,7 @@ impl GtidSet {
         self.0.get(source).is_some_and(|intervals| has(intervals, (number, number)))
     }
 
-    /// The other's intervals that aren't wholly in this one, as a set.
+    /// Returns the intervals of `other` that this set doesn't contain completely.
     pub(crate) fn lacks(&self, other: &Self) -> Self {
         let mut lacking = Self::default();
         for (source, intervals) in &other.0 {
@@ -60,7 +60,7 @@ impl GtidSet {
         lacking
     }
 
-    /// What of this one isn't in the other.
+    /// Returns the transactions of this set that `other` doesn't contain.
     pub(crate) fn without(&self, other: &Self) -> Self {
         let mut rest = Self::default();
         for (source, intervals) in &self.0 {
@@ -82,17 +82,17 @@ impl GtidSet {
         rest
     }
 
-    /// What both have.
+    /// Returns the transactions that both sets contain.
     pub(crate) fn common(&self, other: &Self) -> Self {
         self.without(&self.without(other))
     }
 
-    /// Each source with its lowest number.
+    /// Returns each source with its lowest number.
     pub(crate) fn lowest(&self) -> impl Iterator<Item = (&GtidSource, u64)> {
         self.0.iter().filter_map(|(source, intervals)| Some((source, intervals.first()?.0)))
     }
 
-    /// As `COM_BINLOG_DUMP_GTID` takes it. A set without tags has the form that all servers read.
+    /// Encodes the set for `COM_BINLOG_DUMP_GTID`. A set without tags has the form that all servers read.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let has_tags = self.0.keys().any(|source| !source.tag.is_empty());
         let count = self.0.len() as u64;
@@ -101,7 +101,7 @@ impl GtidSet {
         for (GtidSource { uuid, tag }, intervals) in &self.0 {
             bytes.extend_from_slice(uuid);
             if has_tags {
-                // A length of MySQL's serialization: below 128 it is one byte, shifted.
+                // A length in MySQL's serialization format: below 128 it is one byte, shifted left by one bit.
                 bytes.push(u8::try_from(tag.len() << 1).unwrap_or(0));
                 bytes.extend_from_slice(tag.as_bytes());
             }
@@ -115,13 +115,13 @@ impl GtidSet {
     }
 }
 
-/// Whether all of an interval is in one of some.
+/// Whether one of the intervals contains the whole interval.
 fn has(intervals: &[(u64, u64)], (first, last): (u64, u64)) -> bool {
     let at = intervals.partition_point(|(_, end)| *end < first);
     intervals.get(at).is_some_and(|(begin, end)| *begin <= first && last <= *end)
 }
 
-/// Adds an interval to some, and makes one of those that touch it.
+/// Adds an interval, and merges it with all intervals that it overlaps or touches.
 fn join(intervals: &mut Vec<(u64, u64)>, (first, last): (u64, u64)) {
     let from = intervals.partition_point(|(_, end)| end.saturating_add(1) < first);
     let to = intervals.partition_point(|(begin, _)| *begin <= last.saturating_add(1));
@@ -147,7 +147,7 @@ impl fmt::Display for GtidSource {
 impl FromStr for GtidSource {
     type Err = String;
 
-    /// `uuid` or `uuid:tag`.
+    /// Parses `uuid` or `uuid:tag`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (uuid, tag) = text.split_once(':').unwrap_or((text, ""));
         if !tag.is_empty() && !is_tag(tag) {
@@ -177,7 +177,7 @@ impl fmt::Display for GtidSet {
 impl FromStr for GtidSet {
     type Err = String;
 
-    /// As MySQL shows it. What follows `#`, the threads in `gtid_owned`, is passed by.
+    /// Parses a set as MySQL shows it. A `#` and what follows it, a thread in `gtid_owned`, are ignored.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut set = Self::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -209,7 +209,7 @@ impl FromStr for GtidSet {
     }
 }
 
-/// Whether it can be the tag of a source: a name of letters, digits and `_`.
+/// Whether the text can be the tag of a source: letters, digits and `_`, and no digit first.
 pub(crate) fn is_tag(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
@@ -227,7 +227,7 @@ fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
     Ok(number.to_be_bytes())
 }
 
-/// The form of a set with tags.
+/// Marks the format of a set with tags.
 const TAGGED: u64 = 1;
 const TAG_MAX: usize = 32;
 const NUMBER_MAX: u64 = i64::MAX as u64 - 1;

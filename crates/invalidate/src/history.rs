@@ -1,51 +1,53 @@
-//! Which transactions another host's log has, and where a position that was read elsewhere goes on in it.
+//! The transactions in another host's log, and where a position that was read elsewhere goes on in it.
 //!
-//! A replica that became the primary lacks what the old one committed and didn't send. The numbers of such a transaction are never
-//! given again: MariaDB counts on in the domain under another server's number, MySQL under another uuid. So the host's log is told
-//! from ours by them, also after it has written much more.
+//! A replica that becomes the primary lacks what the old primary committed and didn't send. The numbers of such
+//! transactions are never reused: MariaDB counts on in the domain under another server's number, MySQL under another
+//! UUID. So the numbers distinguish the host's log from ours, even after the host has written much more.
 //!
 //! # Invariants
-//! 1. A position that is rewound is one that the host's log has, and all that comes after it there is read again: what is
-//!    deleted twice costs a miss, what isn't deleted stays stale.
+//! 1. A rewound position is one that the host's log has. Everything after it in that log is read again: what is deleted
+//!    twice costs a miss, what isn't deleted stays stale.
 //!
-//! Bad at: numbers that were given twice, after RESET MASTER or by two servers of one number.
+//! # Bad at
+//! Numbers that were given twice, after RESET MASTER or by two servers with the same number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gtid::{GtidSet, GtidSource};
 use crate::position::GtidPosition;
 
-/// What a host's log has.
+/// The transactions that a host's log has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum History {
-    /// MariaDB's `gtid_binlog_state`: of each domain and server the last sequence.
+    /// MariaDB's `gtid_binlog_state`: the last sequence of each domain and server.
     Domains(BTreeMap<(u32, u32), u64>),
-    /// MySQL's set.
+    /// MySQL's set of GTIDs.
     Set(GtidSet),
 }
 
-/// What is looked for in the journal: whether it reaches back to before what the host lacks.
+/// A transaction to look for in the journal. If it is found, the journal reaches back to before what the host lacks.
 ///
-/// The host has the beginning of the other's log, as a replica gets it. So what comes before something that it has, it has, too.
+/// The host has the beginning of the other host's log, because a replica receives it in order. So it also has what
+/// comes before a transaction that it has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Witness {
-    /// A transaction of MariaDB's domain that the host has.
+    /// A transaction of this MariaDB domain that the host has.
     OfDomain(u32),
-    /// One of MySQL's source before that number.
+    /// A transaction of this MySQL source with a number below this one.
     OfSource(GtidSource, u64),
     /// Any transaction that the host has.
     Any,
 }
 
 impl History {
-    /// Reads MariaDB's state: `0-1-5,0-2-9`.
+    /// Parses MariaDB's state, such as `0-1-5,0-2-9`.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no such state.
     pub(crate) fn of_state(text: &str) -> Result<Self, String> {
         let mut all = BTreeMap::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            // One domain at a time: a position has one transaction of each.
+            // Parsed one by one: a position has only one transaction per domain.
             let GtidPosition::Domains(domains) = word.parse()? else {
                 return Err(format!("'{word}' is no transaction of MariaDB's"));
             };
@@ -56,7 +58,7 @@ impl History {
         Ok(Self::Domains(all))
     }
 
-    /// Whether it has all that was read up to a position.
+    /// Whether the log has everything that was read up to a position.
     pub(crate) fn has(&self, read: &GtidPosition) -> bool {
         match (self, read) {
             (Self::Domains(theirs), GtidPosition::Domains(domains)) => {
@@ -69,7 +71,7 @@ impl History {
         }
     }
 
-    /// Whether it went on otherwise, and doesn't merely lag behind what was read.
+    /// Whether the log went on differently, instead of merely lagging behind what was read.
     pub(crate) fn is_other(&self, read: &GtidPosition) -> bool {
         match (self, read) {
             (Self::Domains(theirs), GtidPosition::Domains(domains)) => {
@@ -87,7 +89,7 @@ impl History {
         }
     }
 
-    /// What must be found in the journal, so that what the host lacks of a position is in there, too.
+    /// Returns what must be found in the journal to be sure that it also has what the host lacks of a position.
     pub(crate) fn witnesses(&self, read: &GtidPosition) -> BTreeSet<Witness> {
         match (self, read) {
             (Self::Domains(theirs), GtidPosition::Domains(domains)) => domains
@@ -107,7 +109,7 @@ impl History {
         }
     }
 
-    /// Whether a transaction that the host has is what is looked for.
+    /// Whether a transaction that the host has is this witness.
     pub(crate) fn is_witness(witness: &Witness, transaction: &GtidPosition) -> bool {
         match (witness, transaction) {
             (Witness::Any, _) => true,
@@ -121,8 +123,10 @@ impl History {
         }
     }
 
-    /// Where reading goes on. Of a domain whose last server the host doesn't know it is after `last_known`, the last transaction in
-    /// the journal that the host has. `None`: nothing is common to both.
+    /// Returns the position from which reading goes on; `None` if both logs have nothing in common.
+    ///
+    /// If the host doesn't know the last server of a domain, reading goes on after `last_known`, the last transaction
+    /// of the journal that the host has.
     pub(crate) fn rewound(
         &self,
         read: &GtidPosition,
@@ -177,7 +181,7 @@ mod tests {
         position(&text.replace('A', A).replace('B', B))
     }
 
-    /// Has, is other, goes on after.
+    /// Returns whether the log has all, whether it went on differently, and where reading goes on.
     fn told(theirs: &History, ours: &GtidPosition) -> (bool, bool, Option<String>) {
         let known = [(0, (9, 4))].into();
         let rewound = theirs.rewound(ours, &known).map(|it| it.to_string());
@@ -193,12 +197,12 @@ mod tests {
             // It lags, or was promoted and has written nothing yet.
             ("0-1-7", "0-1-10", (false, false, Some("0-1-7"))),
             ("0-1-7,0-2-9", "0-1-10", (false, false, Some("0-1-7"))),
-            // What it has written since tells.
+            // What it has written since shows the difference.
             ("0-1-7,0-2-10", "0-1-10", (false, true, Some("0-1-7"))),
             ("0-1-7,0-2-99,1-1-5", "0-1-10,1-1-4", (false, true, Some("0-1-7,1-1-4"))),
-            // Nothing of the last server, though of the journal's transactions.
+            // It has nothing of the last server, but it has transactions of the journal.
             ("0-9-4,0-2-9", "0-1-10", (false, false, Some("0-9-4"))),
-            // Nothing of a domain at all.
+            // It has nothing of one domain.
             ("0-1-10", "0-1-10,5-1-3", (false, false, None)),
             ("", "5-1-3", (false, false, None)),
         ] {

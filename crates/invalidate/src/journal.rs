@@ -1,19 +1,18 @@
-//! The journal of a source: queue, buffer for destinations that are down, and what is sent again after a crash.
+//! The journal of a source: a queue, a buffer for destinations that are down, and what is sent again after a crash.
 //!
 //! ```text
 //! append ─▶ recent entries, in memory ─▶ destinations that keep up
 //!       └─▶ segments of 16 MiB        ─▶ destinations that are behind
 //! ```
 //! # Invariants
-//! 1. Entries have numbers without gaps, across restarts too.
-//! 2. An entry that was appended is in the file, though not yet on the device: the owner syncs before it stores a position.
-//! 3. After a sync that failed nothing is appended any more, and no position may be stored: the kernel may have dropped what
-//!    it couldn't write, and says of the next sync that it succeeded. Only a new process goes on. It writes what was stored
-//!    as durable by nobody once more.
-//! 4. A segment is removed when nobody needs its entries, and it is older than `keep` or the room is needed.
-//!
+//! 1. Entries are numbered without gaps, also across restarts.
+//! 2. An appended entry is in the file, but not yet on the device: the owner syncs before it stores a position.
+//! 3. After a failed sync nothing is appended any more, and no position may be stored. The kernel may have dropped what
+//!    it couldn't write, and may report success for the next sync. Only a new process goes on. It rewrites the entries
+//!    that no stored position proves durable.
+//! 4. A segment is removed if no courier needs its entries, and it is older than `keep` or its room is needed.
 //! # Costs
-//! A system call per entry. In memory: as much as the configuration allows.
+//! One system call per entry. Memory: as much as the configuration allows.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -25,18 +24,18 @@ use std::time::{Duration, SystemTime};
 use crate::entry::{Entry, Errand, LogPlace, Origin};
 use crate::segment::{self, SegmentReader, SegmentWriter};
 
-/// The journal.
+/// See the module's head.
 #[derive(Debug)]
 pub(crate) struct Journal {
     folder: PathBuf,
-    /// From the oldest; the last is written to.
+    /// From the oldest on. Entries are appended to the last one.
     segments: VecDeque<Segment>,
     writer: SegmentWriter,
     recent: VecDeque<Arc<Entry>>,
     recent_bytes: usize,
     recent_max: usize,
     next: u64,
-    /// The first sync that failed, in words.
+    /// The first failed sync, as a message.
     unsynced: Option<String>,
 }
 
@@ -48,10 +47,11 @@ struct Segment {
 }
 
 impl Journal {
-    /// Opens the journal of a folder, or makes it. It must have all entries from `needed` to `next`.
+    /// Opens the journal of a folder, or creates it. It must have all entries from `needed` up to the one before
+    /// `next`.
     ///
     /// # Errors
-    /// In a sentence.
+    /// A sentence that says what is missing or can't be read.
     pub(crate) fn open(
         folder: &Path,
         needed: u64,
@@ -63,13 +63,13 @@ impl Journal {
         let (mut end, mut can_resume) = (None, true);
         for first in segment::firsts(folder).map_err(words)? {
             if end.is_some_and(|end| end != first) {
-                // What lies before a hole is of no use to anybody, unless it is needed: that is seen below.
+                // Segments before a hole are useless unless they are needed; that is checked below.
                 segments.clear();
             }
             let path = segment::path(folder, first);
             let mut reader = match SegmentReader::open(&path) {
                 Ok(reader) => reader,
-                // It was being made when the power went: it has no entry yet.
+                // The power went while the file was being created: it has no entry yet.
                 Err(error) if is_unfinished(&error) && first >= next => {
                     fs::remove_file(&path).map_err(words)?;
                     continue;
@@ -96,11 +96,11 @@ impl Journal {
             ));
         }
         if !can_resume && segments.back().is_some_and(|last| last.first == end) {
-            // Without an entry it is made anew.
+            // An old segment without entries is created anew.
             segments.pop_back();
         }
         if let Some(last) = segments.back().filter(|_| end > next) {
-            // It reads well, yet the last process may have failed to sync it.
+            // The file reads well, but the last process may have failed to sync it.
             segment::write_again(&segment::path(folder, last.first), last.bytes).map_err(words)?;
         }
         let writer = match segments.back().filter(|_| can_resume) {
@@ -124,7 +124,7 @@ impl Journal {
         })
     }
 
-    /// The oldest entry that is there, or the one that comes next.
+    /// The number of the oldest entry; if there is none, of the next one.
     pub(crate) fn first(&self) -> u64 {
         self.segments.front().map_or(self.next, |segment| segment.first)
     }
@@ -134,28 +134,30 @@ impl Journal {
         self.next
     }
 
-    /// Bytes of all segments.
+    /// The size of all segments, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// The file whose data must be on the device before a position is stored. Earlier ones are.
+    /// The file that must be synced before a position is stored. Earlier files are durable.
     pub(crate) fn file(&self) -> Arc<File> {
         Arc::clone(&self.writer.file)
     }
 
-    /// A sync of one of its files failed.
+    /// Records that a sync of one of the files failed.
     pub(crate) fn note_unsynced(&mut self, error: &io::Error) {
         self.unsynced.get_or_insert_with(|| error.to_string());
     }
 
-    /// The first sync that failed, in words: what is in the files can't be trusted any more.
+    /// Returns the first failed sync, as a message. After it the content of the files can't be trusted.
     pub(crate) fn unsynced(&self) -> Option<&str> {
         self.unsynced.as_deref()
     }
 
+    /// Checks that no sync has failed.
+    ///
     /// # Errors
-    /// A sync of one of its files has failed.
+    /// A sync of one of the files has failed.
     pub(crate) fn check_synced(&self) -> io::Result<()> {
         self.unsynced.clone().map_or(Ok(()), |words| Err(io::Error::other(words)))
     }
@@ -163,7 +165,8 @@ impl Journal {
     /// Appends an entry.
     ///
     /// # Errors
-    /// It isn't written: nothing changed. Or a sync failed, now or before: [`Self::unsynced`] says so.
+    /// The entry isn't written, and nothing has changed. Or a sync failed, now or before: then [`Self::unsynced`]
+    /// returns why.
     pub(crate) fn append(&mut self, origin: Origin, errand: Errand) -> io::Result<()> {
         self.check_synced()?;
         if self.writer.bytes >= SEGMENT_BYTES {
@@ -198,7 +201,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Entries from this number on, if they are in memory, up to a limit.
+    /// Returns at most `most` entries from `from` up to the one before `until`, if they are in memory.
     pub(crate) fn recent(&self, from: u64, until: u64, most: usize) -> Option<Vec<Arc<Entry>>> {
         let first = self.recent.front()?.number;
         let skipped = usize::try_from(from.checked_sub(first)?).ok()?;
@@ -206,14 +209,17 @@ impl Journal {
         Some(wanted.take_while(|entry| entry.number < until).cloned().collect())
     }
 
-    /// The file that this entry stands in.
+    /// Returns the file that contains this entry.
     pub(crate) fn segment_of(&self, number: u64) -> Option<PathBuf> {
         let holding = self.segments.iter().rev().find(|segment| segment.first <= number)?;
         Some(segment::path(&self.folder, holding.first))
     }
 
-    /// Where the last entry stands in the log, with the number after it, if it is one from `needed` on: what is proven of the last
-    /// is proven of all before it. Transactions have no such order: of those all in the last segment are given, the last one last.
+    /// Returns the place of the last entry, with the number after it: what proves the last entry proves all before it.
+    /// Empty if the last entry is before `needed`.
+    ///
+    /// Places that are transactions have no such order: then those of the whole last segment are returned, the last one
+    /// last.
     pub(crate) fn last_places(&self, needed: u64) -> io::Result<VecDeque<(u64, LogPlace)>> {
         let mut places: VecDeque<(u64, LogPlace)> = VecDeque::new();
         let last = self.next.checked_sub(1).filter(|last| *last >= needed);
@@ -228,7 +234,7 @@ impl Journal {
         Ok(places)
     }
 
-    /// Removes segments that nobody needs: all of them that are over the limit, the others when they are old.
+    /// Removes segments that no courier needs: old ones, and any while the journal exceeds its limit.
     pub(crate) fn trim(&mut self, needed: u64, bytes_max: u64, keep: Duration) -> io::Result<()> {
         while self.segments.len() > 1 {
             let (oldest, next) = (&self.segments[0], &self.segments[1]);
@@ -245,7 +251,7 @@ impl Journal {
 
 #[cfg(test)]
 impl Journal {
-    /// Appends to another file, and gives the one that it had.
+    /// Replaces the file that is appended to, and returns the previous one.
     pub(crate) fn replace_file(&mut self, file: Arc<File>) -> Arc<File> {
         std::mem::replace(&mut self.writer.file, file)
     }

@@ -1,9 +1,9 @@
-//! Keys: what a cache takes as one, and why something else is refused.
+//! Keys: what a cache accepts as one, and the reasons why a key is refused.
 //!
 //! # Invariants
-//! 1. A [`Key`] is legal: 1 to 250 bytes, none of them a blank or a control character. No text of a database can put a second
-//!    command on a line to a router.
-//! 2. A refused key is counted by its reason, and its neighbours stand.
+//! 1. A [`Key`] is legal: 1 to 250 bytes, none of them a blank or a control character. So no text from a database can
+//!    put a second command on a line to a router.
+//! 2. A refused key is counted by its reason. Its neighbours are kept.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,10 @@ use std::sync::Arc;
 pub(crate) struct Key(Arc<[u8]>);
 
 impl Key {
+    /// Checks and copies a key.
+    ///
     /// # Errors
-    /// Why it is no key.
+    /// The reason why the bytes are no key.
     pub(crate) fn new(bytes: &[u8]) -> Result<Self, Refusal> {
         match bytes {
             [] => Err(Refusal::Empty),
@@ -37,12 +39,12 @@ impl fmt::Display for Key {
 
 macro_rules! refusals {
     ($($name:ident $label:literal $meaning:literal,)*) => {
-        /// Why a key, or a comment with keys, is refused.
+        /// The reason why a key, or a comment with keys, is refused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Refusal { $(#[doc = $meaning] $name,)* }
 
         impl Refusal {
-            /// Each with its label in the metric, and its meaning.
+            /// All reasons, each with its label in the metric and its meaning.
             pub(crate) const ALL: &[(Refusal, &'static str, &'static str)] =
                 &[$((Refusal::$name, $label, $meaning),)*];
         }
@@ -66,7 +68,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// memcached's.
+/// The limit of memcached.
 pub(crate) const KEY_BYTES_MAX: usize = 250;
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
-//! The line from one source to all destinations: its journal, how far it was read, what can be read, who has what.
+//! The line from one source to all its destinations: the journal, the read position, the entries that the database has
+//! shown to be readable, and the cursor of each courier.
 //!
 //! ```text
 //! source ─ append ─▶ journal ─ barrier: prove ─▶ may be sent ─▶ couriers: cursors
 //!        └ advance ─▶ read position ─ store, once a second ─▶ position file
 //! ```
 //! # Invariants
-//! 1. A courier gets an entry only after the database has shown that its change can be read, or if the barrier can't be asked
-//!    for [`BARRIER_AWAY`]; then it gets the entry again once it can.
-//! 2. The read position moves after a transaction's entries are in the journal. It is stored after they are on the device.
-//! 3. A stored cursor is at most what the courier's router acknowledged.
-//! 4. A full journal gives the slowest destination up, or stops the reading; which is the configuration's choice.
-//! 5. What the stored position needs stays in the journal, also if nobody needs it any more: after a crash it is needed again.
-//! 6. After a sync that failed no position is stored any more.
+//! 1. A courier gets an entry only after the database has shown that its change can be read. If the barrier can't be
+//!    asked for [`BARRIER_AWAY`], the courier gets the entry unproven, and again once it is proven.
+//! 2. The read position moves after a transaction's entries are in the journal. It is stored after they are on the
+//!    device.
+//! 3. A stored cursor is never ahead of what the courier's router acknowledged.
+//! 4. If the journal is full, the slowest destination is given up or the reading stops, as configured.
+//! 5. What the stored position needs stays in the journal, even if no courier needs it any more: after a crash it is
+//!    needed again.
+//! 6. After a failed sync no position is stored any more.
 
 mod seats;
 mod share;
@@ -33,25 +36,25 @@ use crate::rule::Rule;
 use crate::sharing::Sharing;
 use crate::term::Term;
 
-/// The line.
+/// See the module's head.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) counts: SourceCounts,
     seats: RwLock<Vec<Arc<Seat>>>,
-    /// Rules that are to hold from the next transaction on.
+    /// Rules that apply from the next transaction on.
     next_rules: Mutex<Option<Arc<[Rule]>>>,
     limits: JournalLimits,
     folder: PathBuf,
     state: Mutex<State>,
     changed: Condvar,
-    /// Held while a position is stored: one at a time, so that none is replaced by an older one.
+    /// Held while a position is stored. So one is stored at a time, and none is replaced by an older one.
     storing: Mutex<()>,
-    /// Until when anything is read, sent and stored.
+    /// The term in which this daemon may read, send and store.
     term: Arc<Term>,
 }
 
-/// A courier's place at the line. Its number stays; who changes a destination gives it another one.
+/// The place of a courier at the line. Its number never changes: a changed destination gets another seat.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) name: String,
@@ -68,48 +71,49 @@ impl Seat {
 struct State {
     journal: Journal,
     read: GtidPosition,
-    /// PostgreSQL's history that `read` is in.
+    /// The timeline of PostgreSQL that `read` is in.
     timeline: Option<u32>,
-    /// The position to be stored while XA transactions are prepared: before the first of them.
+    /// The position to store while XA transactions are prepared: the one before the first of them.
     held: Option<GtidPosition>,
-    /// The first entry that is in the journal and isn't in a stored position, until a host was seen to have its change.
+    /// The first entry of the journal beyond the stored position, until a host is known to have its change.
     unsettled: Option<u64>,
-    /// The turn of the host whose log is read: places are of that log, and its snapshots prove them. `None`: none was read yet.
+    /// The turn of the host whose log is read. Places are in that log, and that host's snapshots prove them. `None`: no
+    /// log was read yet.
     turn: Option<usize>,
     /// Entries before this one can be read in the database.
     proven: u64,
     /// Entries before this one may be sent.
     released: u64,
-    /// Ends of entries that aren't proven, each with the number after it.
+    /// The places of entries that aren't proven, each with the number after the entry.
     waiting: VecDeque<(u64, LogPlace)>,
     couriers: Vec<CourierState>,
-    /// Couriers that are no more. They count as given up.
+    /// The couriers that have left. They count as given up.
     left: BTreeSet<usize>,
     is_ended: bool,
-    /// The host isn't the one that is wanted.
+    /// Another host is wanted than the one that is followed.
     is_left: bool,
-    /// The position is known: before, there is nothing to store.
+    /// The position is known. Before that there is nothing to store.
     has_begun: bool,
     stored: Option<Stored>,
-    /// What another daemon needs that may go on.
+    /// What another daemon needs to take over; `None` without etcd.
     sharing: Option<Sharing>,
 }
 
-/// What a courier may do.
+/// What a courier can send.
 #[derive(Debug)]
 pub(crate) enum Work {
     Entries(Vec<Arc<Entry>>),
-    /// The entries from here on stand in this file only.
+    /// The entries from here on are only in this file.
     Behind(PathBuf),
     Nothing,
 }
 
-/// What the barrier has to ask about.
+/// What the barrier must ask about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    /// Of the host that must be asked, see [`Line::follow_host`].
+    /// The turn of the host to ask, see [`Line::follow_host`].
     pub(crate) turn: Option<usize>,
-    /// The number after the last entry.
+    /// The number after the last entry to prove.
     pub(crate) until: u64,
 }
 
@@ -119,16 +123,16 @@ pub(crate) struct Reach {
     pub(crate) proven: u64,
     pub(crate) released: u64,
     pub(crate) is_tainted: bool,
-    /// It is to go on nowhere.
+    /// The courier must stop: it has left, or the term is over.
     pub(crate) is_left: bool,
     pub(crate) is_ended: bool,
 }
 
 impl Line {
-    /// Opens the folder of a source. The position is `None` if it was never read.
+    /// Opens the folder of a source. The returned position is `None` if the log was never read.
     ///
     /// # Errors
-    /// In a sentence.
+    /// A sentence that says what is wrong with the folder.
     pub(crate) fn open(
         name: &str,
         state: &Path,
@@ -147,7 +151,7 @@ impl Line {
         let mut couriers: Vec<CourierState> = destinations.iter().map(of).collect();
         let journal = Journal::open(&folder, needed(&couriers, next), next, memory)?;
         if stored.is_none() {
-            // Somebody removed the position: what the journal still has goes to all.
+            // The position file was removed: everything that the journal still has goes to all destinations.
             couriers.iter_mut().for_each(|courier| courier.cursor = journal.first());
         }
         let needed = needed(&couriers, if stored.is_some() { next } else { journal.first() });
@@ -186,7 +190,7 @@ impl Line {
         Ok((line, read))
     }
 
-    /// The same, until a term is over.
+    /// Limits the line to a term.
     pub(crate) fn within(self, term: Arc<Term>) -> Self {
         Self { term, ..self }
     }
@@ -196,10 +200,11 @@ impl Line {
         self.term.is_over()
     }
 
-    /// Puts keys or a flush into the journal, after all before them. Waits while it is full, if it must.
+    /// Appends keys or a flush to the journal. Waits while too many entries are unproven, or the journal is full and
+    /// must hold.
     ///
     /// # Errors
-    /// They aren't in it.
+    /// The entry isn't in the journal.
     pub(crate) fn append(&self, origin: Origin, errand: Errand) -> io::Result<()> {
         let mut state = self.state.lock();
         self.make_room(&mut state)?;
@@ -217,7 +222,8 @@ impl Line {
 
     fn make_room(&self, state: &mut MutexGuard<'_, State>) -> io::Result<()> {
         let JournalLimits { bytes, when_full, .. } = self.limits;
-        // What isn't settled can't go. It is soon, and what comes until then is no more than what is there.
+        // Unsettled entries can't be removed. They are settled soon, and what arrives until then is no more than what
+        // is there.
         while state.journal.bytes() > bytes && state.unsettled.is_none() {
             state.trim(self.limits)?;
             if state.journal.bytes() <= bytes || state.is_ended {
@@ -244,7 +250,7 @@ impl Line {
         Ok(())
     }
 
-    /// Says how far the log was read; `held` is what is to be stored instead while transactions are prepared.
+    /// Records how far the log was read. While transactions are prepared, `held` is the position to store instead.
     pub(crate) fn advance(&self, read: &GtidPosition, held: Option<&GtidPosition>) {
         let mut state = self.state.lock();
         state.has_begun = true;
@@ -252,8 +258,10 @@ impl Line {
         state.held = held.cloned();
     }
 
-    /// The log is read from here on, and what lies before isn't: at first, or after a gap. What waits to be proven may be of a
-    /// history that the database no longer has: it is proven once a snapshot has reached `place`, the log's end.
+    /// Records that the log is read from here on, and that what lies before isn't: at first, or after a gap.
+    ///
+    /// Waiting entries may belong to a history that the database no longer has. They are proven once a snapshot has
+    /// reached `place`, the end of the log.
     pub(crate) fn begin_at(&self, read: &GtidPosition, place: LogPlace) {
         let mut state = self.state.lock();
         (state.has_begun, state.held, state.unsettled) = (true, None, None);
@@ -265,8 +273,10 @@ impl Line {
         }
     }
 
-    /// The log is read at the host whose turn it is: the barrier must ask that one. What waits to be proven has places of another
-    /// host's log; `moves` tells of each where that is in this one's, if it isn't at the same place.
+    /// Records that the log is read at the host with this turn: the barrier must ask that host.
+    ///
+    /// Waiting entries have places in another host's log. `moves` returns where a place is in this host's log; `None`
+    /// if it is the same there.
     pub(crate) fn follow_host(&self, turn: usize, moves: impl Fn(&LogPlace) -> Option<LogPlace>) {
         let mut state = self.state.lock();
         (state.turn, state.is_left) = (Some(turn), false);
@@ -277,14 +287,15 @@ impl Line {
         }
     }
 
-    /// What was read, of transactions that are prepared, too; and the first entry of those that the journal has beyond the position
-    /// that was stored.
+    /// Returns what was read, with prepared transactions, and the first entry of the journal beyond the stored
+    /// position.
     pub(crate) fn read_so_far(&self) -> (GtidPosition, Option<u64>) {
         let state = self.state.lock();
         (state.read.clone(), state.unsettled)
     }
 
-    /// The host that is followed has all that the journal has, or that was made up for: then its log is read on from `rewound`.
+    /// Records that the followed host has everything in the journal, or that what it lacks was sent again. In that case
+    /// its log is read on from `rewound`.
     pub(crate) fn settle(&self, rewound: Option<&GtidPosition>) {
         let mut state = self.state.lock();
         state.unsettled = None;
@@ -295,27 +306,27 @@ impl Line {
         }
     }
 
-    /// Which of PostgreSQL's histories the position is in; `None`: it wasn't noted.
+    /// Returns the timeline of PostgreSQL that the position is in; `None` if it wasn't recorded.
     pub(crate) fn timeline(&self) -> Option<u32> {
         self.state.lock().timeline
     }
 
-    /// The position is in that history, or is about to be.
+    /// Records the timeline that the position is in, or is about to be in.
     pub(crate) fn note_timeline(&self, timeline: u32) {
         self.state.lock().timeline = Some(timeline);
     }
 
-    /// The folder with its journal and position.
+    /// The folder of the journal and the position file.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The turn of the host whose log is read.
+    /// Returns the turn of the host whose log is read.
     pub(crate) fn turn(&self) -> Option<usize> {
         self.state.lock().turn
     }
 
-    /// The host of that turn isn't what is wanted any more.
+    /// Records that another host is wanted than the one with this turn.
     pub(crate) fn leave_host(&self, turn: usize) {
         let mut state = self.state.lock();
         state.is_left = state.turn == Some(turn);
@@ -326,20 +337,20 @@ impl Line {
         self.state.lock().is_left
     }
 
-    /// Where the log is to be read on after a connection was lost.
+    /// Returns the position from which the log must be read after a connection was lost.
     pub(crate) fn read_position(&self) -> GtidPosition {
         let state = self.state.lock();
         state.held.as_ref().unwrap_or(&state.read).clone()
     }
 
-    /// The position that is stored for whoever goes on: on the device, or in etcd.
+    /// Returns the position that is stored for the next reader: in etcd, or on the device.
     pub(crate) fn stored_position(&self) -> Option<GtidPosition> {
         let state = self.state.lock();
         let stored = state.shared().unwrap_or(state.stored.as_ref());
         stored.map(|stored| stored.read.clone())
     }
 
-    /// Waits until the barrier has something to ask about. `None`: the end, or nothing came for a while.
+    /// Waits until the barrier has something to ask about. `None` at the end, or if nothing came for a while.
     pub(crate) fn wait_unproven(&self) -> Option<Question> {
         let mut state = self.state.lock();
         if state.waiting.is_empty() && !state.is_ended {
@@ -348,14 +359,18 @@ impl Line {
         state.waiting.back().map(|(after, _)| Question { turn: state.turn, until: *after })
     }
 
-    /// A snapshot of the host that is followed, asked for after entry `until` was appended.
+    /// Proves entries by a snapshot of the followed host that was requested after the entries before `until` were
+    /// appended.
     #[cfg(test)]
     pub(crate) fn prove(&self, until: u64, snapshot: &LogPlace) -> bool {
         self.prove_by(Question { turn: self.turn(), until }, |place| place.is_within(snapshot))
     }
 
-    /// A snapshot, asked for after the question, says of each place whether it has it. True if it has all that was asked about.
-    /// One of a host that is no longer followed says nothing.
+    /// Proves entries by a snapshot that was requested after the question: `has` returns whether the snapshot includes
+    /// a place.
+    ///
+    /// Returns `true` if it includes everything that was asked about. A snapshot of a host that is no longer followed
+    /// proves nothing.
     pub(crate) fn prove_by(&self, asked: Question, has: impl Fn(&LogPlace) -> bool) -> bool {
         let Question { turn, until } = asked;
         let mut state = self.state.lock();
@@ -376,7 +391,7 @@ impl Line {
         has_all
     }
 
-    /// Lets what there is be sent unproven. It is sent again once it is proven.
+    /// Releases all entries unproven. They are sent again once they are proven.
     pub(crate) fn release_unproven(&self) {
         let mut state = self.state.lock();
         let next = state.journal.next();
@@ -386,7 +401,7 @@ impl Line {
         self.changed.notify_all();
     }
 
-    /// Waits for entries from `from` on that may be sent, up to `time`. For the courier of that number.
+    /// Returns at most `most` entries from `from` on that may be sent. Waits up to `time` for them.
     pub(crate) fn work(&self, from: u64, most: usize, time: Duration) -> Work {
         let mut state = self.state.lock();
         if from >= state.released && !state.is_ended && !time.is_zero() {
@@ -413,7 +428,7 @@ impl Line {
         self.state.lock().couriers[courier]
     }
 
-    /// The courier's router has acknowledged all entries before this one.
+    /// Records that the courier's router has acknowledged all entries before `cursor`.
     pub(crate) fn note_cursor(&self, courier: usize, cursor: u64) {
         let mut state = self.state.lock();
         let is_news = state.couriers[courier].cursor != cursor;
@@ -424,16 +439,16 @@ impl Line {
         }
     }
 
-    /// The journal's next number, its bytes, and entries that aren't proven.
+    /// Returns the journal's next number, its size in bytes, and the number of entries that aren't proven.
     pub(crate) fn figures(&self) -> (u64, u64, u64) {
         let state = self.state.lock();
         (state.journal.next(), state.journal.bytes(), state.journal.next() - state.proven)
     }
 
-    /// Makes what there is durable, then the position.
+    /// Makes the journal durable, then stores the position.
     ///
     /// # Errors
-    /// The device fails. After a sync that failed, each later call does too: see [`Self::unsynced`].
+    /// The device fails. After a failed sync each later call fails too: see [`Self::unsynced`].
     pub(crate) fn store(&self) -> io::Result<()> {
         let _storing = self.storing.lock();
         let mut state = self.state.lock();
@@ -462,7 +477,7 @@ impl Line {
             if let Err(error) = synced {
                 state.journal.note_unsynced(&error);
             }
-            // Or somebody else's sync has failed: a file tells of it once.
+            // Another thread's sync may have failed: the kernel reports the error of a file only once.
             state.journal.check_synced()?;
             drop(state);
             stored.write(&self.folder)?;
@@ -472,12 +487,12 @@ impl Line {
         state.trim(self.limits)
     }
 
-    /// Why nothing can be made durable any more in this process.
+    /// Returns why this process can't make anything durable any more; `None` if it can.
     pub(crate) fn unsynced(&self) -> Option<String> {
         self.state.lock().journal.unsynced().map(str::to_owned)
     }
 
-    /// Wakes all who wait: nothing more comes.
+    /// Ends the line, and wakes all waiting threads: no more entries come.
     pub(crate) fn end(&self) {
         self.state.lock().is_ended = true;
         self.changed.notify_all();
@@ -490,7 +505,8 @@ impl Line {
 
 #[cfg(test)]
 impl Line {
-    /// The journal is on a device that takes what is written, and fails to sync it; or on that file.
+    /// Replaces the file of the journal, by default with a device that accepts writes and fails to sync. Returns the
+    /// previous file.
     pub(crate) fn replace_file(&self, file: Option<Arc<std::fs::File>>) -> Arc<std::fs::File> {
         let null = || std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
         self.state.lock().journal.replace_file(file.unwrap_or_else(|| Arc::new(null())))
@@ -502,7 +518,7 @@ impl State {
         needed(&self.couriers, self.released)
     }
 
-    /// What a process needs that begins with the position that is stored.
+    /// The first entry that a process needs if it starts from the stored position.
     fn needed_after_crash(&self) -> u64 {
         self.stored.as_ref().map_or(u64::MAX, |stored| {
             let couriers: Vec<CourierState> = stored.couriers.values().copied().collect();
@@ -516,17 +532,17 @@ impl State {
     }
 }
 
-/// The first entry that a destination needs, or that isn't sent yet.
+/// The first entry that a destination needs, or that isn't released yet.
 fn needed(couriers: &[CourierState], released: u64) -> u64 {
     let open = couriers.iter().filter(|courier| !courier.is_tainted);
     open.map(|courier| courier.cursor).min().unwrap_or(released).min(released)
 }
 
-/// After so long without the barrier's connection, entries are sent unproven.
+/// How long the barrier's connection may be away before entries are sent unproven.
 pub(crate) const BARRIER_AWAY: Duration = Duration::from_secs(10);
-/// How long somebody waits before looking again.
+/// How long a thread waits before it looks again.
 const LOOK: Duration = Duration::from_millis(500);
-/// Entries that aren't proven; beyond, the log isn't read.
+/// The most unproven entries. At this number the log isn't read.
 const WAITING_MAX: usize = 100_000;
 
 #[cfg(test)]

@@ -1,36 +1,39 @@
-//! Marks of writes from other regions: which marker loses which token, once the write can be read here (the paper's §5).
+//! Marks of writes from other regions: the tokens to remove from markers once the write can be read here (the paper's
+//! §5).
 //!
 //! ```text
-//! /* mcinv:user:1,cart:9;mark=eu.6b2f0c81a93d5e70 */     of the region eu: r:user:1 and r:cart:9 lose the token
+//! /* mcinv:user:1,cart:9;mark=eu.6b2f0c81a93d5e70 */     in the region eu: r:user:1 and r:cart:9 lose the token
 //! ```
 //! # Invariants
-//! 1. Marks of other regions are theirs, and pass by.
-//! 2. A list of keys has one mark. A second one, and one that can't be read, is refused; the keys stand.
+//! 1. Marks of other regions are ignored: their own daemons handle them.
+//! 2. A list of keys has one mark. A second mark, or one that can't be read, is refused; the keys are kept.
 
 use guira_client::marker::{MarkToken, marker_key};
 
 use crate::key::{KEY_BYTES_MAX, Key, Refusal};
 
-/// A token that must go out of a key's marker.
+/// A token to remove from the marker of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Unmark {
     pub(crate) key: Key,
     pub(crate) token: MarkToken,
 }
 
-/// What the options after a list of keys say.
+/// The options after a list of keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct MarkOptions {
-    /// Of this region.
+    /// The token of this region's mark.
     pub(crate) token: Option<MarkToken>,
     pub(crate) refused: Option<Refusal>,
-    /// How many there are that have no effect.
+    /// The number of options that have no effect.
     pub(crate) unused: usize,
 }
 
 impl Unmark {
+    /// Creates an unmark.
+    ///
     /// # Errors
-    /// The key has no marker: its name would be too long.
+    /// The key can't have a marker: the marker's name would be too long.
     pub(crate) fn new(key: &Key, token: MarkToken) -> Result<Self, Refusal> {
         match marker_key(key.bytes()).len() > KEY_BYTES_MAX {
             true => Err(Refusal::Long),
@@ -39,7 +42,7 @@ impl Unmark {
     }
 }
 
-/// Reads options, for a daemon of a region; without one marks have no effect.
+/// Reads the options, for a daemon of `region`. Without a region, marks have no effect.
 pub(crate) fn options<'o>(
     options: impl Iterator<Item = &'o [u8]>,
     region: Option<&str>,

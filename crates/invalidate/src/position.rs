@@ -1,18 +1,18 @@
-//! What is known of a source after a restart: how far its log was read, and who has what.
+//! The stored state of a source: how far its log was read, and how far each destination is.
 //!
 //! ```text
 //! guira-invalidate 1
-//! read 0-1-5,1-1-7          the last transaction of each domain whose keys are in the journal, on the device; of PostgreSQL 0/16B3748;
-//!                           of MySQL a set of GTIDs
-//! timeline 2                of PostgreSQL: which of its histories that is in; since several hosts may be named
+//! read 0-1-5,1-1-7          MariaDB: the last transaction of each domain whose keys are in the journal, on the device
+//!                           (PostgreSQL: 0/16B3748; MySQL: a set of GTIDs)
+//! timeline 2                PostgreSQL: the timeline that `read` is in; missing in files of older versions
 //! next 123                  the number that the next entry gets
-//! cursor c1 120             destination c1 has all entries before
-//! tainted c2 100            destination c2 was given up when it had these
+//! cursor c1 120             destination c1 has all entries before this one
+//! tainted c2 100            destination c2 was given up when it had all entries before this one
 //! crc 1a2b3c4d
 //! ```
 //! # Invariants
-//! 1. The file is replaced by renaming a whole one: a crash leaves the old one or the new one.
-//! 2. It is written after the journal was made durable up to `next`.
+//! 1. The file is replaced by renaming a complete new one: a crash leaves the old file or the new one.
+//! 2. It is written only after the journal was made durable up to `next`.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -26,42 +26,42 @@ use crate::gtid::{GtidSet, GtidSource};
 /// A position in a database's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GtidPosition {
-    /// MariaDB's: of each domain the last transaction's server and sequence.
+    /// MariaDB: the server and the sequence of the last transaction in each domain.
     Domains(BTreeMap<u32, (u32, u64)>),
-    /// PostgreSQL's: a place in its log.
+    /// PostgreSQL: a place in its log (an LSN).
     Lsn(u64),
-    /// MySQL's: all transactions that were read, one at least.
+    /// MySQL: all transactions that were read. The set is never empty.
     Set(GtidSet),
 }
 
-/// A transaction of a log whose transactions have names.
+/// The name of a transaction, in a log that names its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionName {
     MariaDb { domain: u32, server: u32, sequence: u64 },
     MySql { source: GtidSource, number: u64 },
 }
 
-/// Where a destination is.
+/// The delivery state of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CourierState {
-    /// It has all entries before this one.
+    /// The destination has all entries before this one.
     pub(crate) cursor: u64,
-    /// It was given up: what comes after `cursor` is no longer kept for it.
+    /// The destination was given up: entries after `cursor` are no longer kept for it.
     pub(crate) is_tainted: bool,
 }
 
-/// A position file's content.
+/// The content of a position file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) read: GtidPosition,
-    /// PostgreSQL's history that the position is in.
+    /// The timeline of PostgreSQL that the position is in.
     pub(crate) timeline: Option<u32>,
     pub(crate) next: u64,
     pub(crate) couriers: BTreeMap<String, CourierState>,
 }
 
 impl GtidPosition {
-    /// The transaction was read, and all before it.
+    /// Records that a transaction was read, and all before it. A position of another kind is replaced.
     pub(crate) fn add(&mut self, name: &TransactionName) {
         match name {
             TransactionName::MariaDb { domain, server, sequence } => {
@@ -83,7 +83,7 @@ impl GtidPosition {
         }
     }
 
-    /// Of a set, which is empty before the first transaction.
+    /// The position of a set. An empty set is the position before the first transaction.
     pub(crate) fn of_set(set: GtidSet) -> Self {
         if set.is_empty() { Self::default() } else { Self::Set(set) }
     }
@@ -92,7 +92,7 @@ impl GtidPosition {
         Self::Lsn(lsn)
     }
 
-    /// MySQL's set, if it is one.
+    /// Returns MySQL's set; `None` for a position of another kind of database.
     pub(crate) fn set(&self) -> Option<GtidSet> {
         match self {
             Self::Set(set) => Some(set.clone()),
@@ -101,7 +101,7 @@ impl GtidPosition {
         }
     }
 
-    /// The transactions of another position of the same kind were read, too.
+    /// Adds the transactions of another position of the same kind.
     pub(crate) fn add_all(&mut self, other: &Self) {
         match (&mut *self, other) {
             (Self::Domains(ours), Self::Domains(theirs)) => {
@@ -114,7 +114,7 @@ impl GtidPosition {
             }
             (Self::Set(ours), Self::Set(theirs)) => ours.add_all(theirs),
             (Self::Lsn(ours), Self::Lsn(theirs)) => {
-                // It ends after where it begins.
+                // `theirs` is where a commit begins. The transaction ends after that.
                 *ours = (*ours).max(theirs.saturating_add(1));
             }
             // Nothing was read yet.
@@ -123,7 +123,8 @@ impl GtidPosition {
         }
     }
 
-    /// Whether what is of that position was read. PostgreSQL's is where a commit begins, and ours where one ends.
+    /// Whether the transactions of `other` were read. With PostgreSQL, `other` is where a commit begins, and `self` is
+    /// where one ends.
     pub(crate) fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Lsn(ours), Self::Lsn(theirs)) => theirs < ours,
@@ -137,17 +138,17 @@ impl GtidPosition {
         }
     }
 
-    /// Whether both are positions of one kind of database.
+    /// Whether both positions are of the same kind of database.
     pub(crate) fn is_of_the_kind_of(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
-    /// Whether nothing was read: a position in any database's log.
+    /// Whether nothing was read yet. Such a position is valid in any database's log.
     pub(crate) fn is_before_all(&self) -> bool {
         matches!(self, Self::Domains(domains) if domains.is_empty())
     }
 
-    /// PostgreSQL's place, if it is one.
+    /// Returns PostgreSQL's LSN; `None` for a position of another kind of database.
     pub(crate) fn lsn(&self) -> Option<u64> {
         match self {
             Self::Lsn(lsn) => Some(*lsn),
@@ -155,7 +156,7 @@ impl GtidPosition {
         }
     }
 
-    /// Whether it is one of MariaDB's.
+    /// Whether it is a position of MariaDB. The position before all counts as one.
     pub(crate) fn has_domains(&self) -> bool {
         matches!(self, Self::Domains(_))
     }
@@ -213,10 +214,10 @@ impl FromStr for GtidPosition {
 }
 
 impl Stored {
-    /// Reads the file of a folder; `None`: there is none.
+    /// Reads the position file of a folder; `None` if there is none.
     ///
     /// # Errors
-    /// In a sentence.
+    /// A sentence that says why the file can't be used.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, String> {
         let path = folder.join(NAME);
         match fs::read_to_string(&path) {
@@ -229,15 +230,15 @@ impl Stored {
         }
     }
 
-    /// Reads what [`Self::to_text`] wrote.
+    /// Parses what [`Self::to_text`] wrote.
     ///
     /// # Errors
-    /// In a sentence.
+    /// A sentence that says why the bytes are no position file.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Self, String> {
         parse(&String::from_utf8_lossy(bytes))
     }
 
-    /// Replaces the file; on return it is on the device.
+    /// Replaces the position file of a folder. On return the new file is on the device.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         let new = folder.join("position.new");
         let mut file = File::create(&new)?;
@@ -247,13 +248,13 @@ impl Stored {
         File::open(folder)?.sync_all()
     }
 
-    /// As a file has it.
+    /// Returns the content of the file.
     pub(crate) fn to_text(&self) -> String {
         let timeline = self.timeline.map_or_else(String::new, |it| format!("timeline {it}\n"));
         let mut text = format!("{FIRST}\nread {}\n{timeline}next {}\n", self.read, self.next);
         for (name, courier) in &self.couriers {
             let word = if courier.is_tainted { "tainted" } else { "cursor" };
-            // Writing to a string doesn't fail.
+            // Writing to a string can't fail.
             let _ = writeln!(text, "{word} {name} {}", courier.cursor);
         }
         let sum = crc32c::crc32c(text.as_bytes());

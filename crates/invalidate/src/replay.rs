@@ -1,12 +1,15 @@
-//! `guira invalidate replay`: sends again what the journal keeps, from a time or a position on, beside a daemon or without one.
+//! `guira invalidate replay`: sends again what the journal keeps, from a time or a position on. A daemon may run
+//! meanwhile.
 //!
 //! # Invariants
-//! 1. It only reads the journal: neither cursors nor positions change.
-//! 2. If the journal may lack what is asked for it says so, after it has sent what is there: what is before its oldest entry,
-//!    entries between two others, and last ones that the stored position counts.
-//! 3. An entry whose position isn't known, because an older version wrote it, counts as one after any position.
+//! 1. Replay only reads the journal: cursors and positions don't change.
+//! 2. If the journal may lack some of what was asked for, replay reports it after it has sent the rest. It detects a
+//!    missing beginning, missing entries between two others, and missing last entries, which the stored position
+//!    counts.
+//! 3. An entry without a known position, because an older version wrote it, counts as one after any position.
 //!
-//! Bad at: much. It reads the journal from its beginning.
+//! # Bad at
+//! Large journals: it reads the journal from its beginning.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -18,34 +21,34 @@ use crate::entry::{Entry, Errand};
 use crate::position::{GtidPosition, Stored};
 use crate::segment::{self, SegmentReader};
 
-/// What is to be sent.
+/// What to send, and how.
 #[derive(Debug)]
 pub(crate) struct Replay {
     pub(crate) from: From,
     /// Unix seconds: entries of later changes are left out.
     pub(crate) until_s: Option<u32>,
-    /// The only source.
+    /// Only this source; `None`: all.
     pub(crate) source: Option<String>,
-    /// The only destination.
+    /// Only this destination; `None`: all.
     pub(crate) to: Option<String>,
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub(crate) prefix: Option<String>,
-    /// Deletes a second, of all destinations together.
+    /// The most deletes per second, for all destinations together.
     pub(crate) rate: Option<u32>,
-    /// Nothing is sent, and each key is printed.
+    /// Only print the keys, and send nothing.
     pub(crate) is_dry: bool,
 }
 
-/// Where it begins.
+/// Where a replay begins.
 #[derive(Debug)]
 pub(crate) enum From {
-    /// With what isn't in it.
+    /// After this position.
     Position(GtidPosition),
     /// With changes of this Unix second.
     Time(u32),
 }
 
-/// What became of it.
+/// The result of a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Replayed {
     pub(crate) entries: u64,
@@ -53,14 +56,14 @@ pub(crate) struct Replayed {
     pub(crate) flushes: u64,
     /// Deletes that a router refused.
     pub(crate) refused: u64,
-    /// What the journals may lack, a sentence for each.
+    /// What the journals may lack, one sentence each.
     pub(crate) lacks: Vec<String>,
 }
 
-/// Sends it, and prints into `out` what it does.
+/// Sends the entries, and writes to `out` what it does.
 ///
 /// # Errors
-/// In a sentence: nobody takes the deletes, or the journal can't be read.
+/// A sentence: no router takes the deletes, or the journal can't be read.
 pub(crate) fn replay(
     config: &InvalidateConfig,
     replay: &Replay,
@@ -68,7 +71,7 @@ pub(crate) fn replay(
 ) -> Result<Replayed, String> {
     let is_meant = |only: &Option<String>, name: &String| only.as_ref().is_none_or(|it| it == name);
     let destinations = config.destinations.iter();
-    // Markers end by themselves.
+    // Tokens in markers expire by themselves.
     let destinations = destinations.filter(|it| !it.has_markers && is_meant(&replay.to, &it.name));
     let mut sending = Sending {
         replay,
@@ -99,7 +102,8 @@ impl<W: Write> Sending<'_, W> {
         for first in segment::firsts(folder).map_err(words)? {
             let mut reader = match SegmentReader::open(&segment::path(folder, first)) {
                 Ok(reader) => reader,
-                // A daemon has removed it, or is making it, meanwhile. If it is missed, the next one's number says so.
+                // A daemon has removed the file, or is creating it. If its entries are missed, the number of the next
+                // file shows that.
                 Err(error) if is_gone(&error) => continue,
                 Err(error) => return Err(words(error)),
             };
@@ -125,7 +129,7 @@ impl<W: Write> Sending<'_, W> {
         Ok(())
     }
 
-    /// Whether an entry's change is after where it begins.
+    /// Whether an entry's change is after the beginning of the replay.
     fn is_after(&self, entry: &Entry) -> Result<bool, String> {
         let from = match &self.replay.from {
             From::Time(from_s) => return Ok(entry.origin.at_s >= *from_s),
@@ -151,7 +155,7 @@ impl<W: Write> Sending<'_, W> {
             if let Errand::Flush(to) = &entry.errand {
                 let is_meant =
                     to.as_ref().is_none_or(|to| to.iter().any(|it| it == destination.name()));
-                // It isn't only about those keys.
+                // A flush would remove other keys, too.
                 if !is_meant || !prefix.is_empty() {
                     continue;
                 }
@@ -195,7 +199,7 @@ impl<W: Write> Sending<'_, W> {
         Ok(())
     }
 
-    /// Keeps to the rate.
+    /// Waits as long as the rate requires.
     fn wait(&self) {
         let Some(rate) = self.replay.rate.filter(|_| !self.replay.is_dry) else { return };
         let due = Duration::from_millis(self.replayed.deletes * 1000 / u64::from(rate.max(1)));
@@ -208,9 +212,9 @@ impl<W: Write> Sending<'_, W> {
 enum Reach {
     /// It has no entry yet.
     Unknown,
-    /// It has one of before the beginning.
+    /// It has an entry from before the beginning.
     Before,
-    /// Its first entry is of this second and position, and is after the beginning.
+    /// Its first entry has this second and position, and is after the beginning.
     Since(u32, String),
 }
 
@@ -236,7 +240,7 @@ impl Reach {
     }
 }
 
-/// Entries that should be there.
+/// Reports entries that should be there.
 fn lost(source: &str, (first, last): (u64, u64)) -> String {
     format!(
         "source {source}: its journal lacks its entries {first} to {last}: they are damaged, or the daemon has removed them meanwhile. \
@@ -248,15 +252,15 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
 }
 
-/// A Unix second for people.
+/// Formats a Unix second for people.
 pub(crate) fn at(at_s: u32) -> impl std::fmt::Display {
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(at_s.into()))
 }
 
-/// A time that somebody writes: `2026-07-01T10:00:00Z`, Unix seconds, or how long ago it was, as in `90m`.
+/// Parses a time that a user types: `2026-07-01T10:00:00Z`, Unix seconds, or how long ago it was, as in `90m`.
 ///
 /// # Errors
-/// It is none.
+/// The text is no time.
 pub(crate) fn time(text: &str) -> Result<u32, String> {
     let words = || {
         format!(

@@ -1,8 +1,9 @@
-//! Rules: which keys a change of a table's row makes stale.
+//! Rules: the keys that become stale when a row of a table changes.
 //!
 //! # Invariants
-//! 1. A rule that can't make its keys of a change, because a column isn't in the log, says so: the change is counted as unknown.
-//! 2. A rule with `changed` looks at updates only by those columns; inserts and deletes always count.
+//! 1. A rule that can't make its keys from a change, because the log lacks a column, reports it: the change is counted
+//!    as unknown.
+//! 2. A rule with `changed` ignores updates that change none of those columns. Inserts and deletes always count.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,32 +14,32 @@ use crate::template::{Cell, Change, Image, Made, Template};
 /// What is done to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum How {
-    /// `delete`: the item goes, and so does a lease of it.
+    /// `delete`: removes the item, and a lease on it.
     Delete,
-    /// `stale:N`: it stays for so many seconds, for one client to refill and others to see meanwhile.
+    /// `stale:N`: keeps the item for N seconds. One client refills it; others see the old value meanwhile.
     Stale(u32),
-    /// `hold_off:N`: it goes, and `add` is refused for so many seconds.
+    /// `hold_off:N`: removes the item, and refuses `add` for N seconds.
     HoldOff(u32),
 }
 
-/// A key that must go.
+/// A key to delete.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Delete {
     pub(crate) key: Key,
-    /// `None`: as the destination has it.
+    /// `None`: as the destination is configured.
     pub(crate) how: Option<How>,
-    /// The destinations; `None`: all.
+    /// The destinations that get the delete; `None`: all.
     pub(crate) to: Option<Arc<[String]>>,
 }
 
-/// `schema.table`.
+/// The name of a table: `schema.table`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TableName {
     pub(crate) schema: String,
     pub(crate) table: String,
 }
 
-/// What happened to a row.
+/// The kind of a change to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Insert,
@@ -46,24 +47,24 @@ pub(crate) enum Verb {
     Delete,
 }
 
-/// What a TRUNCATE or DROP of the table is answered with.
+/// The answer to a TRUNCATE or DROP of the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OnTruncate {
-    /// Its keys are unknown: counted, and logged.
+    /// The keys are unknown: the change is counted and logged.
     #[default]
     Count,
     Ignore,
     Keys(Vec<Key>),
-    /// All that the rule's destinations cache goes.
+    /// Flush everything that the rule's destinations cache.
     Flush,
 }
 
-/// One rule.
+/// A rule of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) table: TableName,
     pub(crate) on: Vec<Verb>,
-    /// Updates count only if one of these columns changed; empty: any.
+    /// An update counts only if one of these columns changed. Empty: every update counts.
     pub(crate) changed: Vec<String>,
     pub(crate) keys: Vec<Template>,
     pub(crate) how: Option<How>,
@@ -71,7 +72,7 @@ pub(crate) struct Rule {
     pub(crate) on_truncate: OnTruncate,
 }
 
-/// What a rule makes of a change.
+/// What rules make from a change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Yield {
     pub(crate) deletes: Vec<Delete>,
@@ -81,7 +82,7 @@ pub(crate) struct Yield {
 }
 
 impl Rule {
-    /// Adds what the rule makes of a change.
+    /// Adds what the rule makes from a change to `made`.
     pub(crate) fn apply(&self, verb: Verb, change: Change<'_>, made: &mut Yield) {
         if !self.on.contains(&verb) || (verb == Verb::Update && !self.is_touched(change, made)) {
             return;
@@ -99,12 +100,12 @@ impl Rule {
         }
     }
 
-    /// A delete as this rule wants it.
+    /// Creates a delete with this rule's settings.
     pub(crate) fn delete(&self, key: Key) -> Delete {
         Delete { key, how: self.how, to: self.to.clone() }
     }
 
-    /// Whether an update changed one of the columns that it is about.
+    /// Whether an update changed one of the columns in `changed`.
     fn is_touched(&self, change: Change<'_>, made: &mut Yield) -> bool {
         let (Some(old), Some(new)) = (change.old, change.new) else { return true };
         let is_changed = |column: &String| match (old.cell(column), new.cell(column)) {
@@ -114,11 +115,11 @@ impl Rule {
                 true
             }
         };
-        // All are looked at, so that a missing column is found whatever the others say.
+        // All columns are compared, so that a missing one is found whatever the others show.
         self.changed.is_empty() | (self.changed.iter().map(is_changed).filter(|it| *it).count() > 0)
     }
 
-    /// Whether it needs the column as it was before a change.
+    /// Whether the rule needs the value that a column had before a change.
     pub(crate) fn wants_old(&self, column: &str) -> bool {
         let is_after_change = self.on.iter().any(|verb| *verb != Verb::Insert);
         let is_compared =
@@ -126,7 +127,7 @@ impl Rule {
         is_after_change && (is_compared || self.keys.iter().any(|key| key.wants_old(column)))
     }
 
-    /// The columns that it needs.
+    /// Returns the names of the columns that the rule needs.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
         let of_keys = self.keys.iter().flat_map(Template::columns);
         self.changed.iter().map(|name| &**name).chain(of_keys)
@@ -134,7 +135,7 @@ impl Rule {
 }
 
 impl TableName {
-    /// Reads `schema.table`.
+    /// Parses `schema.table`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (schema, table) = text.split_once('.')?;
         let is_name = |name: &str| !name.is_empty() && !name.contains('.');
@@ -163,7 +164,7 @@ impl fmt::Display for How {
     }
 }
 
-/// An image with names and texts of its own: an explanation's, or a test's.
+/// An image with its own names and texts, for `explain` and for tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TextRow(pub(crate) Vec<(String, Option<Vec<u8>>)>);
 
@@ -238,7 +239,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Beside a model that knows nothing of templates: the keys of both images, once each.
+        /// Compared with a model that knows no templates: the keys of both images, each once.
         #[test]
         fn keys_are_those_of_both_images(
             old in proptest::option::of((0..5_u8, proptest::option::of("[a-c ]{0,3}"))),

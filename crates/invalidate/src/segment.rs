@@ -1,16 +1,16 @@
 //! Segments: the journal's files.
 //!
 //! ```text
-//! file    24 bytes: "GUIRAINV", version u32, number of the first entry u64, CRC-32C of these u32
+//! file    24 bytes: "GUIRAINV", version u32, number of the first entry u64, CRC-32C of the bytes before u32
 //! record  length u32, CRC-32C of the payload u32, payload: an Entry
 //! ```
-//! Numbers are little-endian. Entries follow each other without gaps, from one file to the next. Version 3 is written. Read
-//! are 2, whose entries have no unmarks, and 1, whose entries have neither stamp nor errand.
+//! Numbers are little-endian. Entries follow each other without gaps, from one file to the next. Version 3 is written.
+//! Older versions can be read: version 2 has no unmarks, version 1 has neither stamps nor errands either.
 //!
 //! # Invariants
-//! 1. A record is written at the end of the last whole one: what a failed write left there is written over.
-//! 2. A record that isn't whole, or whose checksum is wrong, ends its file: a crash may tear the last one. Whoever opens the
-//!    journal knows how many entries there must be.
+//! 1. A record is written right after the last complete one: it overwrites what a failed write left there.
+//! 2. An incomplete record, or one with a wrong checksum, ends its file: a crash may tear the last record. The caller
+//!    that opens the journal knows how many entries must exist.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -20,31 +20,31 @@ use std::sync::Arc;
 
 use crate::entry::Entry;
 
-/// The file that entries are written to.
+/// The file that entries are appended to.
 #[derive(Debug)]
 pub(crate) struct SegmentWriter {
     pub(crate) file: Arc<File>,
-    /// Bytes of whole records, with the head.
+    /// The length of the complete records and the head, in bytes.
     pub(crate) bytes: u64,
 }
 
-/// A file that is read from the front.
+/// A segment file that is read from the beginning.
 #[derive(Debug)]
 pub(crate) struct SegmentReader {
     input: BufReader<File>,
-    /// Bytes of the whole records that were read, with the head.
+    /// The length of the complete records that were read and the head, in bytes.
     pub(crate) bytes: u64,
-    /// The next entry's number.
+    /// The number of the next entry.
     pub(crate) next: u64,
     version: u32,
 }
 
-/// The name of the file that begins with this entry; names are in the order of numbers.
+/// Returns the path of the file that begins with this entry. Sorted by name, files are in the order of their entries.
 pub(crate) fn path(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{first:020}.segment"))
 }
 
-/// The numbers that the files of a folder begin with, in their order.
+/// Returns the number of the first entry of each file in a folder, in ascending order.
 pub(crate) fn firsts(folder: &Path) -> io::Result<Vec<u64>> {
     let files = std::fs::read_dir(folder)?;
     let mut firsts: Vec<u64> = files.filter_map(|file| first_of(&file.ok()?.path())).collect();
@@ -52,10 +52,11 @@ pub(crate) fn firsts(folder: &Path) -> io::Result<Vec<u64>> {
     Ok(firsts)
 }
 
-/// The entries of a folder from this number on, through all its files. A file that ends too early is passed by for the next.
+/// Returns the entries of a folder from number `from` on, across all files. Where a file ends too early, reading
+/// continues with the next file.
 ///
 /// # Errors
-/// The folder can't be read. The iterator's: a file can't.
+/// The folder can't be read. The iterator returns an error if a file can't be read.
 pub(crate) fn entries(
     folder: &Path,
     from: u64,
@@ -82,13 +83,14 @@ pub(crate) fn entries(
     Ok(std::iter::from_fn(move || next().transpose()))
 }
 
-/// The number that a file's name says.
+/// Parses the number in a file's name.
 fn first_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?.strip_suffix(".segment")?;
     (name.len() == 20).then(|| name.parse().ok())?
 }
 
-/// Writes the first bytes of a file once more and syncs it: what the device didn't take before, it takes now or never.
+/// Rewrites the first `bytes` bytes of a file, and syncs it. What the device didn't store before, it stores now, or
+/// this fails.
 pub(crate) fn write_again(path: &Path, bytes: u64) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut room = vec![0; READ_BYTES];
@@ -104,7 +106,7 @@ pub(crate) fn write_again(path: &Path, bytes: u64) -> io::Result<()> {
 }
 
 impl SegmentWriter {
-    /// A new file, which isn't on the device yet.
+    /// Creates a file, which isn't on the device yet.
     pub(crate) fn create(folder: &Path, first: u64) -> io::Result<Self> {
         let path = path(folder, first);
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
@@ -116,13 +118,13 @@ impl SegmentWriter {
         Ok(Self { file: Arc::new(file), bytes: HEAD_BYTES })
     }
 
-    /// Makes a new file durable, and its name.
+    /// Makes a new file and its name durable.
     pub(crate) fn sync_all(&self, folder: &Path) -> io::Result<()> {
         self.file.sync_all()?;
         File::open(folder)?.sync_all()
     }
 
-    /// Goes on with a file after its whole records.
+    /// Continues a file after its complete records, which end at `bytes`. What follows them is cut off.
     pub(crate) fn resume(path: &Path, bytes: u64) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).open(path)?;
         if file.metadata()?.len() > bytes {
@@ -146,8 +148,10 @@ impl SegmentWriter {
 }
 
 impl SegmentReader {
+    /// Opens a file, and checks its head.
+    ///
     /// # Errors
-    /// It can't be read, or has no head of a segment.
+    /// The file can't be read, or isn't a segment of a known version.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut input = BufReader::with_capacity(READ_BYTES, File::open(path)?);
         let mut head = [0; 24];
@@ -172,12 +176,12 @@ impl SegmentReader {
         Ok(Self { input, bytes: HEAD_BYTES, next: first, version })
     }
 
-    /// Whether entries may be appended to the file: it has the version that is written.
+    /// Whether entries may be appended to the file: it must have the version that is written.
     pub(crate) fn can_be_resumed(&self) -> bool {
         self.version == VERSION
     }
 
-    /// The next entry; `None` where whole records end. Asked again, it sees what was written since.
+    /// Reads the next entry; `None` where the complete records end. A later call sees what was written since.
     pub(crate) fn read(&mut self) -> io::Result<Option<Entry>> {
         let entry = self.read_record()?;
         match &entry {
@@ -211,7 +215,7 @@ impl SegmentReader {
     }
 }
 
-/// False: the file ends before.
+/// Fills `room`. Returns `false` if the file ends before.
 fn read_whole(input: &mut impl Read, room: &mut [u8]) -> io::Result<bool> {
     match input.read_exact(room) {
         Ok(()) => Ok(true),
@@ -221,7 +225,7 @@ fn read_whole(input: &mut impl Read, room: &mut [u8]) -> io::Result<bool> {
 }
 
 const MAGIC: &[u8] = b"GUIRAINV";
-/// Of the journal, as it is written.
+/// The version of the journal that is written.
 pub(crate) const VERSION: u32 = 3;
 const HEAD_BYTES: u64 = 24;
 const RECORD_MAX: u32 = 64 << 20;

@@ -1,18 +1,19 @@
-//! What of a line another daemon goes on from: positions with the number of the entry that comes after them, until they are done with.
+//! What another daemon needs to take a line over: positions, each with the number of the entry after it, until the work
+//! on them is done.
 
 use std::collections::VecDeque;
 
 use crate::position::{GtidPosition, Stored};
 
-/// Of a line whose position stands in etcd.
+/// The shared state of a line whose position is in etcd.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
-    /// What was read up to there is in entries before that number.
+    /// Marks: what was read up to the position is in entries before the number.
     pub(crate) marks: VecDeque<(u64, GtidPosition, Option<u32>)>,
-    /// The last one that is done with.
+    /// The last mark whose work is done.
     pub(crate) done: Option<(GtidPosition, Option<u32>)>,
-    /// What stands in etcd.
+    /// What is in etcd.
     pub(crate) shared: Option<Stored>,
-    /// The first entry of this term.
+    /// The number of the first entry of this term.
     pub(crate) since: u64,
 }

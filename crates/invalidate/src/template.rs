@@ -1,11 +1,12 @@
-//! Templates: `mail:{email|lower|md5}`, a key made of a row's columns.
+//! Templates: `mail:{email|lower|md5}` makes a key from the columns of a row.
 //!
-//! A column without `old.` or `new.` is taken from each image of the row that there is: an insert has the new one, a delete
-//! the old one, an update both. So a template of such columns makes up to two keys, once if they are equal.
+//! A column without `old.` or `new.` is taken from each image that the change has: an insert has a new image, a delete
+//! an old one, an update both. So a template with such columns makes up to two keys, or one if they are equal.
 //!
 //! # Invariants
-//! 1. NULL, and an image that the change doesn't have, make no key.
-//! 2. A column that the image lacks makes no key either, but the change is reported as unknown: a cached value may be stale.
+//! 1. NULL makes no key, and neither does an image that the change doesn't have.
+//! 2. A column that the image lacks makes no key either, but the change is reported as unknown: a cached value may be
+//!    stale.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,32 +17,32 @@ use guira_config::perhaps;
 use md5::Digest as _;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
-/// A column's value.
+/// The value of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cell<'r> {
     Null,
     Text(Cow<'r, [u8]>),
-    /// It has no text that a key could have.
+    /// A value without a text that a key could contain.
     Opaque,
 }
 
 /// One image of a row: its columns by name.
 pub(crate) trait Image {
-    /// `None`: the image doesn't have that column.
+    /// Returns the value of a column; `None` if the image doesn't have the column.
     fn cell(&self, column: &str) -> Option<Cell<'_>>;
 }
 
-/// The images of a change that there are.
+/// The images of a changed row: before the change, after it, or both.
 #[derive(Clone, Copy)]
 pub(crate) struct Change<'r> {
     pub(crate) old: Option<&'r dyn Image>,
     pub(crate) new: Option<&'r dyn Image>,
 }
 
-/// A template, read.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
-    /// As it was written.
+    /// The text that was parsed.
     pub(crate) text: String,
     parts: Vec<Part>,
 }
@@ -72,23 +73,23 @@ enum Filter {
     First(usize),
 }
 
-/// What a template makes of one image.
+/// What a template makes from one image.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// Bytes, which may or may not be a key.
+    /// The bytes of a key, not yet checked.
     Key(Vec<u8>),
     Nothing,
-    /// An image lacks this column.
+    /// The image lacks this column.
     Lacks(String),
-    /// This column has no text.
+    /// The value of this column has no text.
     Opaque(String),
 }
 
 impl Template {
-    /// Reads `text{column|filter}text`; a brace itself is doubled.
+    /// Parses `text{column|filter}text`. A doubled brace stands for the brace itself.
     ///
     /// # Errors
-    /// In a sentence: what can't be read.
+    /// A sentence that says what can't be read.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -124,7 +125,7 @@ impl Template {
         Ok(Self { text: text.to_owned(), parts })
     }
 
-    /// The columns that it needs.
+    /// Returns the names of the columns that the template needs.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Column { name, .. } => Some(&**name),
@@ -132,13 +133,13 @@ impl Template {
         })
     }
 
-    /// Whether it has a column as it was before a change.
+    /// Whether the template needs the value that a column had before a change.
     pub(crate) fn wants_old(&self, column: &str) -> bool {
         let wants = |part: &Part| matches!(part, Part::Column { from, name, .. } if *from != From::New && name == column);
         self.parts.iter().any(wants)
     }
 
-    /// What it makes of a change: once or twice.
+    /// Passes what the template makes from a change to `take`, once or twice.
     pub(crate) fn make(&self, change: Change<'_>, mut take: impl FnMut(Made)) {
         let is_each =
             self.parts.iter().any(|part| matches!(part, Part::Column { from: From::Each, .. }));
@@ -183,7 +184,7 @@ impl Template {
     }
 }
 
-/// What stands between braces.
+/// Parses the text between two braces.
 fn column(text: &str) -> Result<Part, String> {
     let mut words = text.split('|').map(str::trim);
     let name = words.next().unwrap_or_default();
@@ -246,7 +247,7 @@ impl Filter {
 fn hex(bytes: &[u8]) -> Vec<u8> {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        // Writing to a string doesn't fail.
+        // Writing to a string can't fail.
         let _ = write!(text, "{byte:02x}");
     }
     text.into_bytes()

@@ -1,39 +1,43 @@
-//! Until when this daemon may act: for ever by itself, or as long as its lease in etcd is sure to last.
+//! The term: how long this daemon may act. It is endless without etcd. With etcd it ends before the daemon's lease can
+//! end.
 //!
 //! # Invariants
-//! 1. A term ends before its lease can: the lease lasts from no earlier than the question, and the term from the question, for nine
-//!    tenths of its time. No thread is needed for that, so it holds after a stop of the whole process, too.
-//! 2. A term that is over stays over.
+//! 1. A term ends before its lease can. The lease begins no earlier than the question to etcd. The term begins with the
+//!    question, and lasts for nine tenths of the lease's time. No thread is needed for that, so it also holds after the
+//!    whole process was stopped.
+//! 2. A term that has ended never begins again.
 //!
-//! Bad at: a machine that is suspended. Its monotonic clock stands still meanwhile; then only the fence of the position holds.
+//! # Bad at
+//! A machine that is suspended: its monotonic clock stands still. Then only the fence of the position protects.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A term.
+/// A period in which this daemon may act.
 #[derive(Debug)]
 pub(crate) struct Term {
     began: Instant,
-    /// Milliseconds after `began`.
+    /// The end, in milliseconds after `began`. 0: the term hasn't begun. `u64::MAX`: it is endless.
     until: AtomicU64,
     is_over: AtomicBool,
 }
 
 impl Term {
-    /// One that ends when it is told to.
+    /// A term that lasts until [`Self::end`].
     pub(crate) fn endless() -> Self {
         Self { began: now(), until: AtomicU64::new(u64::MAX), is_over: AtomicBool::new(false) }
     }
 
-    /// One that hasn't begun.
+    /// A term that hasn't begun.
     pub(crate) fn to_come() -> Self {
         Self { until: AtomicU64::new(0), ..Self::endless() }
     }
 
-    /// A lease lasts so long, from `asked` on or later. True: the term goes on.
+    /// Extends the term by a lease that lasts for `lease` from `asked` on, or from later. Returns whether the term goes
+    /// on.
     pub(crate) fn extend(&self, asked: Instant, lease: Duration) -> bool {
         let until = asked.saturating_duration_since(self.began) + lease * 9 / 10;
-        // What was over isn't taken up: somebody may have seen it.
+        // A term that has ended isn't resumed: another thread may have seen its end.
         if self.until.load(Relaxed) > 0 && self.is_over() {
             return false;
         }
@@ -41,12 +45,12 @@ impl Term {
         !self.is_over()
     }
 
-    /// Ends it.
+    /// Ends the term for good.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Whether this daemon may act no more, or not yet.
+    /// Whether this daemon may no longer act, or not yet.
     pub(crate) fn is_over(&self) -> bool {
         let until = self.until.load(Relaxed);
         if !self.is_over.load(Relaxed) && (until == u64::MAX || self.at() < u128::from(until)) {
@@ -81,7 +85,7 @@ mod tests {
         std::thread::sleep(lease * 9 / 10 + Duration::from_millis(5));
         assert!(term.is_over(), "its lease may end any moment");
         assert!(!term.extend(now(), lease) && term.is_over(), "it was seen to be over");
-        // An answer that came so late that the lease is gone.
+        // The answer comes so late that the lease has ended.
         let late = Term::to_come();
         let asked = now();
         std::thread::sleep(Duration::from_millis(20));

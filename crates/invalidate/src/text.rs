@@ -1,16 +1,19 @@
-//! Keys that a statement names in a comment of its own.
+//! Keys that a statement names in a comment.
 //!
 //! ```text
-//! /* mcinv:user:1,cart%3A9;mark=eu.6b2f0c81a93d5e70 */ UPDATE …   a comment of ours
-//! UPDATE … /*app='shop',mcinv='user%3A1%2Ccart%3A9'*/        one of sqlcommenter's: its value is percent-encoded once more
+//! /* mcinv:user:1,cart%3A9;mark=eu.6b2f0c81a93d5e70 */ UPDATE …   our own form
+//! UPDATE … /*app='shop',mcinv='user%3A1%2Ccart%3A9'*/        sqlcommenter's form: it is percent-encoded once more
 //! ```
 //! # Invariants
-//! 1. Only a comment that begins or ends the statement counts, blanks and semicolons aside. No string literal stands there,
-//!    so what users typed can't pass for a comment, and no lexer of SQL is needed.
+//! 1. Only a comment that begins or ends the statement counts; blanks and semicolons around it are ignored. No string
+//!    literal can stand there. So text from users can't pass for a comment, and no SQL lexer is needed.
 //! 2. At most [`WINDOW`] bytes are read at each end, however long the statement is.
-//! 3. Comments are untrusted: a key must begin with a listed prefix. A comment over a limit is refused as a whole.
+//! 3. Comments are untrusted: each key must begin with an allowed prefix. A comment that exceeds a limit is refused as
+//!    a whole.
 //!
-//! Bad at: comments that the client or the server removes before they are logged, as `-- ` through MariaDB's client.
+//! # Bad at
+//! Comments that the client or the server removes before they are logged, as MariaDB's client does without
+//! `--comments`.
 
 use std::borrow::Cow;
 
@@ -19,26 +22,26 @@ use percent_encoding::percent_decode;
 use crate::key::{Key, Refusal};
 use crate::mark::{Unmark, options};
 
-/// Which comments are taken.
+/// The limits on comments, and what they may name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommentLimits {
-    /// A key begins with one of them; empty: no comment is looked at.
+    /// Each key must begin with one of these prefixes. If there are none, comments are ignored.
     pub(crate) prefixes: Vec<String>,
-    /// Of one list of keys.
+    /// The longest list of keys, in bytes.
     pub(crate) bytes_max: usize,
     pub(crate) keys_max: usize,
-    /// Marks of this region are taken; `None`: no marks are.
+    /// The region whose marks are accepted. `None`: none are.
     pub(crate) region: Option<String>,
 }
 
-/// What a statement's comments name.
+/// What the comments of a statement name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) keys: Vec<Key>,
-    /// Of the keys, those that this region's writers have marked.
+    /// The keys that writers of this region have marked, with the tokens of the marks.
     pub(crate) unmarks: Vec<Unmark>,
     pub(crate) refused: Vec<Refusal>,
-    /// Options after the keys that have no effect.
+    /// The number of options after the keys that have no effect.
     pub(crate) options: usize,
 }
 
@@ -61,7 +64,7 @@ pub(crate) fn keys_in(statement: &[u8], limits: &CommentLimits) -> Named {
     named
 }
 
-/// Without blanks and semicolons at the ends.
+/// Strips blanks and semicolons from both ends.
 fn trimmed(mut statement: &[u8]) -> &[u8] {
     let is_aside = |byte: &u8| byte.is_ascii_whitespace() || *byte == b';';
     while let [byte, rest @ ..] = statement
@@ -77,19 +80,19 @@ fn trimmed(mut statement: &[u8]) -> &[u8] {
     statement
 }
 
-/// The inside of the comment that begins the statement.
+/// Returns the inside of the comment that begins the statement.
 fn first(statement: &[u8]) -> Option<&[u8]> {
     let inside = statement.strip_prefix(b"/*")?;
     let window = &inside[..inside.len().min(WINDOW)];
     match find(window, b"*/") {
         Some(end) => Some(&inside[..end]),
-        // It is too long to be read; what is seen says whether it is one of ours.
+        // The comment is too long to be read whole. Its beginning shows whether it is one of ours.
         None => Some(window),
     }
     .filter(|inside| !is_code(inside))
 }
 
-/// The inside of the comment that ends the statement.
+/// Returns the inside of the comment that ends the statement.
 fn last(statement: &[u8]) -> Option<&[u8]> {
     let inside = statement.strip_suffix(b"*/")?;
     let window = &inside[inside.len().saturating_sub(WINDOW)..];
@@ -97,7 +100,7 @@ fn last(statement: &[u8]) -> Option<&[u8]> {
     Some(&window[at + 2..]).filter(|inside| !is_code(inside))
 }
 
-/// `/*! … */` and `/*M! … */` are no comments to the server.
+/// `/*! … */` and `/*M! … */` are code for the server, not comments.
 fn is_code(inside: &[u8]) -> bool {
     inside.starts_with(b"!") || inside.starts_with(b"M!")
 }
@@ -124,7 +127,7 @@ fn add(named: &mut Named, inside: &[u8], limits: &CommentLimits) {
     add_list(named, &list, limits);
 }
 
-/// Reads a list of keys that stands alone, as a message of PostgreSQL's.
+/// Reads a bare list of keys, such as a logical message of PostgreSQL.
 pub(crate) fn keys_of_list(list: &[u8], limits: &CommentLimits) -> Named {
     let mut named = Named::default();
     if list.len() > limits.bytes_max {
@@ -170,7 +173,7 @@ fn add_list(named: &mut Named, list: &[u8], limits: &CommentLimits) {
     }
 }
 
-/// A word is of visible characters; what isn't is percent-encoded.
+/// Whether a word can be a key: visible characters except `'` and `*`, and percent-encoded bytes.
 fn is_word(word: &[u8]) -> bool {
     let mut rest = word;
     while let [byte, after @ ..] = rest {
@@ -184,7 +187,7 @@ fn is_word(word: &[u8]) -> bool {
     true
 }
 
-/// The value of `mcinv` among sqlcommenter's `name='value'` pairs, decoded once.
+/// Returns the value of `mcinv` among sqlcommenter's `name='value'` pairs, decoded once.
 fn commenter_value(inside: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut rest = inside;
     loop {
@@ -199,9 +202,9 @@ fn commenter_value(inside: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// How a comment of ours begins.
+/// The beginning of a comment in our own form.
 const MARK: &[u8] = b"mcinv:";
-/// Bytes that are read at each end of a statement.
+/// The number of bytes that are read at each end of a statement.
 const WINDOW: usize = 4096 + 64;
 
 #[cfg(test)]
@@ -294,7 +297,7 @@ mod tests {
         assert_eq!(said(&format!("/* mcinv:user:1,user:{long} */ X")), "|Limit");
         let huge = "user:1,".repeat(200_000);
         assert_eq!(said(&format!("/* mcinv:{huge} */ X")), "|Limit");
-        // At the end it begins before what is read: it isn't known for one of ours.
+        // At the end of a statement, it begins before the window: it isn't recognized as ours.
         assert_eq!(said(&format!("X /* mcinv:{huge} */")), "|");
     }
 
@@ -305,7 +308,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What a client encodes by the rule of the documentation arrives as it was, wherever it stands.
+        /// A key that a client encodes by the documented rule is read unchanged, in the first comment and in the last.
         #[test]
         fn what_is_encoded_is_read_again(
             tails in proptest::collection::vec("[ -~]{0,20}", 1..3), is_first: bool

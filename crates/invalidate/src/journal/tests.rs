@@ -1,4 +1,4 @@
-//! What a journal keeps, over restarts, torn records and failed syncs.
+//! What a journal keeps across restarts, torn records and failed syncs.
 
 use super::*;
 use crate::entry::LogPlace;
@@ -14,7 +14,7 @@ fn append(journal: &mut Journal, count: u64) {
     }
 }
 
-/// A segment of version 1 or 2, with entries from `first` on.
+/// Writes a segment of version 1 or 2, with `count` entries from `first` on.
 fn old_segment(folder: &Path, version: u32, (first, count): (u64, u64)) {
     let mut file = b"GUIRAINV".to_vec();
     file.extend_from_slice(&version.to_le_bytes());
@@ -68,7 +68,7 @@ fn a_journal_of_an_older_version_is_read_and_goes_on_in_a_new_file() {
     assert!(told.contains("has version 4 of the journal"), "{told}");
 }
 
-/// The numbers that are read from the files, from one on.
+/// Returns the numbers of the entries in the files, from `from` on.
 fn read(journal: &Journal, from: u64) -> Vec<u64> {
     let mut numbers = Vec::new();
     let mut next = from;
@@ -130,11 +130,11 @@ fn a_torn_record_is_written_over_and_a_lost_one_is_told() {
     assert!(Journal::open(folder.path(), 1, 6, 1000).is_err());
     fs::remove_file(&path).unwrap();
     assert!(Journal::open(folder.path(), 1, 6, 1000).is_err());
-    // Nobody needs any.
+    // No entry is needed.
     assert_eq!(Journal::open(folder.path(), 6, 6, 1000).unwrap().next(), 6);
 }
 
-/// A device that takes what is written, and fails to sync it.
+/// A device that accepts writes, and fails to sync them.
 fn failing() -> Arc<File> {
     Arc::new(fs::OpenOptions::new().write(true).open("/dev/null").unwrap())
 }

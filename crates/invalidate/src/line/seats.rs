@@ -1,4 +1,4 @@
-//! What of a line is changed while it is in use: its couriers, and the rules of its source.
+//! The parts of a line that change while it is in use: its couriers, and the rules of its source.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use crate::position::CourierState;
 use crate::rule::Rule;
 
 impl Line {
-    /// All seats that were ever taken, with their numbers.
+    /// Returns all seats that were ever taken, with their numbers.
     pub(crate) fn seats(&self) -> Vec<(usize, Arc<Seat>)> {
         self.seats.read().iter().cloned().enumerate().collect()
     }
 
-    /// The seats of couriers that haven't left.
+    /// Returns the seats of couriers that haven't left.
     pub(crate) fn taken_seats(&self) -> Vec<(usize, Arc<Seat>)> {
         let left = self.state.lock().left.clone();
         self.seats().into_iter().filter(|(number, _)| !left.contains(number)).collect()
@@ -22,10 +22,10 @@ impl Line {
         Arc::clone(&self.seats.read()[number])
     }
 
-    /// Takes a courier in: one that goes on where another one of its destination is, who leaves; or a new destination's, which gets
-    /// what is changed from now on.
+    /// Adds a courier, and returns its number. With `before` it continues where that courier is, which leaves.
+    /// Otherwise the destination is new, and gets what changes from now on.
     pub(crate) fn take_seat(&self, name: &str, before: Option<usize>) -> usize {
-        // Both at once: whoever finds a seat looks for its courier's state, and the other way round.
+        // Both locks are held: a thread that finds a seat looks for its courier's state, and the other way round.
         let mut state = self.state.lock();
         let mut seats = self.seats.write();
         let number = seats.len();
@@ -40,7 +40,7 @@ impl Line {
         number
     }
 
-    /// The courier is no more: what it hasn't delivered is another one's, or nobody's.
+    /// Removes a courier. What it hasn't delivered is another courier's work, or is dropped.
     pub(crate) fn leave_seat(&self, number: usize) {
         let mut state = self.state.lock();
         state.left.insert(number);
@@ -49,17 +49,17 @@ impl Line {
         self.changed.notify_all();
     }
 
-    /// These rules are to hold from the source's next transaction on.
+    /// Sets the rules that apply from the source's next transaction on.
     pub(crate) fn replace_rules(&self, rules: Arc<[Rule]>) {
         *self.next_rules.lock() = Some(rules);
     }
 
-    /// Whether other rules are to hold from now on.
+    /// Whether other rules wait to be applied.
     pub(crate) fn has_next_rules(&self) -> bool {
         self.next_rules.lock().is_some()
     }
 
-    /// Those, once.
+    /// Takes the rules that wait to be applied.
     pub(crate) fn take_next_rules(&self) -> Option<Arc<[Rule]>> {
         self.next_rules.lock().take()
     }

@@ -1,30 +1,33 @@
-//! How far a source's log is done with: the position that another daemon may go on from, which has no part of this one's journal.
+//! How far the work on a source's log is done: the position from which another daemon may go on without this one's
+//! journal.
 //!
 //! ```text
 //! store: (number of the next entry, position read) ─▶ marks ─ all destinations have the entries before ─▶ to etcd
 //! ```
 //! # Invariants
-//! 1. Each change up to the position was acknowledged by each destination, twice if there is a second delete. One that was given up
-//!    doesn't count, and is told as such.
+//! 1. Each destination has acknowledged each change up to the position, twice if there is a second delete. A
+//!    destination that was given up doesn't count, and is reported as such.
 
 use super::{Line, State, needed};
 use crate::position::{CourierState, Stored};
 use crate::sharing::Sharing;
 
 impl Line {
-    /// The same, in a term of that position in etcd, whose first entry gets the number `since`; 0: its journal has all there ever was.
+    /// Continues the line in a term that begins at this position in etcd. `since` is the number of the term's first
+    /// entry; 0: the journal has every entry there ever was.
     pub(crate) fn sharing(self, shared: Option<Stored>, since: u64) -> Self {
         let sharing = Sharing { shared, since, ..Sharing::default() };
         self.state.lock().sharing = Some(sharing);
         self
     }
 
-    /// What lies before this entry was read in another term: nothing of between is in the journal.
+    /// Returns the first entry of this term. Entries before it were read in another term, and the journal has nothing
+    /// from in between.
     pub(crate) fn since(&self) -> u64 {
         self.state.lock().sharing.as_ref().map_or(0, |it| it.since)
     }
 
-    /// What is to stand in etcd, if it is something else than what stands there.
+    /// Returns the position to store in etcd; `None` if it is there already, or not known yet.
     pub(crate) fn to_share(&self) -> Option<Stored> {
         let seats = self.taken_seats();
         let mut state = self.state.lock();
@@ -45,7 +48,7 @@ impl Line {
         (sharing.shared.as_ref() != Some(&share)).then_some(share)
     }
 
-    /// That stands in etcd now.
+    /// Records what is in etcd now.
     pub(crate) fn note_shared(&self, share: Stored) {
         if let Some(sharing) = &mut self.state.lock().sharing {
             sharing.shared = Some(share);
@@ -54,7 +57,7 @@ impl Line {
 }
 
 impl State {
-    /// What was read so far is in entries that have their numbers.
+    /// Adds a mark: what was read so far is in entries before the next number.
     pub(super) fn mark(&mut self) {
         let (next, timeline) = (self.journal.next(), self.timeline);
         let read = self.held.as_ref().unwrap_or(&self.read).clone();
@@ -63,21 +66,21 @@ impl State {
         if sharing.marks.back() == Some(&mark) {
             return;
         }
-        // A destination that is away for long makes no more of them: the last one moves on.
+        // A destination that is away for long doesn't add marks without end: the last mark is replaced.
         if sharing.marks.len() >= MARKS_MAX {
             sharing.marks.pop_back();
         }
         sharing.marks.push_back(mark);
     }
 
-    /// Positions of before are of no use: the log goes on elsewhere.
+    /// Drops the marks. Their positions are useless once the log is read on elsewhere.
     pub(super) fn forget_marks(&mut self) {
         if let Some(sharing) = &mut self.sharing {
             sharing.marks.clear();
         }
     }
 
-    /// What stands in etcd; `None` within: nothing does. `None`: positions are in the state folder alone.
+    /// Returns what is in etcd: the inner `None` is nothing. The outer `None`: positions are only in the state folder.
     pub(super) fn shared(&self) -> Option<Option<&Stored>> {
         self.sharing.as_ref().map(|it| it.shared.as_ref())
     }

@@ -43,7 +43,7 @@ fn nothing_is_sent_before_the_snapshot_has_it() {
     assert!(!line.prove(3, &place(199)));
     assert_eq!(numbers(&line, 1), [1]);
     append(&line, 300);
-    // The question was asked before the third was there: a snapshot of another file says nothing of it.
+    // The question was asked before the third entry existed: a snapshot in another file proves nothing about it.
     assert!(line.prove(3, &LogPlace { file: "c.000001".into(), offset: 4 }));
     assert_eq!(numbers(&line, 1), [1, 2]);
     line.release_unproven();
@@ -53,7 +53,7 @@ fn nothing_is_sent_before_the_snapshot_has_it() {
     assert_eq!(line.counts.barrier_passed_by.get(), 1);
 }
 
-/// Transactions' numbers have no order, and neither have names of them: the last one proves nothing of those before it.
+/// Transaction numbers and GTIDs have no order: the last one proves nothing about those before it.
 #[test]
 fn a_restart_asks_about_each_transaction_where_places_have_no_order() {
     let gtids = LogPlace::file_of(&"3e11fa47-71ca-11e1-9e33-c80aa9429562".parse().unwrap());
@@ -271,7 +271,7 @@ fn after_a_sync_that_failed_no_position_is_stored_though_the_next_one_would_succ
     line.store().unwrap();
 }
 
-/// What all have is removed, and the process is killed before it has stored that they have it.
+/// Entries that all couriers have are removed, and the process is killed before it has stored the cursors.
 #[test]
 fn what_the_stored_position_needs_stays_in_the_journal() {
     let folder = tempfile::tempdir().unwrap();
@@ -292,7 +292,7 @@ fn what_the_stored_position_needs_stays_in_the_journal() {
         assert!(state.couriers.iter().all(|courier| !courier.is_tainted));
         drop(state);
         assert!(!is_full || line.figures().1 < 8000, "{:?}", line.figures());
-        // As kill -9 does between removing and storing.
+        // As if the process was killed between removing and storing.
         line.state.lock().trim(limits).unwrap();
         let next = line.figures().0;
         drop(line);
@@ -301,7 +301,7 @@ fn what_the_stored_position_needs_stays_in_the_journal() {
     }
 }
 
-/// A scrape, or what is stored, could meet a seat whose courier had no state yet.
+/// A metrics scrape, or a store, must not meet a seat whose courier has no state yet.
 #[test]
 fn a_seat_is_there_no_sooner_than_its_couriers_state() {
     let folder = tempfile::tempdir().unwrap();
@@ -309,7 +309,7 @@ fn a_seat_is_there_no_sooner_than_its_couriers_state() {
     thread::scope(|scope| {
         let state = line.state.lock();
         let takes = scope.spawn(|| line.take_seat("c3", None));
-        // It has come as far as it can.
+        // By then the thread has come as far as the lock lets it.
         thread::sleep(Duration::from_millis(100));
         assert_eq!((line.seats().len(), state.couriers.len()), (2, 2));
         drop(state);

@@ -1,4 +1,4 @@
-//! Where a replay begins, and what it tells of a journal with holes.
+//! Where a replay begins, and what it reports about a journal with holes.
 
 use super::*;
 use crate::config::{JournalLimits, WhenFull};
@@ -9,7 +9,7 @@ use crate::rule::Delete;
 
 const UUID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
 
-/// A journal of so many entries with stamps, each a second after the one before, in several files.
+/// Writes a journal of [`ENTRIES`] entries with stamps, each a second after the one before, in several files.
 fn journal(folder: &Path, stamp: impl Fn(u32) -> String) {
     let keep = Duration::from_secs(3600);
     let limits = JournalLimits { bytes: 1 << 30, keep, when_full: WhenFull::Taint };
@@ -25,7 +25,7 @@ fn journal(folder: &Path, stamp: impl Fn(u32) -> String) {
     line.store().unwrap();
 }
 
-/// The numbers that would be sent, and what the journal lacks.
+/// Returns the numbers that would be sent, and what the journal lacks.
 fn dry(folder: &Path, from: From) -> Result<(Vec<u32>, String), String> {
     let text = format!(
         r#"{{"state": "{}", "sources": {{"db": {{"kind": "mariadb", "hosts": ["/s"], "user": "guira", "server_id": 2}}}},
@@ -74,7 +74,7 @@ fn what_the_journal_lacks_is_told_if_it_may_be_asked_for() {
     assert!(firsts.len() >= 4, "{firsts:?}");
     let time = |from| dry(folder.path(), From::Time(from)).unwrap();
     let number = |first: u64| u32::try_from(first).unwrap();
-    // A bit of the second file.
+    // A flipped bit in the second file.
     let path = segment::path(&of, firsts[1]);
     let whole = std::fs::read(&path).unwrap();
     let mut flipped = whole.clone();
@@ -85,17 +85,17 @@ fn what_the_journal_lacks_is_told_if_it_may_be_asked_for() {
     let expected = (2..number(firsts[1])).chain(number(firsts[2])..=ENTRIES);
     assert_eq!(sent, expected.collect::<Vec<_>>());
     assert!(lacks.contains(&hole), "{lacks}");
-    // It may not be asked for: what follows it isn't.
+    // No entry of the hole is asked for: no report.
     assert_eq!(time(number(firsts[2]) + 1).1, "");
     // The file is gone, as when a daemon removes it meanwhile.
     std::fs::remove_file(&path).unwrap();
     assert!(time(2).1.contains(&hole));
-    // And the next, too: one hole.
+    // The next file is gone, too: one hole.
     std::fs::remove_file(segment::path(&of, firsts[2])).unwrap();
     let (_, lacks) = time(2);
     assert!(lacks.contains(&format!("lacks its entries {} to {}:", firsts[1], firsts[3] - 1)));
     std::fs::write(&path, &whole).unwrap();
-    // The last entries, which the stored position counts.
+    // The last entries, which the stored position counts, are missing.
     let last = *firsts.last().unwrap();
     std::fs::remove_file(segment::path(&of, last)).unwrap();
     let (_, lacks) = time(ENTRIES);
