@@ -1,16 +1,16 @@
-//! A source: a database's log, followed from a position, as entries of a line. MariaDB's stands here. MySQL's is nearly the same: what
-//! it has of its own stands below, and so does PostgreSQL's.
+//! A source: follows a database's log from a position, and turns it into entries of a line. The modules here follow
+//! MariaDB's log. MySQL's is nearly the same: [`mysql`] and [`postgres`] have what is different.
 //!
 //! ```text
 //! session: login, settings, the dump ─▶ follow: events ─▶ transaction: keys ─▶ line
 //! barrier: a session of its own, asks what can be read ─▶ line
 //! ```
-//! All databases share what isn't their protocol: [`follower`] tries again, [`naming`] makes keys of rows and texts, [`watch`]
-//! asks for the barrier.
+//! The databases share everything except their protocol. [`follower`] retries, [`naming`] makes keys from rows and
+//! texts, and [`watch`] asks for the barrier.
 //!
 //! # Invariants
-//! 1. What can't be read is never passed by: an unknown event, a change of a ruled table without names, a lost piece of the
-//!    log each have an answer, and a way to stop.
+//! 1. What can't be read is never skipped. Unknown events, changes of ruled tables without names, and lost pieces of
+//!    the log each have an answer, and a way to stop.
 //! 2. After an error the log is read again from the line's position: keys may come twice.
 
 #[cfg(any(test, fuzzing))]

@@ -1,4 +1,4 @@
-//! Each kind of database by its own way.
+//! The operations on a source, each done in the way of its kind of database.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::rule::Rule;
 /// Follows the log until the line ends.
 ///
 /// # Errors
-/// What somebody must decide.
+/// What an administrator must decide.
 pub(crate) fn run(follower: Follower) -> Result<(), Halt> {
     match follower.config.kind.clone() {
         SourceKind::MariaDb | SourceKind::MySql => by_events::run(follower),
@@ -21,7 +21,7 @@ pub(crate) fn run(follower: Follower) -> Result<(), Halt> {
     }
 }
 
-/// Asks what can be read, as often as something waits, until the line ends.
+/// Asks what can be read, whenever entries wait, until the line ends.
 pub(crate) fn run_barrier(source: &SourceConfig, line: &Arc<Line>) {
     match &source.kind {
         SourceKind::MariaDb => barrier::run(source, line),
@@ -30,10 +30,10 @@ pub(crate) fn run_barrier(source: &SourceConfig, line: &Arc<Line>) {
     }
 }
 
-/// Checks what [`run`] needs, at each host; a line for each is the answer.
+/// Checks what [`run`] needs, at each host. Returns one line per host.
 ///
 /// # Errors
-/// In sentences, each with the SQL that mends it.
+/// Sentences, each with the SQL that solves the problem.
 pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, String> {
     let (mut told, mut findings, mut suits) = (String::new(), Vec::new(), false);
     for turn in 0..source.hosts.len() {
@@ -61,7 +61,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, Str
     if findings.is_empty() { Ok(told) } else { Err(findings.join("\n")) }
 }
 
-/// The SQL that makes a database ready.
+/// Returns the SQL that prepares a database.
 pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
     match &source.kind {
         SourceKind::MariaDb => setup::init(source, rules),

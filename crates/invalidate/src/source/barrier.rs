@@ -1,16 +1,17 @@
-//! The barrier: what of the log can be read in the database.
+//! The barrier: which part of the log can be read in the database.
 //!
-//! MariaDB sends a transaction to replicas when it is in the log and before the engine has committed it; with semi-synchronous
-//! replication after the sync, seconds may lie between. Somebody who reads then sees the old row, and may put it into a cache for
-//! good. `START TRANSACTION WITH CONSISTENT SNAPSHOT` gives a snapshot of the engine together with the place in the log that
-//! it stands for, `binlog_snapshot_file` and `binlog_snapshot_position`: a transaction that ends there or before can be read.
+//! MariaDB sends a transaction to replicas when it is in the log, before the engine has committed it. With
+//! semi-synchronous replication after the sync, seconds may lie between. A client that reads in this time sees the old
+//! row, and may leave it in a cache for good. `START TRANSACTION WITH CONSISTENT SNAPSHOT` creates a snapshot of the
+//! engine. `binlog_snapshot_file` and `binlog_snapshot_position` are its place in the log: a transaction that ends
+//! there or before can be read.
 //!
-//! Seen with MariaDB 10.11.19, a commit held by `rpl_semi_sync_master_wait_point = AFTER_SYNC`: the log was at 1146 and was
-//! sent, readers saw the old row, the snapshot was at 899. After the commit it was at 1146. DDL and MyISAM move it too; after
-//! a restart it is at the new file's end.
+//! Seen with MariaDB 10.11.19, with a commit held by `rpl_semi_sync_master_wait_point = AFTER_SYNC`: the log was sent
+//! up to 1146, readers saw the old row, and the snapshot was at 899. After the commit it was at 1146. DDL and MyISAM
+//! move it too. After a restart it is at the end of the new file.
 //!
 //! # Costs
-//! Three round trips for all transactions that came meanwhile.
+//! Three round trips for all transactions that arrived meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::config::SourceConfig;
 use crate::entry::LogPlace;
 use crate::line::Line;
 
-/// Asks as often as something waits, until the line ends.
+/// Asks whenever entries wait, until the line ends.
 pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
     let open = |source: &SourceConfig| Session::open(source, SILENCE);
     let ask = |session: &mut Session, asked| {
@@ -32,7 +33,7 @@ pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
     watch(source, line, open, ask, role::suits);
 }
 
-/// The place in the log that a snapshot of now stands for.
+/// Returns the place in the log of a snapshot that is created now.
 pub(super) fn ask(session: &mut Session) -> Result<LogPlace, Trouble> {
     session.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
     let rows = session.query("SHOW STATUS LIKE 'binlog_snapshot_%'")?;

@@ -1,12 +1,12 @@
-//! Reading numbers and texts out of a packet that may lie about its lengths.
+//! Reads numbers and texts from a packet whose lengths may be wrong.
 
 use std::fmt;
 
-/// What is left of a packet.
+/// The rest of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'b>(pub(super) &'b [u8]);
 
-/// A packet that ends too early, or says what can't be.
+/// Why a packet can't be read: it ends too early, or contains what can't be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken(pub(super) &'static str);
 
@@ -23,13 +23,13 @@ impl<'b> Bytes<'b> {
         Ok(taken)
     }
 
-    /// A little-endian number of so many bytes, at most eight.
+    /// Reads a little-endian number of `bytes` bytes, at most eight.
     pub(super) fn little(&mut self, bytes: usize) -> Result<u64, Broken> {
         let taken = self.take(bytes)?;
         Ok(taken.iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
     }
 
-    /// A big-endian one.
+    /// Reads a big-endian number of `bytes` bytes, at most eight.
     pub(super) fn big(&mut self, bytes: usize) -> Result<u64, Broken> {
         let taken = self.take(bytes)?;
         Ok(taken.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)))
@@ -49,12 +49,12 @@ impl<'b> Bytes<'b> {
         Ok(u32::from_le_bytes([taken[0], taken[1], taken[2], taken[3]]))
     }
 
-    /// A little-endian length or count.
+    /// Reads a little-endian length or count of `bytes` bytes.
     pub(super) fn count(&mut self, bytes: usize) -> Result<usize, Broken> {
         usize::try_from(self.little(bytes)?).map_err(|_| CUT)
     }
 
-    /// A length of MySQL's protocol: one byte, or 2, 3 or 8 after one that says so.
+    /// Reads a length of MySQL's protocol: one byte, or 2, 3 or 8 bytes after one that selects the size.
     pub(super) fn packed(&mut self) -> Result<usize, Broken> {
         match self.byte()? {
             0xfc => self.count(2),
@@ -65,13 +65,13 @@ impl<'b> Bytes<'b> {
         }
     }
 
-    /// A text after its packed length.
+    /// Reads a text that follows its packed length.
     pub(super) fn packed_text(&mut self) -> Result<&'b [u8], Broken> {
         let length = self.packed()?;
         self.take(length)
     }
 
-    /// A text up to a zero, which is left behind.
+    /// Reads a text up to a zero, and skips the zero.
     pub(super) fn until_zero(&mut self) -> Result<&'b [u8], Broken> {
         let end = self.0.iter().position(|byte| *byte == 0).ok_or(CUT)?;
         let text = self.take(end)?;

@@ -1,12 +1,12 @@
-//! What `guira invalidate check` has found at a host.
+//! The result of `guira invalidate check` for a host.
 
 use std::fmt::Display;
 
 use crate::config::SourceConfig;
 
-/// What a check of a host has found.
+/// The result of a check that found nothing wrong with the host itself.
 pub(super) struct Checked {
-    /// What is good.
+    /// What works, in words.
     pub(super) words: String,
     pub(super) is_replica: bool,
 }
@@ -17,10 +17,10 @@ impl Checked {
         Self { words: format!("its log can be read, up to '{position}'{role}"), is_replica }
     }
 
-    /// The answer for a source of which this was found.
+    /// Returns the result for a source, given what was found.
     ///
     /// # Errors
-    /// What must be otherwise, or why that can't be known.
+    /// What must change, or why that isn't known.
     pub(super) fn concluded(
         source: &SourceConfig,
         found: Result<(Self, Vec<String>), impl Display>,

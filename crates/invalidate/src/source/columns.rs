@@ -1,12 +1,12 @@
-//! Whether tables have the columns that rules name, at MariaDB and MySQL. Who has no right at a table doesn't see it: one to refer to it
-//! is enough, and reads nothing.
+//! Checks that tables have the columns that rules name, at MariaDB and MySQL. A user without any right on a table
+//! doesn't see it. The right to refer to it is enough, and can read nothing.
 
 use super::naming::Naming;
 use super::session::{Session, Trouble};
 use crate::config::SourceConfig;
 use crate::rule::{Rule, TableName};
 
-/// Each table that `user` can't see, and each column that isn't there, in sentences.
+/// Returns a sentence for each table that `user` can't see, and for each missing column.
 pub(super) fn check(
     session: &mut Session,
     user: &str,
@@ -36,7 +36,7 @@ pub(super) fn check(
     Ok(findings)
 }
 
-/// The SQL by which `user` sees what [`check`] looks at.
+/// Returns the SQL that lets `user` see what [`check`] looks at.
 pub(super) fn grants((source, rules): (&SourceConfig, &[Rule]), user: &str) -> String {
     let tables = Naming::tables(source, rules).into_iter();
     let grant = |table: TableName| {
@@ -45,19 +45,19 @@ pub(super) fn grants((source, rules): (&SourceConfig, &[Rule]), user: &str) -> S
     tables.map(grant).collect()
 }
 
-/// As it stands in a GRANT.
+/// Returns the current user in the form of a GRANT.
 pub(super) fn current_user(session: &mut Session) -> Result<String, Trouble> {
     let user = session.row("SELECT CURRENT_USER()")?.concat();
     let user = user.split_once('@').map(|(name, host)| format!("{}@{}", text(name), text(host)));
     Ok(user.unwrap_or_default())
 }
 
-/// As a literal of SQL.
+/// Formats a text as an SQL literal.
 pub(super) fn text(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// As a name in SQL.
+/// Formats the name of a table for SQL.
 pub(super) fn name(table: &TableName) -> String {
     let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
     format!("{}.{}", quoted(&table.schema), quoted(&table.table))

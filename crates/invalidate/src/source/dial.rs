@@ -1,4 +1,4 @@
-//! A socket to a database, its encryption, and the password.
+//! The socket to a database, its encryption, and the password.
 
 use std::fmt::Display;
 use std::io::{self, Read, Write};
@@ -10,18 +10,18 @@ use guira_client::{Address, Tls};
 
 use crate::config::{SourceConfig, TlsConfig};
 
-/// Either kind of socket.
+/// A TCP or Unix socket, encrypted or not.
 pub(super) trait Socket: Read + Write + Send {}
 impl<S: Read + Write + Send> Socket for S {}
 
-/// How long the socket waits.
+/// The timeouts of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     pub(super) read: Duration,
     pub(super) write: Duration,
 }
 
-/// What became of a connection, in words for the log. The library's words for a server that is gone tell of buffers.
+/// Describes an error of a connection for the log. The library's own text for a closed connection is about buffers.
 pub(super) fn said_of(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it is silent".to_owned(),
@@ -33,7 +33,7 @@ pub(super) fn said_of(error: &io::Error) -> String {
     }
 }
 
-/// Connects to a source's host. A read or write that moves nothing for so long fails.
+/// Connects to a source's host. A read or write fails if it moves no byte within its timeout.
 pub(super) fn connect(source: &SourceConfig, waits: Waits) -> io::Result<Box<dyn Socket>> {
     match &source.host {
         Address::Tcp { host, port } => Ok(Box::new(connect_port(source, (host, *port), waits)?)),
@@ -46,7 +46,7 @@ pub(super) fn connect(source: &SourceConfig, waits: Waits) -> io::Result<Box<dyn
     }
 }
 
-/// The same, at a port: without TLS only at this machine, whatever the name stands for.
+/// Connects to a TCP port. Without TLS it connects only to this machine, whatever address the name stands for.
 pub(super) fn connect_port(
     source: &SourceConfig,
     (host, port): (&str, u16),
@@ -67,10 +67,10 @@ pub(super) fn connect_port(
     Ok(socket)
 }
 
-/// The places of a host that may be asked.
+/// Returns the addresses of a host that may be asked.
 ///
 /// # Errors
-/// There are some, and all are at other machines, where password and rows would go in clear.
+/// There are some, and all are other machines, to which password and rows would go in clear.
 fn reachable(host: &str, places: &[SocketAddr], is_encrypted: bool) -> io::Result<Vec<SocketAddr>> {
     let is_here = |place: &&SocketAddr| is_encrypted || place.ip().to_canonical().is_loopback();
     let here: Vec<SocketAddr> = places.iter().filter(is_here).copied().collect();
@@ -86,7 +86,7 @@ fn reachable(host: &str, places: &[SocketAddr], is_encrypted: bool) -> io::Resul
 /// Encrypts a connection whose server has agreed to it.
 ///
 /// # Errors
-/// The connection's, or what is wrong with certificates.
+/// The connection fails, or the certificates are wrong.
 pub(super) fn encrypt(
     source: &SourceConfig,
     tls: &TlsConfig,
@@ -119,16 +119,16 @@ pub(super) fn encrypt(
 /// Why a connection isn't encrypted.
 #[derive(Debug)]
 pub(super) enum NoTls {
-    /// Worth another try.
+    /// Another try may succeed.
     Io(io::Error),
-    /// For somebody who mends it.
+    /// An administrator must solve the problem.
     Refused(String),
 }
 
-/// The user's password, empty if there is no file.
+/// Reads the user's password; it is empty if no file is configured.
 ///
 /// # Errors
-/// If the file can't be read: in a sentence.
+/// A sentence: the file can't be read.
 pub(super) fn password(source: &SourceConfig) -> Result<String, String> {
     let Some(path) = &source.password_file else { return Ok(String::new()) };
     let text = std::fs::read_to_string(path);
@@ -138,7 +138,7 @@ pub(super) fn password(source: &SourceConfig) -> Result<String, String> {
 
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// What a test's database says, whatever it hears.
+/// The database of a test: it sends its script, whatever it receives.
 #[cfg(any(test, fuzzing))]
 pub(super) struct Script<R>(pub(super) R);
 

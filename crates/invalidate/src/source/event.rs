@@ -1,41 +1,42 @@
-//! Events of MariaDB's and MySQL's log: their head, their checksum, and those that only bound transactions.
+//! Events of MariaDB's and MySQL's log: their head, their checksum, and those that only delimit transactions.
 
 use super::bytes::{Broken, Bytes};
 use crate::position::TransactionName;
 
-/// An event, its checksum checked and cut off.
+/// An event. Its checksum was verified and cut off.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event<'p> {
     pub(super) kind: u8,
-    /// Unix seconds at which its statement began.
+    /// The time at which its statement began, in Unix seconds.
     pub(super) at_s: u32,
     pub(super) server: u32,
-    /// Where in the file the next one begins; 0: it is none of the file's.
+    /// The lower half of the offset in the file at which the next event begins. 0: this event isn't in the file.
     pub(super) end: u32,
     pub(super) can_be_skipped: bool,
     pub(super) body: &'p [u8],
 }
 
-/// How a transaction is named, and how it ends.
+/// The name of a transaction, and how it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gtid {
     pub(super) name: TransactionName,
-    /// It is one statement, without BEGIN and COMMIT. Of MySQL: unless its first statement is another.
+    /// The transaction is one statement, without BEGIN and COMMIT. With MySQL, its first statement may show that it
+    /// isn't.
     pub(super) stands_alone: bool,
-    /// `XA PREPARE`: it waits for the second part with the same name.
+    /// `XA PREPARE`: the transaction waits for its second part, which has the same name.
     pub(super) prepares: Option<Vec<u8>>,
-    /// `XA COMMIT`, `XA ROLLBACK` of what was prepared under this name.
+    /// `XA COMMIT` or `XA ROLLBACK` of what was prepared under this name.
     pub(super) completes: Option<Vec<u8>>,
 }
 
-/// A statement that was logged as its text.
+/// A statement that was logged as text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query<'p> {
     pub(super) schema: &'p [u8],
     pub(super) text: &'p [u8],
 }
 
-/// Reads an event out of a packet of the dump; `has_checksum` says whether the log's events have one.
+/// Reads an event from a packet of the dump. `has_checksum`: the events of the log have one.
 pub(super) fn event(packet: &[u8], has_checksum: bool) -> Result<Event<'_>, Broken> {
     let (event, size) = head(packet)?;
     let Event { kind, mut body, .. } = event;
@@ -54,7 +55,7 @@ pub(super) fn event(packet: &[u8], has_checksum: bool) -> Result<Event<'_>, Brok
     Ok(Event { body, ..event })
 }
 
-/// Reads an event's head, and how long the event says it is; all after the head is its body so far.
+/// Reads the head of an event, and the length that it claims. The body is everything after the head so far.
 pub(super) fn head(bytes: &[u8]) -> Result<(Event<'_>, usize), Broken> {
     let mut bytes = Bytes(bytes);
     let at_s = bytes.long()?;
@@ -71,18 +72,18 @@ pub(super) fn has_checksums(description: &Event<'_>) -> bool {
     description.body.last() == Some(&CRC32)
 }
 
-/// The file that follows.
+/// Reads the name and the offset of the file that follows.
 pub(super) fn rotated<'p>(event: &Event<'p>) -> Result<(u64, &'p [u8]), Broken> {
     let mut bytes = Bytes(event.body);
     let offset = bytes.little(8)?;
-    // Each entry of the journal has it.
+    // The name becomes part of each entry of the journal.
     match bytes.0.len() <= FILE_NAME_MAX {
         true => Ok((offset, bytes.0)),
         false => Err(Broken("a file of the log whose name is too long")),
     }
 }
 
-/// MariaDB's.
+/// Reads a GTID event of MariaDB.
 pub(super) fn gtid(event: &Event<'_>) -> Result<Gtid, Broken> {
     let mut bytes = Bytes(event.body);
     let (sequence, domain, flags) = (bytes.little(8)?, bytes.long()?, bytes.byte()?);
@@ -134,7 +135,7 @@ pub(super) const ROWS_QUERY: u8 = 29;
 pub(super) const MYSQL_GTID: u8 = 33;
 pub(super) const ANONYMOUS_GTID: u8 = 34;
 pub(super) const PREVIOUS_GTIDS: u8 = 35;
-/// Of group replication.
+/// Sent by group replication.
 pub(super) const TRANSACTION_CONTEXT: u8 = 36;
 pub(super) const VIEW_CHANGE: u8 = 37;
 pub(super) const XA_PREPARE: u8 = 38;
@@ -150,7 +151,7 @@ pub(super) const QUERY_COMPRESSED: u8 = 165;
 
 pub(super) const LENGTH: Broken = Broken("an event that isn't as long as it says");
 pub(super) const CHECKSUM: Broken = Broken("an event whose checksum is wrong");
-/// Of an event.
+/// The length of an event's head.
 pub(super) const HEAD: usize = 19;
 const FILE_NAME_MAX: usize = 512;
 const CRC32: u8 = 1;

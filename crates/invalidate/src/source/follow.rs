@@ -1,12 +1,12 @@
-//! Events to entries: which keys a transaction names, and what each kind of event is answered with.
+//! Turns events into entries: which keys a transaction names, and how each kind of event is answered.
 //!
 //! | event | answer |
 //! |---|---|
-//! | rows | rules, or the outbox; a table that nobody is about is passed by |
+//! | rows | rules, or the outbox; tables without either are skipped |
 //! | a statement's text | its comments; TRUNCATE and DROP by `on_truncate`; changes of rows: unknown |
 //! | `XA PREPARE` | keys wait in a file, and the stored position waits before them, for `XA COMMIT` or `ROLLBACK` |
 //! | compressed transactions | inflated event by event |
-//! | an incident, an unknown event | a halt, or a flush (`on_unknown`), unless the event says that it may be ignored |
+//! | an incident, an unknown event | a halt, or a flush (`on_unknown`), unless it's marked as ignorable |
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, Write as _};
@@ -36,7 +36,7 @@ use crate::rule::{Rule, Verb};
 use crate::template::{Change, Image};
 use crate::text::keys_in;
 
-/// The log, as far as it was read.
+/// The state of reading a log.
 pub(super) struct Follow<'s> {
     naming: Naming<'s>,
     line: &'s Line,
@@ -45,12 +45,12 @@ pub(super) struct Follow<'s> {
     has_checksums: bool,
     file: Arc<str>,
     offset: u64,
-    /// The file of places of MySQL's last source of GTIDs.
+    /// The last source of MySQL's GTIDs, and the file of its places.
     gtid_file: Option<(GtidSource, Arc<str>)>,
     tables: Tables,
     transaction: Option<Transaction>,
     prepared: Prepared,
-    /// The database has had nothing to send for a while.
+    /// The database had nothing to send for a while.
     is_at_end: bool,
 }
 
@@ -75,7 +75,7 @@ impl<'s> Follow<'s> {
     /// Reads until the line ends.
     pub(super) fn run(mut self, session: &mut Session) -> Result<(), Stopped<Trouble>> {
         while !self.line.is_ended() {
-            // Tables are described by the rules: it is begun anew with others, between transactions.
+            // Tables are described for the rules in use. With other rules, reading starts anew, between transactions.
             if self.transaction.is_none() && self.line.has_next_rules() {
                 return Err(Stopped::OtherRules);
             }
@@ -84,7 +84,8 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
-    /// Reads until the database has found where it goes on: to the first transaction's beginning, or the log's end.
+    /// Reads until the database has found the position: up to the beginning of the first transaction, or the end of the
+    /// log.
     pub(super) fn reach(&mut self, session: &mut Session) -> Result<(), Stopped<Trouble>> {
         while !self.line.is_ended() && self.transaction.is_none() && !self.is_at_end {
             self.receive(session)?;
@@ -105,7 +106,7 @@ impl<'s> Follow<'s> {
 
     fn take(&mut self, packet: &[u8]) -> Result<(), Stopped<Trouble>> {
         let event = event::event(packet, self.has_checksums)?;
-        // As long as changes come it is a log worth reading.
+        // A host that still sends changes isn't left.
         let is_idle = matches!(event.kind, event::HEARTBEAT | event::HEARTBEAT_2);
         if is_idle && self.line.is_host_left() {
             return Err(role::other(self.naming.config.tail).into());
@@ -113,7 +114,7 @@ impl<'s> Follow<'s> {
         self.take_event(&event)
     }
 
-    /// An event that is too long to be kept. Nothing of it is taken before its checksum.
+    /// Takes an event that is too long to be kept. Nothing of it is used before its checksum is verified.
     fn take_long(&mut self, mut packet: Long<'_>) -> Result<(), Stopped<Trouble>> {
         let mut bytes = [0; 1 + event::HEAD];
         packet.read_exact(&mut bytes)?;
@@ -151,7 +152,7 @@ impl<'s> Follow<'s> {
         self.take_short(event, short)
     }
 
-    /// Takes an event that was shortened.
+    /// Takes a shortened event.
     fn take_short(
         &mut self,
         event: Event<'_>,
@@ -203,7 +204,7 @@ impl<'s> Follow<'s> {
             event::FORMAT => {
                 self.has_checksums = event::has_checksums(event);
                 self.tables.clear();
-                // A server that crashed left it unfinished, and has undone it.
+                // A server that crashed left the transaction unfinished, and has rolled it back.
                 self.forget_unfinished();
             }
             event::GTID => self.begin(event::gtid(event)?, event.at_s),
@@ -211,7 +212,7 @@ impl<'s> Follow<'s> {
             event::TAGGED_GTID => self.begin(tagged_gtid(event.body)?, event.at_s),
             event::TABLE_MAP => self.tables.describe(self.naming, event.body)?,
             event::ANNOTATE => self.take_comments(event.body)?,
-            // A length before the text is that of its first 255 bytes.
+            // A length byte precedes the text. It is at most 255, even if the text is longer.
             event::ROWS_QUERY => self.take_comments(event.body.get(1..).unwrap_or_default())?,
             event::QUERY => self.take_statement(event)?,
             event::XID => self.finish(None)?,
@@ -226,7 +227,7 @@ impl<'s> Follow<'s> {
             event::EXECUTE_LOAD => {
                 self.take_unknown("LOAD DATA was logged as a statement")?;
             }
-            // It comes where there is nothing to send.
+            // The database sends it when it has nothing else to send.
             event::HEARTBEAT | event::HEARTBEAT_2 => self.is_at_end = true,
             event::STOP | event::INTVAR | event::RAND | event::USER_VAR => {}
             event::CHECKPOINT | event::GTID_LIST | event::ENCRYPTION => {}
@@ -281,7 +282,7 @@ impl<'s> Follow<'s> {
     fn take_rows(&mut self, head: RowsHead<'_>) -> Result<(), Stopped<Trouble>> {
         let table = match self.tables.get(head.table) {
             Some(table) => table.cloned(),
-            // What ends a statement without rows.
+            // The event ends a statement without rows.
             None if head.table == NO_TABLE => None,
             None => return Err(Broken("rows of a table that wasn't described").into()),
         };
@@ -315,9 +316,9 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
-    /// A change whose keys can't be known.
+    /// Reports a change whose keys can't be known.
     fn take_unknown(&mut self, words: &str) -> Result<(), Stopped<Trouble>> {
-        // Of the event before, or of its own.
+        // The offset is that of the previous event, or of this one.
         let words = format!("{words}, near {}:{}", self.file, self.offset);
         match self.naming.note_unknown(&words)? {
             true => self.flush_all(),
@@ -325,8 +326,8 @@ impl<'s> Follow<'s> {
         }
     }
 
-    /// Flushes all destinations once the transaction can be read. Outside of one nothing says when: at once, as far as the barrier
-    /// knows, and a second time as every flush.
+    /// Flushes all destinations once the transaction can be read. Outside of a transaction it isn't known when that is:
+    /// the flush goes out as soon as the barrier lets it. Like every flush, it is sent a second time.
     fn flush_all(&mut self) -> Result<(), Stopped<Trouble>> {
         if let Some(transaction) = &mut self.transaction {
             transaction.flush(None);
@@ -371,7 +372,7 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
-    /// Answers a TRUNCATE or DROP for the rules about it.
+    /// Answers a TRUNCATE or DROP for the rules that `is_about` selects.
     fn empty(&mut self, is_about: impl Fn(&Rule) -> bool) -> Result<(), Stopped<Trouble>> {
         let naming = self.naming;
         for rule in naming.rules.iter().filter(|rule| is_about(rule)) {
@@ -407,7 +408,7 @@ impl<'s> Follow<'s> {
         done
     }
 
-    /// Lets what a prepared transaction calls for wait for its second part.
+    /// Keeps what a prepared transaction calls for until its second part comes.
     fn put_aside(&mut self, name: &[u8], errands: Vec<Errand>) -> Result<(), Stopped<Trouble>> {
         self.prepared.add(name, errands).map_err(|why| match why {
             NoRoom::Io(error) => Stopped::Journal(error),
@@ -415,7 +416,7 @@ impl<'s> Follow<'s> {
         })
     }
 
-    /// `XA COMMIT … ONE PHASE`: the transaction waits for nothing.
+    /// `XA COMMIT … ONE PHASE`: the transaction waits for no second part.
     fn commit_at_once(&mut self) -> Result<(), Stopped<Trouble>> {
         let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
         if let Some(name) = transaction.gtid.prepares.take() {
@@ -425,7 +426,8 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
-    /// Puts what was prepared under a name into the journal, as what `transaction` calls for. False: nothing was.
+    /// Appends what was prepared under a name to the journal, on behalf of `transaction`. Returns `false` if nothing
+    /// was.
     fn append_prepared(
         &mut self,
         transaction: &Transaction,
@@ -439,7 +441,7 @@ impl<'s> Follow<'s> {
         Ok(true)
     }
 
-    /// Puts what a transaction calls for into the journal.
+    /// Appends what a transaction calls for to the journal.
     fn append(
         &mut self,
         transaction: &Transaction,
@@ -453,7 +455,7 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
-    /// What the barrier is asked about.
+    /// Returns the place that the barrier is asked about.
     fn place(&mut self, name: &TransactionName) -> LogPlace {
         let TransactionName::MySql { source, number } = name else {
             return LogPlace { file: Arc::clone(&self.file), offset: self.offset };
@@ -469,7 +471,7 @@ impl<'s> Follow<'s> {
         LogPlace { file, offset: *number }
     }
 
-    /// A transaction's end: its keys go into the journal, then the position moves.
+    /// Ends a transaction: its keys go into the journal, then the position moves.
     fn finish(&mut self, statement: Option<&[u8]>) -> Result<(), Stopped<Trouble>> {
         let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
         if let Some(name) = transaction.gtid.prepares.take() {
@@ -501,7 +503,7 @@ impl<'s> Follow<'s> {
     }
 }
 
-/// Where an event ends. It has the lower half of its offset: a transaction may end beyond 4 GiB.
+/// Returns the offset at which an event ends. The event has only the lower half: a transaction may end beyond 4 GiB.
 fn moved(before: u64, end: u32) -> Result<u64, Broken> {
     let offset = before & !u64::from(u32::MAX) | u64::from(end);
     match offset < before {
@@ -510,7 +512,7 @@ fn moved(before: u64, end: u32) -> Result<u64, Broken> {
     }
 }
 
-/// Copies what comes; what can't be written is the journal's error.
+/// Copies all bytes. A write that fails is an error of the journal.
 fn copy(from: &mut impl Read, to: &mut File) -> Result<(), Stopped<Trouble>> {
     let mut chunk = vec![0; 1 << 16];
     loop {

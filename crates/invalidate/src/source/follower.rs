@@ -1,4 +1,4 @@
-//! What every source's thread does: it tries to follow the log, and decides what an error means.
+//! The loop of every source's thread: it follows the log, and decides what an error means.
 
 use std::fmt::Display;
 use std::io;
@@ -19,47 +19,47 @@ pub(crate) struct Follower {
     pub(crate) config: SourceConfig,
     pub(crate) rules: Arc<[Rule]>,
     pub(crate) line: Arc<Line>,
-    /// `None`: it was never read, and begins now.
+    /// `None`: the log was never read, and reading begins now.
     pub(crate) read: Option<GtidPosition>,
-    /// Of its hosts the one that is asked, see [`SourceConfig::at`].
+    /// Selects the host to ask, see [`SourceConfig::at`].
     pub(crate) turn: usize,
     /// The log has a gap, and isn't read on yet.
     pub(crate) has_gap: bool,
 }
 
-/// Why following ended; `T` is what the database's connection has to say.
+/// Why following ended. `T` is an error of the database's connection.
 #[derive(Debug)]
 pub(super) enum Stopped<T> {
     Trouble(T),
-    /// The log doesn't go on from our position: in words.
+    /// The log doesn't go on from our position, for this reason.
     Gap(String),
     Journal(io::Error),
-    /// Other rules are to hold: the log is read on by those.
+    /// Other rules apply: the log must be read on with those.
     OtherRules,
     Halt(Halt),
 }
 
-/// What a connection's trouble calls for.
+/// The reaction to a connection's trouble.
 pub(super) enum Calls<'t> {
-    /// For another try.
+    /// Try again.
     Again,
-    /// For another try, though not for many: what came can't be read, in these words.
+    /// Try again, but not often: what the database sent can't be read, for this reason.
     Few(&'t str),
-    /// For somebody who mends it.
+    /// An administrator must act.
     Somebody,
 }
 
-/// A connection's trouble.
+/// An error of a database's connection.
 pub(super) trait Calling: Display {
     fn calls(&self) -> Calls<'_>;
 }
 
 impl Follower {
-    /// Tries to follow the log until the line ends; `answer_gap` says how it goes on after a gap. After trouble it is the next host's
-    /// turn. When all had theirs it waits, at last for `pause_most`.
+    /// Tries to follow the log until the line ends. `answer_gap` decides how to go on after a gap. After trouble the
+    /// next host is tried. After each round of hosts it waits, finally for `pause_most`.
     ///
     /// # Errors
-    /// What somebody must decide: a gap, a setting, an event that nobody knows.
+    /// What an administrator must decide: a gap, a setting, an unknown event.
     pub(super) fn follow<T: Calling>(
         &mut self,
         pause_most: Duration,
@@ -77,7 +77,8 @@ impl Follower {
             let stopped = try_once(self);
             let counts = &self.line.counts;
             counts.is_reading.set(0);
-            // Each try reads what comes after a prepared transaction again: it gets on if it ends elsewhere than the one before.
+            // Each try reads what follows a prepared transaction again. It makes progress if it ends elsewhere than the
+            // try before.
             let (read, _) = self.line.read_so_far();
             if counts.transactions.get() > before && read != reached {
                 (pause, broken, reached) = (PAUSE_LEAST, 0, read);
@@ -109,7 +110,7 @@ impl Follower {
                             return Err(Halt { code: UNREADABLE, words });
                         }
                         Calls::Few(_) => broken += 1,
-                        // As long as another host may do, it is no end.
+                        // While another host may work, this is no reason to end.
                         Calls::Somebody if refused >= hosts => {
                             let words = format!("source {name}{host}: {trouble}");
                             return Err(Halt { code: BAD, words });
@@ -133,10 +134,10 @@ impl Follower {
         Ok(())
     }
 
-    /// Counts and tells a gap. `first` are the steps that come before the stored position is removed.
+    /// Counts and reports a gap. `first` names the steps to do before the stored position is removed.
     ///
     /// # Errors
-    /// If it must stop at one.
+    /// `on_gap` is `stop`.
     pub(super) fn note_gap(&mut self, words: &str, first: &str) -> Result<(), Halt> {
         let Self { config, line, has_gap, .. } = self;
         let name = &config.name;
@@ -171,11 +172,11 @@ impl Follower {
 }
 
 impl Follower {
-    /// Begins to read after a position, where the log is at `place`: at first, or after a gap, and once the database sends
-    /// what comes next. A database that refuses for long is so no reason for one flush after the other, and the one that is
-    /// made comes after all that wasn't read.
+    /// Begins to read after a position, where the log is at `place`: at first, or after a gap. Call it only once the
+    /// database sends what comes next. Then a database that refuses for long doesn't cause repeated flushes, and the
+    /// one flush comes after everything that wasn't read.
     ///
-    /// A flush goes into the journal before the position is stored: a crash in between finds the gap again.
+    /// The flush goes into the journal before the position is stored: a crash in between finds the gap again.
     ///
     /// # Errors
     /// The journal can't be written: nothing has begun.
@@ -194,14 +195,15 @@ impl Follower {
         }
         line.begin_at(&read, place);
         line.store().map_err(Stopped::Journal)?;
-        // Only now: what isn't stored is begun anew, later in the log, and needs a flush of its own.
+        // Only now: if the position isn't stored, reading begins anew later in the log, and needs its own flush.
         self.has_gap = false;
         self.read = Some(read);
         Ok(())
     }
 }
 
-/// Why the daemon must end, if a sync of the journal has failed: a second one would tell nothing of what the first one lost.
+/// Returns why the daemon must end, if a sync of the journal has failed. A second sync wouldn't show what the first one
+/// lost.
 pub(crate) fn unsynced(line: &Line) -> Option<Halt> {
     let words = line.unsynced()?;
     let words = format!(
@@ -212,7 +214,7 @@ pub(crate) fn unsynced(line: &Line) -> Option<Halt> {
     Some(Halt { code: UNUSABLE, words })
 }
 
-/// Somebody must mend the host.
+/// Whether an administrator must repair the host.
 fn is_refused<T: Calling>(stopped: &Result<(), Stopped<T>>) -> bool {
     matches!(stopped, Err(Stopped::Trouble(trouble)) if matches!(trouble.calls(), Calls::Somebody))
 }
@@ -266,7 +268,7 @@ mod tests {
         follower.begin_at(read.parse().unwrap(), place)
     }
 
-    /// A connection without trouble.
+    /// An error that never occurs.
     #[derive(Debug)]
     enum Never {}
 
@@ -282,7 +284,7 @@ mod tests {
         }
     }
 
-    /// What came can't be read.
+    /// What the database sent can't be read.
     #[derive(Debug)]
     struct Unreadable;
 
@@ -300,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_read_ends_it_also_after_a_prepared_transaction_and_not_while_it_gets_on() {
-        // Whether each try ends one transaction later than the one before; the tries.
+        // Whether each try ends one transaction later than the one before, and the number of tries.
         for (gets_on, expected) in [(false, 3), (true, 6)] {
             let folder = tempfile::tempdir().unwrap();
             let mut follower = follower(folder.path(), OnGap::Stop);
@@ -313,7 +315,7 @@ mod tests {
                     if tries == 6 {
                         return Ok(());
                     }
-                    // Transaction 2 is prepared, and read again in each try. The one after the last can't be read.
+                    // Transaction 2 is prepared, and read again in each try. The one after `last` can't be read.
                     let last = if gets_on { 2 + tries } else { 3 };
                     let (read, held) = (format!("0-1-{last}"), "0-1-1".parse().unwrap());
                     follower.line.advance(&read.parse().unwrap(), Some(&held));
@@ -362,7 +364,7 @@ mod tests {
         let mut follower = follower(folder.path(), OnGap::Flush);
         begin(&mut follower, "0-1-1").unwrap();
         follower.note_gap("purged", "").unwrap();
-        // The file that would become the position.
+        // The new file that is renamed to become the position.
         let new = folder.path().join("db/position.new");
         std::fs::create_dir(&new).unwrap();
         assert!(matches!(begin(&mut follower, "0-1-5"), Err(Stopped::Journal(_))));

@@ -1,5 +1,5 @@
-//! What a fuzzer feeds: logs, streams, logins and answers of databases, whatever their bytes. Nothing may panic, hang or take much
-//! memory, and a position that was read must be the same after it was stored.
+//! The entry points of fuzzers: logs, streams, logins and answers of databases, with any bytes. Nothing may panic, hang
+//! or take much memory. A position that was read must be the same after it was stored.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -18,20 +18,20 @@ use crate::config::{InvalidateConfig, JournalLimits, WhenFull};
 use crate::line::{Line, Question};
 use crate::position::GtidPosition;
 
-/// A binary log. The first byte chooses a made log, in which later ones change bytes, or says that they are events: a kind, a
-/// length of two bytes, a body.
+/// Reads a binary log. The first byte selects a constructed log, in which the other bytes change bytes. If there is no
+/// such log, the input is events: a kind, a length of two bytes, a body.
 #[cfg(fuzzing)]
 pub fn fuzz_binlog(input: &[u8]) {
     binlog(line(), input);
 }
 
-/// PostgreSQL's stream, as [`fuzz_binlog`].
+/// Reads a stream of PostgreSQL, in the manner of [`fuzz_binlog`].
 #[cfg(fuzzing)]
 pub fn fuzz_pgoutput(input: &[u8]) {
     pgoutput(line(), input);
 }
 
-/// What a database says to a login and to a statement.
+/// Reads the answers of a database to a login and to a statement.
 #[cfg(fuzzing)]
 pub fn fuzz_answers(input: &[u8]) {
     answers(input);
@@ -84,7 +84,7 @@ fn session(said: Vec<u8>) -> Session {
     Session::over(Packets::over(Box::new(Script(Cursor::new(said))), false))
 }
 
-/// All may be sent, and all is.
+/// Releases and acknowledges all entries.
 fn settle(line: &Line) {
     let (next, ..) = line.figures();
     line.prove_by(Question { turn: line.turn(), until: next }, |_| true);
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A first byte that chooses a made log or stream, or none.
+    /// The first byte selects a constructed log or stream, or none.
     fn input() -> impl Strategy<Value = Vec<u8>> {
         (0..12_u8, proptest::collection::vec(any::<u8>(), 0..80)).prop_map(|(first, mut rest)| {
             rest.insert(0, first);

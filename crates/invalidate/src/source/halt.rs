@@ -7,9 +7,9 @@ pub(crate) struct Halt {
     pub(crate) words: String,
 }
 
-/// The state folder, its device, a port.
+/// The state folder, its device, or a port can't be used.
 pub(crate) const UNUSABLE: u8 = 2;
-/// A gap, a setting, a right, a column.
+/// A gap, a setting, a right or a column.
 pub(crate) const BAD: u8 = 3;
-/// An event that nobody knows.
+/// An unknown event.
 pub(crate) const UNREADABLE: u8 = 4;

@@ -1,15 +1,16 @@
-//! What MariaDB compressed (`log_bin_compress`): texts of statements, and images of rows.
+//! Inflates what MariaDB compressed (`log_bin_compress`): texts of statements, and images of rows.
 //!
 //! ```text
-//! 1 byte: 0x80, the algorithm in three bits (0: zlib), in three bits how many bytes the length has · the length · zlib's stream
+//! head 1: 0x80, the algorithm in three bits (0: zlib), the length's number of bytes in three bits
+//! the length · zlib's stream
 //! ```
-//! The length is big-endian. It is the sender's word: a stream that is shorter or longer is refused when that is seen.
+//! The length is big-endian. The sender may lie about it: a stream that turns out shorter or longer is refused.
 
 use std::io::{self, BufRead, Read};
 
 use flate2::bufread::ZlibDecoder;
 
-/// The inflated bytes, which take no memory of their own.
+/// The inflated bytes, read as a stream: they aren't kept in memory.
 pub(super) struct Inflated<R> {
     stream: ZlibDecoder<R>,
     left: u64,
@@ -32,7 +33,7 @@ impl<R: BufRead> Inflated<R> {
 impl<R: BufRead> Read for Inflated<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(into.len());
-        // One byte more than there should be tells a stream that goes on.
+        // One byte more than expected reveals a stream that goes on.
         let mut more = [0];
         let into = if self.left == 0 { &mut more[..] } else { &mut into[..most] };
         let wants = !into.is_empty();
@@ -67,7 +68,7 @@ mod tests {
     use flate2::{Compression, write::ZlibEncoder};
     use std::io::Write as _;
 
-    /// As MariaDB packs it, with a length of the caller's.
+    /// Compresses in MariaDB's format, with the given length in the head.
     fn packed(text: &[u8], length: u32) -> Vec<u8> {
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(text).unwrap();

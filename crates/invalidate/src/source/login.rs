@@ -1,17 +1,17 @@
-//! How a password is proved to MariaDB and MySQL without sending it.
+//! Proves a password to MariaDB and MySQL without sending it.
 
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
 use super::bytes::{Broken, Bytes};
 
-/// What a server says first.
+/// The first message of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
-    /// What a proof is good for once.
+    /// The server's challenge: a proof is valid only for this one.
     pub(super) nonce: Vec<u8>,
     pub(super) capabilities: u32,
-    /// The way to log in that it would like best.
+    /// The login plugin that the server prefers.
     pub(super) plugin: Vec<u8>,
 }
 
@@ -25,10 +25,10 @@ pub(super) fn greeting(payload: &[u8]) -> Result<Greeting, Broken> {
     let mut nonce = bytes.take(8)?.to_vec();
     bytes.take(1)?;
     let low = bytes.short()?;
-    // Character set, status.
+    // Character set and status.
     bytes.take(1 + 2)?;
     let high = bytes.short()?;
-    // The nonce's length, reserved.
+    // The length of the nonce, and reserved bytes.
     bytes.take(1 + 10)?;
     nonce.extend_from_slice(bytes.take(12)?);
     bytes.take(1)?;
@@ -36,7 +36,7 @@ pub(super) fn greeting(payload: &[u8]) -> Result<Greeting, Broken> {
     Ok(Greeting { nonce, capabilities: u32::from(high) << 16 | u32::from(low), plugin })
 }
 
-/// The answer by a plugin; `None`: nobody here knows it.
+/// Returns the proof for a login plugin; `None` if the plugin isn't supported.
 pub(super) fn proof(plugin: &[u8], password: &str, nonce: &[u8]) -> Option<Vec<u8>> {
     let nonce = nonce.strip_suffix(&[0]).unwrap_or(nonce);
     match plugin {
@@ -78,13 +78,14 @@ mod tests {
 
     #[test]
     fn a_password_is_proved_as_the_server_expects() {
-        // From the server's side: SHA1(nonce, SHA1(SHA1(password))) undoes the mask, and its SHA1 is what is stored.
+        // The server's side: SHA1(nonce, SHA1(SHA1(password))) undoes the mask. The SHA1 of the result is what the
+        // server stores.
         let stored = Sha1::digest(Sha1::digest("secret"));
         let mask = Sha1::new().chain_update(NONCE).chain_update(stored).finalize();
         let told = proof(NATIVE, "secret", &[NONCE, &[0]].concat()).unwrap();
         let once: Vec<u8> = told.iter().zip(mask).map(|(a, b)| a ^ b).collect();
         assert_eq!(Sha1::digest(&once), stored);
-        // The same, of what is cached: SHA256(SHA256(password)).
+        // The same with what the server caches: SHA256(SHA256(password)).
         let cached = Sha256::digest(Sha256::digest("secret"));
         let mask = Sha256::new().chain_update(cached).chain_update(NONCE).finalize();
         let told = proof(CACHING, "secret", NONCE).unwrap();

@@ -1,21 +1,24 @@
-//! A host that lacks what was read at another: the keys of the lost transactions are deleted again.
+//! A host that lacks what was read at another host: the keys of the lost transactions are deleted again.
 //!
-//! A primary dies with transactions that its replica never got, and the replica becomes the primary. In its tables the rows are as
-//! they were before those transactions. Caches may have been refilled with what is lost. The journal knows its keys.
+//! A primary dies with transactions that its replica never got, and the replica becomes the primary. Its tables have
+//! the rows from before those transactions. Caches may have been refilled with lost values. The journal has their keys.
 //!
 //! ```text
 //! login ─▶ does its log have what was read? ─ yes ─▶ the dump
-//!            └ no ─▶ the journal, from before what is lost: entries that its log lacks, again ─▶ position, rewound ─▶ the dump
+//!            └ no ─▶ the journal, from before the loss: entries that its log lacks, again ─▶ rewound position ─▶ the dump
 //! ```
 //! # Invariants
-//! 1. The rewound position is stored after the entries are on the device once more. A crash in between finds the same again.
-//! 2. What was read includes what the journal has beyond the stored position: a crash may have come before the next one was stored.
-//! 3. If the journal doesn't reach back to before what is lost, or nothing is common to both logs, it is a gap.
+//! 1. The rewound position is stored after the entries are on the device once more. A crash in between finds the same
+//!    loss again.
+//! 2. What was read includes what the journal has beyond the stored position: a crash may have come before the next
+//!    store.
+//! 3. If the journal doesn't reach back to before the loss, or the logs have nothing in common, it is a gap.
 //!
 //! # Costs
-//! The newest segments are read twice, mostly the last one alone.
+//! The newest segments are read twice; mostly that is only the last one.
 //!
-//! Bad at: what is lost beyond the stored position while an XA transaction was prepared and the daemon crashed.
+//! # Bad at
+//! Losses beyond the stored position, if an XA transaction was prepared and the daemon crashed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,28 +29,28 @@ use crate::history::{History, Witness};
 use crate::position::GtidPosition;
 use crate::segment::{self, SegmentReader};
 
-/// A host that was logged into.
+/// What is known about a host after the login.
 pub(super) struct Standing {
     pub(super) history: History,
     /// It is read-only: what it lacks may still come.
     pub(super) is_replica: bool,
-    /// The end of its log, no earlier than the history.
+    /// The end of its log, asked for after the history.
     pub(super) place: LogPlace,
 }
 
-/// Where in the journal it begins.
+/// Where in the journal the resending begins.
 struct Reach {
-    /// The segment that has all that is lost, together with those after it.
+    /// The first segment to read: with the later ones it has everything that is lost.
     from: u64,
-    /// Of each domain the last transaction that the host has.
+    /// The last transaction of each domain that the host has.
     last_known: BTreeMap<u32, (u32, u64)>,
 }
 
 impl Follower {
-    /// Sees whether the log of a host goes on from what was read, and makes up for what it lacks.
+    /// Checks whether a host's log goes on from what was read, and resends what the host lacks.
     ///
     /// # Errors
-    /// It is a gap; it lags behind; the journal can't be written or read.
+    /// It is a gap; the host lags behind; the journal can't be written or read.
     pub(super) fn settle<T: From<io::Error>>(&self, standing: &Standing) -> Result<(), Stopped<T>> {
         let Standing { history, is_replica, place } = standing;
         let line = &self.line;
@@ -94,7 +97,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The position, and what the journal has beyond the stored one.
+    /// Returns the read position, together with what the journal has beyond the stored position.
     pub(super) fn read_so_far(&self) -> io::Result<GtidPosition> {
         let (mut read, unsettled) = self.line.read_so_far();
         let Some(unsettled) = unsettled else { return Ok(read) };
@@ -106,7 +109,8 @@ impl Follower {
         Ok(read)
     }
 
-    /// Looks from the journal's end for what the host has, before what it lacks. `None`: the journal doesn't reach back so far.
+    /// Searches from the journal's end for transactions that the host has, from before what it lacks. `None`: the
+    /// journal doesn't reach back that far.
     fn reach(&self, history: &History, read: &GtidPosition) -> io::Result<Option<Reach>> {
         let folder = self.line.folder();
         let mut witnesses = history.witnesses(read);
@@ -116,13 +120,13 @@ impl Follower {
             let mut here: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
             let mut reader = match SegmentReader::open(&segment::path(folder, *first)) {
                 Ok(reader) => reader,
-                // It was older than what must be kept.
+                // The segment is gone: it was older than what must be kept.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(error),
             };
             let mut found: BTreeSet<Witness> = BTreeSet::new();
             while let Some(entry) = reader.read()? {
-                // Another daemon was active meanwhile.
+                // Another daemon was active after these entries.
                 if entry.number < since {
                     continue;
                 }
@@ -146,12 +150,12 @@ impl Follower {
                 break;
             }
         }
-        // Before the first entry there was none.
+        // No entry was ever before the first one.
         let from = firsts.first().copied().filter(|first| *first == 1 && since == 0);
         Ok(from.map(|from| Reach { from, last_known }))
     }
 
-    /// Appends what the host lacks once more: how many transactions, and keys.
+    /// Appends again what the host lacks. Returns the number of transactions, and of keys.
     fn resend(
         &self,
         history: &History,
@@ -163,11 +167,11 @@ impl Follower {
         let (mut transactions, mut keys, mut last) = (0, 0, None);
         for entry in segment::entries(folder, from)? {
             let entry = entry?;
-            // The rest was appended here.
+            // The rest was appended by this function.
             if entry.number >= until {
                 break;
             }
-            // What an older version wrote doesn't say what it is of.
+            // An entry without a stamp may be of any transaction: it counts as lost.
             let is_lost = stamp(&entry).is_none_or(|stamp| {
                 let is_read = matches!(stamp, GtidPosition::Domains(_)) || read.includes(&stamp);
                 is_read && !history.has(&stamp)
@@ -184,8 +188,8 @@ impl Follower {
     }
 }
 
-/// Where a place of another host's log is in this one's. A transaction of MySQL's has its name everywhere; one that is lost can be
-/// read by nobody, and nobody waits for it.
+/// Returns where a place in another host's log is in this host's log; `None` if it is the same there. A transaction of
+/// MySQL has the same name everywhere. A lost one can be read nowhere, so nothing waits for it.
 fn moved(history: &History, before: &LogPlace, place: &LogPlace) -> Option<LogPlace> {
     let is_lost = match (history, before.gtid()) {
         (History::Set(set), Some((source, number))) => !set.contains(&source, number),

@@ -1,9 +1,10 @@
-//! What MySQL 8.0.29 and later have of their own: what is asked and set before their log is read, how it is asked for, and the barrier.
-//! Login, events and rows are read as MariaDB's are.
+//! The parts that only MySQL 8.0.29 and later need: settings to check and set, the request for the log, and the
+//! barrier. Login, events and rows are read as MariaDB's are.
 //!
 //! # Invariants
-//! 1. A position is the set of all transactions that were read: the database sends what isn't in it, in whatever file it is.
-//! 2. A log without GTIDs is refused: it has no position that would hold over a failover, and no barrier.
+//! 1. A position is the set of all transactions that were read. The database sends what isn't in the set, whatever file
+//!    it is in.
+//! 2. A log without GTIDs is refused: it has no position that survives a failover, and no barrier.
 
 mod check;
 mod dump;

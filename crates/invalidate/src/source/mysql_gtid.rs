@@ -1,11 +1,11 @@
-//! MySQL's GTID events: the plain one (33), and since 8.3 the one with a tag (42).
+//! MySQL's GTID events: the plain one (33) and, since 8.3, the one with a tag (42).
 //!
 //! ```text
 //! 33   flags 1 | uuid 16 | number 8 | what else replicas need
-//! 42   numbers of MySQL's serialization: version, size, last field that must be known · field 0: flags · 1: uuid, each byte a number ·
-//!      2: number, with a sign · 3: tag, after its length · what else replicas need
+//! 42   numbers of MySQL's serialization: version, size, last field that must be known · field 0: flags
+//!      · 1: uuid, each byte a number · 2: number, with a sign · 3: tag, after its length · what else replicas need
 //! ```
-//! A number of the serialization takes 1 to 9 bytes: as many as its first byte has low ones, and one.
+//! A number of the serialization has 1 to 9 bytes: one more than its first byte has trailing ones.
 
 use super::bytes::{Broken, Bytes};
 use super::event::Gtid;
@@ -44,7 +44,7 @@ pub(super) fn tagged_gtid(body: &[u8]) -> Result<Gtid, Broken> {
     if !tag.is_empty() && !is_tag(tag) {
         return Err(ODD);
     }
-    // As the database shows it.
+    // The database shows tags in lower case.
     source.tag = tag.to_ascii_lowercase();
     gtid(source, folded >> 1)
 }
@@ -80,7 +80,7 @@ fn number(bytes: &mut Bytes<'_>) -> Result<u64, Broken> {
 }
 
 const VERSION: u64 = 1;
-/// The number of fields that today's servers write and need replicas to know: more may change what the first ones mean.
+/// The number of fields that current servers write and replicas must know. More fields may change the meaning of these.
 const FIELDS_KNOWN: u64 = 12;
 const ODD: Broken = Broken("a GTID that can't be");
 

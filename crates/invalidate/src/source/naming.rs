@@ -1,4 +1,4 @@
-//! Which keys a row, a text or a TRUNCATE names, whichever database's log it is in.
+//! Finds the keys that a row, a text or a TRUNCATE names, in any database's log.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::rule::{Delete, OnTruncate, Rule, TableName, Verb, Yield};
 use crate::template::{Cell, Change, Image};
 use crate::text::{CommentLimits, Named};
 
-/// What names keys, and where it is counted.
+/// The configuration that names keys, and the line that counts them.
 #[derive(Clone, Copy)]
 pub(super) struct Naming<'s> {
     pub(super) config: &'s SourceConfig,
@@ -19,17 +19,17 @@ pub(super) struct Naming<'s> {
     pub(super) line: &'s Line,
 }
 
-/// What of the configuration is about a table.
+/// The parts of the configuration that apply to a table.
 #[derive(Debug)]
 pub(super) struct About {
-    /// The rules' numbers.
+    /// The indexes of its rules.
     pub(super) rules: Vec<usize>,
     pub(super) is_outbox: bool,
-    /// For messages.
+    /// The table's name, for messages.
     pub(super) name: String,
 }
 
-/// What a row or a text calls for.
+/// The work that a row or a text calls for.
 #[derive(Debug, Default)]
 pub(super) struct Called {
     pub(super) deletes: Vec<Delete>,
@@ -38,16 +38,16 @@ pub(super) struct Called {
     pub(super) lacking: Option<String>,
 }
 
-/// What is called for when a table is emptied.
+/// The work that an emptied table calls for.
 #[derive(Debug)]
 pub(super) enum Emptied {
     Keys(Called),
-    /// These destinations, or all.
+    /// Flush these destinations; `None`: all.
     Flush(Option<Arc<[String]>>),
 }
 
 impl<'s> Naming<'s> {
-    /// The tables of rules and outbox, each once.
+    /// Returns the tables of the rules and the outbox, each once.
     pub(super) fn tables(config: &SourceConfig, rules: &[Rule]) -> Vec<TableName> {
         let mut tables: Vec<TableName> = Vec::new();
         for table in rules.iter().map(|rule| &rule.table).chain(&config.outbox) {
@@ -58,7 +58,7 @@ impl<'s> Naming<'s> {
         tables
     }
 
-    /// `None`: nobody is about that table.
+    /// Returns what applies to a table; `None` if nothing does.
     pub(super) fn about(&self, schema: &[u8], table: &[u8]) -> Option<About> {
         let rules = self.rules.iter().enumerate();
         let rules: Vec<usize> =
@@ -68,7 +68,7 @@ impl<'s> Naming<'s> {
         (is_outbox || !rules.is_empty()).then(|| About { rules, is_outbox, name: name() })
     }
 
-    /// The columns that rules and the outbox need.
+    /// Returns the columns that the rules and the outbox need.
     pub(super) fn columns(&self, about: &About) -> impl Iterator<Item = &'s str> {
         let rules = self.rules_of(about).flat_map(Rule::columns);
         rules.chain(Some(OUTBOX_KEY).filter(|_| about.is_outbox))
@@ -79,7 +79,7 @@ impl<'s> Naming<'s> {
         about.rules.iter().map(move |rule| &rules[*rule])
     }
 
-    /// What rules and the outbox make of a change.
+    /// Returns what the rules and the outbox make from a change.
     pub(super) fn of_row(&self, about: &About, verb: Verb, change: Change<'_>) -> Called {
         self.line.counts.rows.add(1);
         let mut made = Yield::default();
@@ -129,12 +129,12 @@ impl<'s> Naming<'s> {
         unmark
     }
 
-    /// What a text's keys must keep to.
+    /// The limits on the keys of texts.
     pub(super) fn limits(&self) -> &'s CommentLimits {
         &self.config.comments
     }
 
-    /// What a text names; `whence` it comes is told of what is refused.
+    /// Returns what a text names. `whence` is the origin in messages about refused keys.
     pub(super) fn of_text(&self, named: Named, whence: &str) -> Called {
         let counts = &self.line.counts;
         counts.keys_of_comments.add(named.keys.len() as u64);
@@ -148,10 +148,10 @@ impl<'s> Naming<'s> {
         Called { deletes, unmarks: named.unmarks, lacking: None }
     }
 
-    /// What a rule answers to a TRUNCATE, or to whatever else its table `was`: keys, or a flush.
+    /// Returns a rule's answer to a TRUNCATE, or to whatever its table `was`: keys, or a flush.
     ///
     /// # Errors
-    /// If it has no answer, and the source must stop at that.
+    /// The rule has no answer, and `on_unknown` is `stop`.
     pub(super) fn of_empty(&self, rule: &Rule, was: &str) -> Result<Emptied, Halt> {
         let mut deletes = Vec::new();
         match &rule.on_truncate {
@@ -183,10 +183,10 @@ impl<'s> Naming<'s> {
         tracing::warn!("source {}: {whence} names a key that is refused: {why}", self.config.name);
     }
 
-    /// A change whose keys can't be known. True: it calls for a flush of all destinations.
+    /// Counts and logs a change whose keys can't be known. Returns `true` if all destinations must be flushed.
     ///
     /// # Errors
-    /// If the source must stop at one.
+    /// `on_unknown` is `stop`.
     #[must_use = "caches must be flushed if it says so"]
     pub(super) fn note_unknown(&self, words: &str) -> Result<bool, Halt> {
         self.line.counts.unknown.add(1);
@@ -207,10 +207,10 @@ impl<'s> Naming<'s> {
         Ok(self.config.on_unknown == OnUnknown::Flush)
     }
 
-    /// What can't be read, and may be any change: a reason to stop with that code, unless unknown changes flush caches.
+    /// Reports something that can't be read and may be any change. If unknown changes flush, this does, too.
     ///
     /// # Errors
-    /// If it is one.
+    /// Unknown changes don't flush: the daemon must end with this code.
     pub(super) fn note_unreadable(&self, code: u8, words: &str) -> Result<(), Halt> {
         match self.config.on_unknown {
             OnUnknown::Flush => self.note_unknown(words).map(drop),

@@ -1,7 +1,7 @@
-//! Packets of MySQL's protocol over a socket: three bytes of length, a number, the payload.
+//! Packets of MySQL's protocol over a socket: a length of three bytes, a number, the payload.
 //!
-//! A payload of 16 MiB - 1 goes on in the next packet. What grows longer than the caller allows is an error, and nobody's
-//! memory.
+//! After a payload of 16 MiB - 1 the next packet continues it. A payload that exceeds the caller's limit is an error,
+//! and isn't kept in memory.
 
 use std::io::{self, BufReader, Read, Write};
 use std::time::Duration;
@@ -15,26 +15,26 @@ use crate::config::{SourceConfig, TlsConfig};
 pub(super) struct Packets {
     socket: BufReader<Box<dyn Socket>>,
     number: u8,
-    /// Nobody on the way can read along.
+    /// Nobody on the network can read the connection.
     pub(super) is_private: bool,
 }
 
 impl Packets {
-    /// Connects. A read that brings nothing for `silence` fails.
+    /// Connects. A read fails if nothing comes for `silence`.
     pub(super) fn connect(source: &SourceConfig, silence: Duration) -> io::Result<Self> {
         let socket = connect(source, Waits { read: silence, write: silence })?;
         Ok(Self::over(socket, matches!(source.host, Address::Unix(_))))
     }
 
-    /// Over a socket that is connected.
+    /// Uses a socket that is connected.
     pub(super) fn over(socket: Box<dyn Socket>, is_private: bool) -> Self {
         Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0, is_private }
     }
 
-    /// Encrypts what comes from now on.
+    /// Encrypts everything from now on.
     ///
     /// # Errors
-    /// The connection's, and what is wrong with certificates; also if there came something already, in clear.
+    /// The connection fails, the certificates are wrong, or something arrived in clear already.
     pub(super) fn encrypt(&mut self, source: &SourceConfig, tls: &TlsConfig) -> Result<(), NoTls> {
         if !self.socket.buffer().is_empty() {
             let words = "TLS: the server goes on in clear, or somebody on the way does";
@@ -46,7 +46,7 @@ impl Packets {
         Ok(())
     }
 
-    /// Reads a whole payload into `payload`, which is emptied first.
+    /// Clears `payload`, and reads a whole payload into it. More than `most` bytes are an error.
     pub(super) fn read(&mut self, payload: &mut Vec<u8>, most: usize) -> io::Result<()> {
         payload.clear();
         loop {
@@ -65,7 +65,7 @@ impl Packets {
         }
     }
 
-    /// As [`Self::read`]; one that is longer than `most`, which a packet can have, is only begun.
+    /// Like [`Self::read`], but a payload longer than `most`, which must fit into a packet, is only begun and returned.
     pub(super) fn read_or_begin(
         &mut self,
         payload: &mut Vec<u8>,
@@ -82,7 +82,7 @@ impl Packets {
         }
     }
 
-    /// Reads a packet's head: its length.
+    /// Reads the head of a packet, and returns the length.
     fn begin_packet(&mut self) -> io::Result<usize> {
         let mut head = [0; 4];
         self.socket.read_exact(&mut head)?;
@@ -91,7 +91,7 @@ impl Packets {
         Ok(usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16)
     }
 
-    /// Sends a payload: the next of a dialogue.
+    /// Sends a payload as the next packet of a dialogue.
     pub(super) fn write(&mut self, payload: &[u8]) -> io::Result<()> {
         let length = u32::try_from(payload.len()).ok().filter(|it| (*it as usize) < PAYLOAD_MAX);
         let length = length.ok_or_else(|| io::Error::other("a packet too long to be sent"))?;
@@ -102,17 +102,17 @@ impl Packets {
         self.socket.get_mut().write_all(&packet)
     }
 
-    /// As [`Self::write`], of a new dialogue.
+    /// Sends a payload as the first packet of a new dialogue.
     pub(super) fn begin(&mut self, payload: &[u8]) -> io::Result<()> {
         self.number = 0;
         self.write(payload)
     }
 }
 
-/// A long payload, read as it comes. What isn't read of it would be taken for packets.
+/// A long payload, which is read as it arrives. Read it to its end: the rest would be taken for packets.
 pub(super) struct Long<'p> {
     packets: &'p mut Packets,
-    /// Of this packet.
+    /// The rest of this packet, in bytes.
     left: usize,
     goes_on: bool,
 }
@@ -136,7 +136,7 @@ impl Read for Long<'_> {
     }
 }
 
-/// The connection's end isn't the payload's.
+/// Distinguishes the end of the connection from the end of the payload.
 fn broken_off(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => io::ErrorKind::ConnectionAborted.into(),

@@ -1,10 +1,11 @@
 //! A transaction that MySQL compressed (`binlog_transaction_compression`): its events, one after the other.
 //!
 //! ```text
-//! fields: kind, length, value, all lengths packed · 0: the end of fields · zstd's frames, of events without checksums
+//! fields: kind, length, value, all lengths packed · 0: the end of fields
+//! zstd frames: events without checksums
 //! ```
-//! The stream is inflated as its events are taken: memory for zstd's window, which is 2 MiB at MySQL's default
-//! level and 128 MiB at most.
+//! The stream is inflated while its events are read. This takes memory for zstd's window: 2 MiB at MySQL's default
+//! level, 128 MiB at most.
 
 use std::io::{self, BufRead, Read};
 
@@ -13,7 +14,7 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use super::bytes::{Broken, Bytes};
 use super::event::HEAD;
 
-/// What is left of a payload.
+/// The rest of a payload.
 pub(super) struct Payload<R: Read> {
     frames: Frames<R>,
 }
@@ -50,7 +51,7 @@ impl<R: BufRead> Payload<R> {
         Ok(Self { frames })
     }
 
-    /// Reads the next event's head into `event`; how many bytes follow it. `None`: there is none.
+    /// Reads the head of the next event into `event`. Returns how many bytes follow it; `None` at the end.
     pub(super) fn next(&mut self, event: &mut Vec<u8>) -> io::Result<Option<usize>> {
         event.clear();
         self.by_ref().take(HEAD as u64).read_to_end(event)?;
@@ -71,9 +72,9 @@ impl<R: BufRead> Payload<R> {
         rest.map(Some).ok_or_else(|| broken(Broken("a compressed event whose length can't be")))
     }
 
-    /// Appends so many bytes.
+    /// Appends `count` bytes to the event.
     pub(super) fn fill(&mut self, event: &mut Vec<u8>, count: usize) -> io::Result<()> {
-        // Memory grows with what is really there.
+        // Memory grows only with the bytes that really arrive.
         match self.by_ref().take(count as u64).read_to_end(event)? {
             read if read == count => Ok(()),
             _ => Err(broken(CUT)),
@@ -81,7 +82,7 @@ impl<R: BufRead> Payload<R> {
     }
 }
 
-/// The events, one after the other.
+/// Reads the inflated events, one after the other.
 impl<R: BufRead> Read for Payload<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -106,7 +107,7 @@ impl<R: BufRead> Read for Payload<R> {
     }
 }
 
-/// Of the frame that begins here.
+/// Creates a decoder for the frame that begins here.
 fn decoder<R: Read>(from: R) -> io::Result<StreamingDecoder<R, FrameDecoder>> {
     StreamingDecoder::new_with_max_window_size(from, WINDOW_MAX).map_err(|error| {
         let words = format!("a compressed transaction without its frame: {error}");
@@ -114,7 +115,7 @@ fn decoder<R: Read>(from: R) -> io::Result<StreamingDecoder<R, FrameDecoder>> {
     })
 }
 
-/// A length of MySQL's protocol.
+/// Reads a length of MySQL's protocol.
 fn packed(from: &mut impl Read) -> io::Result<u64> {
     let mut bytes = [0; 9];
     let read = |from: &mut dyn Read, into: &mut [u8]| {
@@ -142,9 +143,9 @@ const END_OF_FIELDS: u64 = 0;
 const ALGORITHM: u64 = 2;
 const ZSTD: u64 = 0;
 const NONE: u64 = 255;
-/// Of a field's value.
+/// The longest value of a field.
 const FIELD_MAX: u64 = 64;
-/// That of the highest level.
+/// The window of zstd's highest level.
 const WINDOW_MAX: u64 = 128 << 20;
 const CUT: Broken = Broken("a compressed transaction that ends too early");
 const UNREADABLE: Broken = Broken("a compressed transaction that can't be inflated");

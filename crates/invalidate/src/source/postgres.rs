@@ -1,15 +1,17 @@
-//! PostgreSQL's log, by logical replication: pgoutput's messages over a replication connection, from a slot.
+//! Follows PostgreSQL's log by logical replication: pgoutput's messages over a replication connection, from a slot.
 //!
 //! ```text
 //! wire: login, SQL, the stream ─▶ stream: rows and messages to keys ─▶ line
 //! snapshot: a session of its own, asks what can be read ─▶ line
 //! ```
 //! # Invariants
-//! 1. The slot is told of a position after it is stored: what isn't in the journal on the device is kept by the database.
-//! 2. A slot that is gone, lost or ahead of our position is a gap, and nothing else is.
-//! 3. A length in a message is believed as far as the message goes.
+//! 1. The slot is told a position only after it was stored: the database keeps what isn't in the journal on the device.
+//! 2. A gap is a slot that is gone, lost or ahead of our position, or a log that doesn't have what was read. Nothing
+//!    else is.
+//! 3. A length in a message is trusted only as far as the message goes.
 //!
-//! Bad at: DROP TABLE and other DDL, which PostgreSQL doesn't put into this stream.
+//! # Bad at
+//! DROP TABLE and other DDL, which PostgreSQL doesn't put into this stream.
 
 #[cfg(any(test, fuzzing))]
 mod fuzz;

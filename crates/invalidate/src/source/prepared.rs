@@ -1,11 +1,11 @@
-//! Keys of prepared XA transactions, which wait for the second part: days, if need be.
+//! Keeps the keys of prepared XA transactions until the second part comes, even for days.
 //!
-//! They wait in a file, which has no name any more and is gone with the process: the stored position is before them, so that they are
-//! read again. In memory there are names, and where in the file the keys are.
+//! The keys wait in a file without a name, which disappears with the process. The stored position is before them, so a
+//! new process reads them again. Memory has only the names, and where in the file the keys are.
 //!
 //! # Invariants
 //! 1. Memory is bounded by [`COUNT_MAX`] and [`NAME_MAX`], and the file by [`BYTES_MAX`].
-//! 2. The file is emptied when nothing waits: what was appended is never moved.
+//! 2. The file is emptied when nothing waits. Appended keys are never moved.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,7 +26,7 @@ pub(super) struct Prepared {
     parts: usize,
 }
 
-/// Keys, or a flush, in the file.
+/// Keys or a flush, in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     at: u64,
@@ -36,14 +36,14 @@ pub(super) struct Part {
 /// Why keys can't wait.
 #[derive(Debug)]
 pub(super) enum NoRoom {
-    /// The file.
+    /// The file can't be written.
     Io(io::Error),
-    /// More than there is room for: in words.
+    /// There is no more room, for this reason.
     Full(&'static str),
 }
 
 impl Prepared {
-    /// Nothing waits; a file is made in `folder` when something does.
+    /// Creates an empty list. The file is created in `folder` when something must wait.
     pub(super) fn new(folder: &Path) -> Self {
         let path = folder.join("prepared");
         Self { path, file: None, end: 0, by_name: HashMap::new(), parts: 0 }
@@ -53,7 +53,7 @@ impl Prepared {
         self.by_name.len()
     }
 
-    /// Puts more into the transaction of that name, which may have nothing.
+    /// Adds work to the transaction with this name. It may be none.
     pub(super) fn add(&mut self, name: &[u8], errands: Vec<Errand>) -> Result<(), NoRoom> {
         if !self.by_name.contains_key(name) {
             if self.by_name.len() >= COUNT_MAX {
@@ -72,14 +72,14 @@ impl Prepared {
         Ok(())
     }
 
-    /// The parts of the transaction of that name, which is prepared no longer. `None`: it wasn't.
+    /// Returns the parts of the transaction with this name, which is no longer prepared. `None` if it wasn't.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<Vec<Part>> {
         let parts = self.by_name.remove(name)?;
         self.parts -= parts.len();
         Some(parts)
     }
 
-    /// What a part has.
+    /// Reads a part from the file.
     pub(super) fn read(&self, part: Part) -> io::Result<Errand> {
         let mut bytes = vec![0; part.length];
         let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
@@ -88,7 +88,7 @@ impl Prepared {
         Ok(entry.errand)
     }
 
-    /// Nothing is read any more of those that were removed.
+    /// Empties the file if nothing waits. Call it once the removed parts were read.
     pub(super) fn tidy(&mut self) -> io::Result<()> {
         if self.parts == 0 && self.end > 0 {
             self.end = 0;
@@ -118,7 +118,7 @@ impl Prepared {
     }
 }
 
-/// A new file, which is gone when it is closed: nobody else finds it.
+/// Creates a file that disappears when it is closed. No other process can find it.
 pub(super) fn nameless(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(true);
@@ -129,9 +129,9 @@ pub(super) fn nameless(path: &Path) -> io::Result<File> {
 }
 
 const COUNT_MAX: usize = 10_000;
-/// Both servers' have 300 at most.
+/// Both databases allow at most 300 bytes.
 const NAME_MAX: usize = 512;
-/// Of parts in memory there are 4 MiB then at most, if each has one key of one byte: a transaction has few such parts.
+/// Then the parts in memory take at most about 4 MiB, even with keys of one byte: few parts of a transaction are short.
 const BYTES_MAX: u64 = 1 << 30;
 
 #[cfg(test)]

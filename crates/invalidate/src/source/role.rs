@@ -1,17 +1,17 @@
-//! Primary or replica: whether a host of MariaDB's or MySQL's is what the source's `tail` asks for.
+//! Primary or replica: whether a host of MariaDB or MySQL has the role that the source's `tail` requires.
 
 use std::io;
 
 use super::session::{Session, Trouble};
 use crate::config::{SourceConfig, Tail};
 
-/// Whether it takes no changes, but from the one that it replicates.
+/// Whether the host takes changes only from the host that it replicates.
 pub(super) fn is_replica(session: &mut Session) -> Result<bool, Trouble> {
     let text = session.row("SELECT @@global.read_only")?.concat();
     Ok(!matches!(&*text, "0" | "OFF"))
 }
 
-/// Whether a host that is a replica, or isn't, may be followed.
+/// Whether a host with this role may be followed.
 pub(super) fn is_wanted(tail: Tail, is_replica: bool) -> bool {
     match tail {
         Tail::Any => true,
@@ -25,7 +25,8 @@ pub(super) fn suits(session: &mut Session, source: &SourceConfig) -> Result<bool
     Ok(is_wanted(source.tail, is_replica(session)?))
 }
 
-/// Whether it is a replica. That it may not be followed is no reason to give up: the next host may, or this one later.
+/// Returns whether the host is a replica. A host with the wrong role is no reason to give up: the next host may suit,
+/// or this one later.
 pub(super) fn check(session: &mut Session, source: &SourceConfig) -> Result<bool, Trouble> {
     let is_replica = is_replica(session)?;
     match is_wanted(source.tail, is_replica) {
@@ -34,7 +35,7 @@ pub(super) fn check(session: &mut Session, source: &SourceConfig) -> Result<bool
     }
 }
 
-/// It isn't what is wanted.
+/// The trouble of a host with the wrong role.
 pub(super) fn other(tail: Tail) -> Trouble {
     let words = match tail {
         Tail::Primary => "it is read-only, and the primary is wanted (tail)",

@@ -1,4 +1,4 @@
-//! Events of rows: the images of each changed row. Compressed ones come inflated.
+//! Events of rows: the images of each changed row. Compressed events are inflated before.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::values::{Column, value};
 use crate::rule::Verb;
 use crate::template::{Cell, Image};
 
-/// A table that rules or an outbox are about.
+/// A table with rules or an outbox.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) columns: Vec<Column>,
@@ -31,12 +31,12 @@ impl Image for Row<'_> {
     }
 }
 
-/// What an event of rows is about.
+/// The head of an event of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowsHead<'p> {
     pub(super) verb: Verb,
     pub(super) table: u64,
-    /// Its tables are described again before they are needed again.
+    /// The statement ends: its tables are described again before they are needed again.
     pub(super) ends_statement: bool,
     /// New images may have differences of JSON columns.
     is_partial: bool,
@@ -65,7 +65,7 @@ pub(super) fn head(kind: u8, body: &[u8]) -> Result<Option<RowsHead<'_>>, Broken
     Ok(Some(RowsHead { verb, table, ends_statement, is_partial, rest: bytes }))
 }
 
-/// Hands on each row: its old image and its new one, as far as there are any.
+/// Passes each row to `take`: its old image and its new one, as far as they exist.
 pub(super) fn each<E: From<Broken>>(
     head: RowsHead<'_>,
     table: &Arc<Table>,
@@ -100,7 +100,8 @@ pub(super) fn each<E: From<Broken>>(
     Ok(())
 }
 
-/// What says which JSON columns of the new image are differences. Those have a length as whole ones do, and no text either way.
+/// Skips the list of JSON columns of the new image that are differences. Differences follow a length as whole values
+/// do, and neither have a text.
 fn pass_by_options(bytes: &mut Bytes<'_>, table: &Table) -> Result<(), Broken> {
     let options = bytes.packed()?;
     if options & PARTIAL_JSON != 0 {
@@ -110,7 +111,7 @@ fn pass_by_options(bytes: &mut Bytes<'_>, table: &Table) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Whether a bit of some is set.
+/// Whether the bit with this index is set.
 pub(super) fn is_set(bits: &[u8], at: usize) -> bool {
     bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 != 0)
 }
@@ -135,7 +136,7 @@ fn row<'p>(bytes: &mut Bytes<'p>, table: &Arc<Table>, present: &[u8]) -> Result<
 }
 
 const STATEMENT_END: u16 = 1;
-/// `binlog_row_value_options = PARTIAL_JSON` of MySQL.
+/// Written with MySQL's `binlog_row_value_options = PARTIAL_JSON`.
 pub(super) const PARTIAL_UPDATE: u8 = 39;
 pub(super) const PARTIAL_JSON: usize = 1;
 
@@ -184,7 +185,7 @@ mod tests {
         assert!(said(24, wide).is_err());
         let null = b"\x07\0\0\0\0\0\x01\0\x02\x03\x02\x05\0\0\0";
         assert!(said(23, null).unwrap()[0].contains("Null"));
-        // Images without columns and bytes would go on forever.
+        // Images without columns and bytes would never end.
         assert!(
             said(23, b"\x07\0\0\0\0\0\x01\0\x02\x00\x00").is_ok_and(|rows| rows.is_empty())
                 || said(23, b"\x07\0\0\0\0\0\x01\0\x02\x00\x00").is_err()

@@ -1,4 +1,4 @@
-//! Follows MariaDB's or MySQL's log: connects, and says what a gap is.
+//! Follows MariaDB's or MySQL's log: connects, and detects gaps.
 
 use std::sync::Arc;
 use std::thread;
@@ -17,7 +17,7 @@ use crate::entry::LogPlace;
 /// Follows the log until the line ends.
 ///
 /// # Errors
-/// What somebody must decide.
+/// What an administrator must decide.
 pub(crate) fn run(mut follower: Follower) -> Result<(), Halt> {
     let try_once = |follower: &mut Follower| {
         connect_and_follow(follower).map_err(|stopped| match stopped {
@@ -40,9 +40,9 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
     let is_replica = role::check(&mut session, &follower.config)?;
     let begins = match (&follower.read, is_mysql) {
         (Some(_), _) => None,
-        // What is in the position can be read.
+        // Everything in this position can be read.
         (None, true) => Some((mysql::position_now(&mut session)?, LogPlace::proven())),
-        // Asked for after the position, it isn't before it.
+        // The place is requested after the position, so it isn't before it.
         (None, false) => {
             Some((setup::position_now(&mut session)?, setup::place_now(&mut session)?))
         }
@@ -53,7 +53,7 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         if !is_ours {
             return Err(Trouble::Refused(ANOTHERS.to_owned()).into());
         }
-        // The place is asked for after the history.
+        // The place is requested after the history.
         let history =
             if is_mysql { mysql::history(&mut session)? } else { setup::history(&mut session)? };
         let place = if is_mysql { LogPlace::proven() } else { setup::place_now(&mut session)? };
@@ -86,7 +86,7 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
     follow.run(&mut session)
 }
 
-/// The log no longer has what comes next.
+/// Answers a gap: the log no longer has what comes next.
 fn answer_gap(follower: &mut Follower, words: &str) -> Result<(), Halt> {
     if words.contains("same server_uuid/server_id") {
         let SourceConfig { name, server_id, .. } = &follower.config;
@@ -105,10 +105,10 @@ fn answer_gap(follower: &mut Follower, words: &str) -> Result<(), Halt> {
 
 const ANOTHERS: &str = "the stored position is another database's: remove it from the state folder";
 const PURGED: u16 = 1236;
-/// The index of the log names a file that somebody removed.
+/// The index of the log names a file that was removed.
 const FILE_GONE: u16 = 29;
-/// MariaDB's word for a second client of one `server_id`; MySQL says it with `PURGED`.
+/// MariaDB's code for a second client with the same `server_id`. MySQL uses `PURGED` for it.
 const SAME_ID: u16 = 4052;
-/// The server sends a heartbeat each second.
+/// The server sends a heartbeat every second.
 const SILENCE: Duration = Duration::from_secs(15);
 const PAUSE_MOST: Duration = Duration::from_secs(10);

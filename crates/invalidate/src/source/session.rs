@@ -1,4 +1,4 @@
-//! A login at MariaDB or MySQL, and questions in SQL.
+//! A login at MariaDB or MySQL, and queries in SQL.
 
 use std::fmt;
 use std::io;
@@ -20,13 +20,13 @@ pub(super) struct Session {
 /// Why the database can't be asked.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The connection: worth another try.
+    /// The connection failed: another try may succeed.
     Io(io::Error),
-    /// The server's own words.
+    /// The server's own message.
     Server { code: u16, words: String },
-    /// What it sent can't be read.
+    /// What the server sent can't be read.
     Broken(String),
-    /// What can't be mended by trying again: in a sentence.
+    /// Trying again doesn't help, for this reason.
     Refused(String),
 }
 
@@ -82,7 +82,7 @@ impl Calling for Trouble {
     }
 }
 
-/// A user, a password or a right that won't do the next time either.
+/// Errors that need an administrator: a user, a password or a right won't do the next time either.
 const FOR_SOMEBODY: [u16; 4] = [1045, 1227, 1524, 1698];
 /// A packet of the log: in memory, or too long for that.
 pub(super) enum Packet<'p> {
@@ -102,7 +102,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Over a connection that is logged in.
+    /// Uses a connection that is logged in.
     #[cfg(any(test, fuzzing))]
     pub(super) fn over(packets: Packets) -> Self {
         Self { packets, payload: Vec::new() }
@@ -127,7 +127,7 @@ impl Session {
         let first = proof(&plugin, password, &nonce);
         let (plugin, proof) = match first {
             Some(proof) => (&*plugin, proof),
-            // The server says which one it is, after this.
+            // After this the server names the plugin that it wants.
             None => (NATIVE, Vec::new()),
         };
         answer.extend_from_slice(source.user.as_bytes());
@@ -142,7 +142,7 @@ impl Session {
             match &payload[..] {
                 [0, ..] => return Ok(()),
                 [0xfe, switch @ ..] => self.switch(switch, password)?,
-                // The server has what it needs, and says whether it is right.
+                // The server has what it needs, and its verdict follows.
                 [1, 3] => {}
                 [1, 4] => self.show(password)?,
                 _ => return Err(Trouble::Broken("an answer to the login".to_owned())),
@@ -151,7 +151,7 @@ impl Session {
         Err(Trouble::Broken("a login without end".to_owned()))
     }
 
-    /// The server asks for another proof.
+    /// Answers the server's request for another proof.
     fn switch(&mut self, switch: &[u8], password: &str) -> Result<(), Trouble> {
         let mut switch = Bytes(switch);
         let plugin = switch.until_zero()?;
@@ -165,7 +165,7 @@ impl Session {
         Ok(self.packets.write(&proof)?)
     }
 
-    /// The server doesn't have the user's password in its memory, and asks for it.
+    /// Sends the password itself: the server doesn't have it in its memory, and asks for it.
     fn show(&mut self, password: &str) -> Result<(), Trouble> {
         if !self.packets.is_private {
             let words = "the password is wrong, or the server forgot its proof (it was started, or the password changed): it asks for the password \
@@ -175,13 +175,13 @@ impl Session {
         Ok(self.packets.write(&[password.as_bytes(), &[0]].concat())?)
     }
 
-    /// The next payload; an error of the server's is one here.
+    /// Receives the next payload. An error that the server sends is returned as one.
     pub(super) fn receive(&mut self, most: usize) -> Result<&[u8], Trouble> {
         self.packets.read(&mut self.payload, most)?;
         no_error(&self.payload)
     }
 
-    /// The next packet of the log.
+    /// Receives the next packet of the log.
     pub(super) fn receive_event(&mut self) -> Result<Packet<'_>, Trouble> {
         match self.packets.read_or_begin(&mut self.payload, WHOLE_MAX)? {
             Some(long) => Ok(Packet::Long(long)),
@@ -194,7 +194,7 @@ impl Session {
         Ok(self.packets.begin(&[&[command], arguments].concat())?)
     }
 
-    /// Sends a statement and reads all that it answers.
+    /// Sends a statement, and reads its whole answer.
     pub(super) fn query(&mut self, statement: &str) -> Result<Rows, Trouble> {
         self.command(COM_QUERY, statement.as_bytes())?;
         let columns = {
@@ -232,21 +232,21 @@ impl Session {
         }
     }
 
-    /// As [`Self::receive`], of what comes in many packets.
+    /// Like [`Self::receive`], for an answer of many packets: `left` is the memory that they may still take.
     fn receive_within(&mut self, left: &mut usize) -> Result<&[u8], Trouble> {
         let payload = self.receive(ANSWER_MAX)?;
         *left = within(*left, payload.len() + PACKET_WEIGHT)?;
         Ok(payload)
     }
 
-    /// The texts of the first row; NULL is empty.
+    /// Returns the texts of the first row, with NULL as an empty text.
     pub(super) fn row(&mut self, statement: &str) -> Result<Vec<String>, Trouble> {
         let first = self.query(statement)?.into_iter().next().unwrap_or_default();
         Ok(first.into_iter().map(Option::unwrap_or_default).collect())
     }
 }
 
-/// A payload that isn't the server's error.
+/// Returns the payload, unless it is an error of the server.
 fn no_error(payload: &[u8]) -> Result<&[u8], Trouble> {
     let Some(error) = payload.strip_prefix(&[0xff]) else { return Ok(payload) };
     let mut error = Bytes(error);
@@ -255,30 +255,30 @@ fn no_error(payload: &[u8]) -> Result<&[u8], Trouble> {
     Err(Trouble::Server { code, words: String::from_utf8_lossy(words).into_owned() })
 }
 
-/// What is left of an answer's bytes.
+/// Subtracts what was taken from the memory that an answer may take.
 fn within(left: usize, taken: usize) -> Result<usize, Trouble> {
     let end = || Trouble::Broken(format!("an answer of more than {ANSWER_MAX} bytes"));
     left.checked_sub(taken).ok_or_else(end)
 }
 
-/// The number of a replica that is none: for it the server ends nobody else's dump.
+/// An id that no replica has: the server ends no other client's dump for it.
 pub(super) const NOBODY: u32 = 0;
-/// Longer ones are read as they come.
+/// Longer packets are read as they arrive.
 pub(super) const WHOLE_MAX: usize = 1 << 20;
 const COM_QUERY: u8 = 3;
 const NULL: u8 = 0xfb;
-/// Long password, long flags, 4.1's protocol, transactions, secure connection, plugins.
+/// Long password, long flags, protocol 4.1, transactions, secure connection, plugins.
 const CAPABILITIES: u32 = 0x1 | 0x4 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
-/// What comes after this is TLS.
+/// TLS follows this message.
 const ENCRYPTED: u32 = 0x800;
 const UTF8MB4: u8 = 45;
-/// Of a login.
+/// The most messages of a login.
 const ANSWERS_MAX: u32 = 8;
-/// All that an answer takes in memory.
+/// The most memory that an answer may take.
 const ANSWER_MAX: usize = 2 << 20;
-/// Of a packet, beside its bytes.
+/// The memory of a packet in addition to its bytes.
 const PACKET_WEIGHT: usize = 64;
-/// A table has no more.
+/// The most columns of a table.
 const COLUMNS_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -289,12 +289,12 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// A session with a database that says this, and then that for ever.
+    /// A session with a database that sends `first`, and then `then` forever.
     fn session(first: &[&[u8]], then: &[u8]) -> Session {
         session_counted(first, then, &Arc::default())
     }
 
-    /// The same; counts what it says for ever.
+    /// Like [`session`], and counts how often `then` was sent.
     fn session_counted(first: &[&[u8]], then: &[u8], said_again: &Arc<AtomicUsize>) -> Session {
         let said = Cursor::new(first.iter().flat_map(|it| packet(it)).collect::<Vec<_>>());
         let then = Endless { packet: packet(then), at: 0, times: Arc::clone(said_again) };
@@ -336,7 +336,7 @@ mod tests {
         let many = told(&[b"\xfe\0\0\0\0\x01\0\0\0"], b"def");
         assert!(many.contains("an answer of 4294967296 columns"), "{many}");
         assert!(told(&[b"\xfbfile"], b"").contains("a length that is none"));
-        // After how many packets more, about, it is refused.
+        // About how many more packets are read before the answer is refused.
         for (first, then, most) in [
             // Rows of many bytes, of none, and columns that don't fit.
             (
@@ -346,7 +346,7 @@ mod tests {
             ),
             (&[b"\xfc\0\0", END], b"\x01", 40_000),
             (&[b"\xfc\0\x10"], &[b'd'; 5000], 500),
-            // 4096 columns, all NULL: much memory of few bytes.
+            // 4096 columns, all NULL: few bytes that take much memory.
             (&[&[&[0xfc, 0, 16][..]][..], &[&b"d"[..]; 4096], &[END]].concat(), &[0xfb; 4096], 25),
         ] {
             let times = Arc::default();
@@ -385,6 +385,6 @@ mod tests {
         assert!(log_in(b"\x07").contains("an answer to the login"));
     }
 
-    /// As long as a packet can be that goes on in the next one.
+    /// The length of a packet that goes on in the next one.
     const PART: usize = (1 << 24) - 1;
 }

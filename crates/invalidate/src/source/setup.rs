@@ -1,4 +1,4 @@
-//! What is asked and set before MariaDB's log is read.
+//! Checks and sets what is needed before MariaDB's log is read.
 
 use super::checked::Checked;
 use super::columns;
@@ -10,7 +10,7 @@ use crate::history::History;
 use crate::position::GtidPosition;
 use crate::rule::Rule;
 
-/// Checks the settings and prepares the session. True: events have checksums.
+/// Checks the settings, and prepares the session. Returns whether events have checksums.
 pub(super) fn prepare(session: &mut Session, source: &SourceConfig) -> Result<bool, Trouble> {
     let version = session.row("SELECT @@version")?.concat();
     if !version.contains("MariaDB") {
@@ -28,7 +28,7 @@ pub(super) fn prepare(session: &mut Session, source: &SourceConfig) -> Result<bo
         return Err(Trouble::Refused(words.to_owned()));
     }
     if source.comments.prefixes.is_empty() {
-        // Statements are of no use.
+        // The texts of statements aren't needed.
     } else if settings.get(5).is_some_and(|annotates| annotates == "0") {
         tracing::warn!(
             "source {}: binlog_annotate_row_events is off, so that comments of statements aren't in the log",
@@ -43,7 +43,7 @@ pub(super) fn prepare(session: &mut Session, source: &SourceConfig) -> Result<bo
     Ok(settings.get(3).is_some_and(|checksum| checksum == "CRC32"))
 }
 
-/// What is wrong with the settings, each with the statement that mends it.
+/// Returns what is wrong with the settings, each with the statement that corrects it.
 fn mistakes(settings: &[String]) -> Vec<String> {
     let is = |at: usize, wanted: &str| {
         settings.get(at).is_some_and(|it| it.eq_ignore_ascii_case(wanted))
@@ -67,13 +67,13 @@ fn mistakes(settings: &[String]) -> Vec<String> {
     mistakes
 }
 
-/// The end of the log.
+/// Returns the end of the log, as a position.
 pub(super) fn position_now(session: &mut Session) -> Result<GtidPosition, Trouble> {
     let text = session.row("SELECT @@gtid_binlog_pos")?.concat();
     text.parse().map_err(Trouble::Broken)
 }
 
-/// The same, as a file and bytes.
+/// Returns the end of the log, as a file and an offset.
 pub(super) fn place_now(session: &mut Session) -> Result<LogPlace, Trouble> {
     let row = session.row("SHOW MASTER STATUS")?;
     match (row.first(), row.get(1).and_then(|text| text.parse().ok())) {
@@ -82,13 +82,13 @@ pub(super) fn place_now(session: &mut Session) -> Result<LogPlace, Trouble> {
     }
 }
 
-/// Which transactions the log has, or had.
+/// Returns the transactions that the log has, or had.
 pub(super) fn history(session: &mut Session) -> Result<History, Trouble> {
     let text = session.row("SELECT @@gtid_binlog_state")?.concat();
     History::of_state(&text).map_err(Trouble::Broken)
 }
 
-/// Asks for the log after a position, as the replica of that number.
+/// Requests the log after a position, as the replica with this id.
 pub(super) fn begin_dump(
     session: &mut Session,
     server_id: u32,
@@ -101,7 +101,7 @@ pub(super) fn begin_dump(
     session.command(COM_BINLOG_DUMP, &arguments)
 }
 
-/// The SQL that makes user, settings and outbox.
+/// Returns the SQL that creates the user, the settings and the outbox.
 pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
     let from = if source.is_here() { "localhost" } else { "%" };
     let user = format!("{}@'{from}'", columns::text(&source.user));
@@ -122,10 +122,10 @@ pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
     text
 }
 
-/// Connects and checks what [`run`](super::run) would: for `guira invalidate check`.
+/// Connects, and checks what [`run`](super::run) would: for `guira invalidate check`.
 ///
 /// # Errors
-/// In a sentence.
+/// A sentence: what must change, or why the host can't be asked.
 pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, String> {
     let silence = std::time::Duration::from_secs(5);
     let asked = Session::open(source, silence).and_then(|mut session| {
@@ -143,7 +143,7 @@ pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
         super::barrier::ask(&mut session)?;
         let position = position_now(&mut session)?;
         begin_dump(&mut session, NOBODY, &position)?;
-        // The first packet is an event, or says which right is missing.
+        // The first packet is an event, or names the missing right.
         session.receive(1 << 20)?;
         Ok((Checked::new(&position.to_string(), is_replica), findings))
     });
@@ -151,7 +151,7 @@ pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
 }
 
 const COM_BINLOG_DUMP: u8 = 0x12;
-/// Statements come along, before their rows.
+/// Statements are sent before their rows.
 const ANNOTATED: u16 = 2;
 const SETTINGS: &str = "SELECT @@global.log_bin, @@global.binlog_row_image, @@global.binlog_row_metadata, \
     @@global.binlog_checksum, @@global.server_id, @@global.binlog_annotate_row_events, @@global.binlog_format";
@@ -165,7 +165,7 @@ mod tests {
         let settings = |texts: [&str; 7]| mistakes(&texts.map(str::to_owned)).join("|");
         assert_eq!(settings(["1", "FULL", "FULL", "CRC32", "1", "1", "ROW"]), "");
         assert_eq!(settings(["1", "FULL", "FULL", "NONE", "1", "0", "row"]), "");
-        // MariaDB's default, which has rows of some statements only.
+        // MariaDB's default, with rows for some statements only.
         let told = settings(["1", "FULL", "FULL", "NONE", "1", "0", "MIXED"]);
         assert!(told.contains("binlog_format = ROW"), "{told}");
         let told = settings(["0", "MINIMAL", "NO_LOG", "CRC32", "1", "1", "STATEMENT"]);

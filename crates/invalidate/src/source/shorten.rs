@@ -1,17 +1,18 @@
-//! Events that are too long to be kept, or compressed: read as they come, and shortened to what keys can depend on.
+//! Shortens events that are too long to be kept, or compressed: they are read as a stream, and reduced to what keys can
+//! depend on.
 //!
 //! | event | what is kept |
 //! |---|---|
-//! | rows of a table that somebody is about | all but the bytes of columns that no rule needs, and of those without a text |
+//! | rows of a table with rules or an outbox | all but the bytes of columns without a text, or that no rule needs |
 //! | other rows | nothing |
-//! | texts of statements | both ends: comments and first words stand there |
+//! | texts of statements | both ends: they have the comments and the first words |
 //! | others | the beginning |
 //!
-//! What is kept has the form of an event that was short from the beginning.
+//! The result has the form of an event that was short from the beginning.
 //!
 //! # Invariants
 //! 1. Memory is bounded by [`KEPT_MAX`], however long the event is and whatever it inflates to.
-//! 2. A length is believed as far as the event goes.
+//! 2. A length is trusted only as far as the event goes.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -23,21 +24,21 @@ use super::rows::{PARTIAL_JSON, PARTIAL_UPDATE, Table, is_set};
 use super::tables::Tables;
 use super::values::Width;
 
-/// An event's kind and body, shortened.
+/// The kind and the body of a shortened event.
 pub(super) type Short = (u8, Vec<u8>);
 
-/// Why there is nothing shorter.
+/// Why an event can't be shortened.
 #[derive(Debug)]
 pub(super) enum NotShort {
     Io(io::Error),
-    /// Columns that rules need have more than is kept.
+    /// The columns that rules need are longer than what may be kept.
     Large,
 }
 
 impl From<io::Error> for NotShort {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // The event ends: where it comes from ends otherwise.
+            // The event ends. The end of its source has another error.
             io::ErrorKind::UnexpectedEof => Self::broken("it ends too early"),
             _ => Self::Io(error),
         }
@@ -56,7 +57,7 @@ impl From<Broken> for NotShort {
     }
 }
 
-/// The rest of an event, exactly as much as it says, and its sum.
+/// The rest of an event, exactly as long as the event claims, and its checksum.
 pub(super) struct Body<R> {
     from: R,
     left: u64,
@@ -64,7 +65,7 @@ pub(super) struct Body<R> {
 }
 
 impl<R: Read> Body<R> {
-    /// Of an event of `size` bytes whose head was read; it ends before `after` bytes.
+    /// Reads an event of `size` bytes, whose head was read. The body ends `after` bytes before the event does.
     pub(super) fn new(from: R, head: &[u8], size: usize, after: usize) -> Result<Self, Broken> {
         let left = size.checked_sub(head.len() + after).ok_or(event::LENGTH)?;
         let mut sum = crc32fast::Hasher::new();
@@ -72,7 +73,7 @@ impl<R: Read> Body<R> {
         Ok(Self { from, left: left as u64, sum })
     }
 
-    /// Reads what is left; then the sum of all, and where it came from.
+    /// Reads the rest. Returns the checksum of the event, and its source.
     pub(super) fn finish(mut self) -> io::Result<(u32, R)> {
         io::copy(&mut self, &mut io::sink())?;
         Ok((self.sum.finalize(), self.from))
@@ -97,7 +98,7 @@ pub(super) fn is_compressed(kind: u8) -> bool {
     (event::QUERY_COMPRESSED..=COMPRESSED_LAST).contains(&kind)
 }
 
-/// Shortens an event of that kind.
+/// Shortens an event of this kind.
 pub(super) fn shorten(kind: u8, body: impl Read, tables: &Tables) -> Result<Short, NotShort> {
     let mut kept = Kept { from: BufReader::new(body), bytes: Vec::new() };
     match kind {
@@ -162,15 +163,15 @@ fn rows<R: Read>(
     Ok((plain, kept.bytes))
 }
 
-/// What all rows of an event have.
+/// What all rows of an event have in common.
 struct Form {
     table: Arc<Table>,
-    /// Of each image, which columns it has.
+    /// The columns that each image has, as bits.
     images: Vec<Vec<u8>>,
     is_partial: bool,
 }
 
-/// What is kept of what comes.
+/// The source, and what is kept of it.
 struct Kept<R> {
     from: R,
     bytes: Vec<u8>,
@@ -182,7 +183,7 @@ impl<R: BufRead> Kept<R> {
         if count > KEPT_MAX - before.min(KEPT_MAX) {
             return Err(NotShort::Large);
         }
-        // Memory grows with what is really there.
+        // Memory grows only with the bytes that really arrive.
         match (&mut self.from).take(count as u64).read_to_end(&mut self.bytes)? {
             read if read == count => Ok(()),
             _ => Err(NotShort::broken("it ends too early")),
@@ -202,14 +203,14 @@ impl<R: BufRead> Kept<R> {
         }
     }
 
-    /// A little-endian number, which isn't kept.
+    /// Reads a little-endian number, which isn't kept.
     fn number(&mut self, size: usize) -> Result<u64, NotShort> {
         let mut bytes = [0; 8];
         self.from.read_exact(&mut bytes[..size])?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// A packed number, which is kept.
+    /// Reads a packed number, which is kept.
     fn packed(&mut self) -> Result<u64, NotShort> {
         let before = self.bytes.len();
         self.copy(1)?;
@@ -223,7 +224,7 @@ impl<R: BufRead> Kept<R> {
         Ok(Bytes(&self.bytes[before..]).packed()? as u64)
     }
 
-    /// What stands before a statement's text.
+    /// Keeps what precedes a statement's text.
     fn query_head(&mut self) -> Result<(), NotShort> {
         self.copy(13)?;
         let schema = usize::from(self.bytes[8]);
@@ -231,7 +232,7 @@ impl<R: BufRead> Kept<R> {
         self.copy(variables + schema + 1)
     }
 
-    /// Both ends of a text.
+    /// Keeps both ends of a text.
     fn text(&mut self) -> Result<(), NotShort> {
         (&mut self.from).take(END_KEPT as u64).read_to_end(&mut self.bytes)?;
         let mut end = Vec::new();
@@ -258,7 +259,7 @@ impl<R: BufRead> Kept<R> {
         Ok(())
     }
 
-    /// Which JSON columns of the new image are differences.
+    /// Keeps the list of JSON columns of the new image that are differences.
     fn options(&mut self, table: &Table) -> Result<(), NotShort> {
         if self.packed()? & PARTIAL_JSON as u64 != 0 {
             let count = table.columns.iter().filter(|column| column.kind.is_json()).count();
@@ -294,12 +295,12 @@ impl<R: BufRead> Kept<R> {
     }
 }
 
-/// What [`NotShort::Large`] means.
+/// The message for [`NotShort::Large`].
 pub(super) const LARGE: &str = "an event with more than 64 MiB in columns that rules need";
 const KEPT_MAX: usize = if cfg!(test) { 4 << 20 } else { 64 << 20 };
-/// Of each end of a text: more than is looked at for comments and first words.
+/// The bytes kept at each end of a text: more than is searched for comments and first words.
 const END_KEPT: usize = 64 << 10;
-/// A description that is longer is refused.
+/// Longer descriptions are refused.
 const MAP_KEPT: usize = (1 << 20) + 1;
 const COMPRESSED_FROM: u8 = 166;
 const COMPRESSED_LAST: u8 = 171;

@@ -1,11 +1,11 @@
-//! What a statement that was logged as its text does, as far as keys depend on it.
+//! What a statement that was logged as text does, as far as keys depend on it.
 //!
-//! Only the first words are read, after comments: enough for statements that a server writes or that name one table. A
-//! statement that changes rows can't be read for its keys; it is told to be one, and no more.
+//! Only the first words after comments are read. That is enough for statements that a server writes, or that name one
+//! table. The keys of a statement that changes rows can't be found: it is only recognized as one.
 
 use crate::rule::TableName;
 
-/// What a statement does.
+/// The effect of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     Begin,
@@ -29,7 +29,7 @@ pub(super) fn deed(text: &[u8], schema: &[u8]) -> Deed {
         "START" => Deed::Begin,
         "COMMIT" => Deed::End,
         "ROLLBACK" => match words.next() {
-            // To a savepoint: what came before it goes on.
+            // To a savepoint: the transaction goes on.
             Some(word) if word.eq_ignore_ascii_case("TO") => Deed::Other,
             _ => Deed::End,
         },
@@ -57,7 +57,7 @@ pub(super) fn deed(text: &[u8], schema: &[u8]) -> Deed {
     }
 }
 
-/// `CREATE OR REPLACE TABLE t` empties it.
+/// Recognizes `CREATE OR REPLACE TABLE t`, which empties the table.
 fn created(mut words: Words<'_>, schema: &str) -> Deed {
     match words.next() {
         Some(word) if word.eq_ignore_ascii_case("TABLE") => {
@@ -96,7 +96,7 @@ fn drop_of(mut words: Words<'_>, schema: &str) -> Deed {
     }
 }
 
-/// `t`, `` `t` ``, `s.t`, `` `s`.`t` ``.
+/// Parses `t`, `` `t` ``, `s.t`, or `` `s`.`t` ``.
 fn table(word: &str, schema: &str) -> Option<TableName> {
     let (schema, table) = match split_name(word) {
         (table, None) => (schema.to_owned(), unquoted(table)),
@@ -105,7 +105,7 @@ fn table(word: &str, schema: &str) -> Option<TableName> {
     (!table.is_empty()).then_some(TableName { schema, table })
 }
 
-/// At the first dot outside of backticks.
+/// Splits a name at the first dot outside of backticks.
 fn split_name(word: &str) -> (&str, Option<&str>) {
     let mut is_quoted = false;
     for (at, character) in word.char_indices() {
@@ -125,7 +125,7 @@ fn unquoted(name: &str) -> String {
     }
 }
 
-/// The words of a statement: names with their backticks and dots, commas alone; comments are passed by.
+/// The words of a statement: names with their backticks and dots, and single commas. Comments are skipped.
 struct Words<'t>(&'t str);
 
 impl Iterator for Words<'_> {
@@ -135,7 +135,7 @@ impl Iterator for Words<'_> {
         loop {
             self.0 = self.0.trim_start_matches(|c: char| c.is_whitespace() || c == ';' || c == '(');
             if let Some(rest) = self.0.strip_prefix("/*") {
-                // What a server runs of a comment `/*! … */` is read as if it were none.
+                // The server executes the content of `/*! … */`, so it is read as part of the statement.
                 if let Some(code) = rest.strip_prefix('!').or_else(|| rest.strip_prefix("M!")) {
                     self.0 = code.trim_start_matches(|c: char| c.is_ascii_digit());
                     continue;
@@ -167,7 +167,7 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// What is read of a statement.
+/// How many bytes of a statement are read.
 const TEXT_MAX: usize = 16 << 10;
 
 #[cfg(test)]

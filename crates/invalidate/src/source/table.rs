@@ -3,7 +3,7 @@
 use super::bytes::{Broken, Bytes};
 use super::values::{Column, Kind, Words};
 
-/// A description, as far as it is always there.
+/// The part of a description that always exists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableMap<'p> {
     pub(super) id: u64,
@@ -11,7 +11,7 @@ pub(super) struct TableMap<'p> {
     pub(super) table: &'p [u8],
     /// What [`columns`] reads.
     rest: Bytes<'p>,
-    /// How many bytes of the event come before that.
+    /// How many bytes of the event come before `rest`.
     pub(super) head: usize,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn table_map(body: &[u8]) -> Result<TableMap<'_>, Broken> {
     Ok(TableMap { id, schema, table, rest: bytes, head: body.len() - bytes.0.len() })
 }
 
-/// The columns; `None` if the log doesn't name them (`binlog_row_metadata` isn't `FULL`).
+/// Reads the columns; `None` if the log doesn't name them (`binlog_row_metadata` isn't `FULL`).
 pub(super) fn columns(map: &TableMap<'_>) -> Result<Option<Vec<Column>>, Broken> {
     let mut bytes = map.rest;
     let count = bytes.packed()?;
@@ -74,7 +74,7 @@ pub(super) fn columns(map: &TableMap<'_>) -> Result<Option<Vec<Column>>, Broken>
     Ok(has_names.then_some(columns))
 }
 
-/// The words of each of some columns.
+/// Reads the words of each of these columns.
 fn words<'c>(text: &[u8], columns: impl Iterator<Item = &'c mut Column>) -> Result<(), Broken> {
     let mut bytes = Bytes(text);
     for column in columns {
@@ -86,7 +86,7 @@ fn words<'c>(text: &[u8], columns: impl Iterator<Item = &'c mut Column>) -> Resu
     Ok(())
 }
 
-/// A database allows no more.
+/// A database allows no more columns.
 const COLUMNS_MAX: usize = 4096;
 const SIGNS: u8 = 1;
 const NAMES: u8 = 4;
@@ -126,7 +126,7 @@ mod tests {
         let head = b"\x07\0\0\0\0\0\x01\0\x04shop\0\x01t\0";
         let many = [&head[..], b"\xfe\0\0\0\0\x01\0\0\0"].concat();
         assert!(columns(&table_map(&many).unwrap()).is_err());
-        // There are so many bytes, and still no such table.
+        // The bytes are complete, but there can be no such table.
         let wide = [&head[..], b"\xfc\x01\x10", &[3; 4097], b"\0", &[0; 513]].concat();
         let told = columns(&table_map(&wide).unwrap()).unwrap_err();
         assert!(told.0.contains("more columns"), "{told}");

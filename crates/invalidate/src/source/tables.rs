@@ -1,9 +1,9 @@
 //! The tables that the log has described, by the log's numbers.
 //!
 //! # Invariants
-//! 1. Memory is bounded: of a table that nobody is about the name is kept, and over [`WEIGHT_MAX`] all are forgotten as soon as a
-//!    statement ends. The next one describes its tables again.
-//! 2. A ruled table has all columns that rules and outbox need.
+//! 1. Memory is bounded. Of a table without rules only the name is kept. Above [`WEIGHT_MAX`] all tables are dropped
+//!    when a statement ends: the next one describes its tables again.
+//! 2. A ruled table has all columns that the rules and the outbox need.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use super::rows::Table;
 use super::table::{columns, table_map};
 use super::values::Column;
 
-/// Descriptions.
+/// The described tables.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     by_id: HashMap<u64, Described>,
-    /// Bytes in memory, about.
+    /// The approximate size in memory, in bytes.
     weight: usize,
 }
 
 #[derive(Debug)]
 struct Described {
-    /// As it was read; of a table that nobody is about the beginning, with the names.
+    /// The bytes that were read; of a table without rules only the beginning, with the names.
     body: Vec<u8>,
     table: Option<Arc<Table>>,
     weight: usize,
@@ -37,19 +37,19 @@ impl Tables {
         *self = Self::default();
     }
 
-    /// The tables of a statement aren't needed any more: forgets all if there are many.
+    /// Ends a statement, whose tables aren't needed any more. Drops all tables if there are many.
     pub(super) fn end_statement(&mut self) {
         if self.weight > WEIGHT_MAX {
             self.clear();
         }
     }
 
-    /// A table by its number. `Some(None)`: nobody is about it.
+    /// Returns a table by its number. `Some(None)`: it has neither rules nor an outbox.
     pub(super) fn get(&self, id: u64) -> Option<Option<&Arc<Table>>> {
         self.by_id.get(&id).map(|known| known.table.as_ref())
     }
 
-    /// Takes a description.
+    /// Adds or replaces a table by its description.
     pub(super) fn describe<T: From<Broken>>(
         &mut self,
         naming: Naming<'_>,
@@ -118,8 +118,8 @@ impl Described {
     }
 }
 
-/// Of a description, beside its bytes.
+/// The memory of a description in addition to its bytes.
 const DESCRIBED: usize = 160;
-/// 4096 columns with names of 64 characters have less, unless they are ENUMs.
+/// 4096 columns with names of 64 characters take less, unless they are ENUMs.
 const BODY_MAX: usize = 1 << 20;
 const WEIGHT_MAX: usize = 2 << 20;

@@ -1,4 +1,4 @@
-//! The keys of a transaction, while its events come in, and whether it calls for a flush.
+//! The keys of a transaction while its events arrive, and whether it calls for a flush.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub(super) struct Transaction {
     keys: Keys,
 }
 
-/// Keys, each once.
+/// The keys of a transaction, each once.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     deletes: Vec<Delete>,
     seen: HashSet<Delete>,
     unmarks: Vec<Unmark>,
-    /// The destinations to be flushed.
+    /// The destinations to flush.
     flush: Option<To>,
 }
 
@@ -37,7 +37,7 @@ impl Transaction {
         Self { gtid, at_s, keys: Keys::default() }
     }
 
-    /// Takes from a statement what MySQL says of a transaction nowhere else.
+    /// Takes from a statement what MySQL shows nowhere else about a transaction.
     pub(super) fn hear(&mut self, text: &[u8], deed: &Deed) {
         if !matches!(self.gtid.name, TransactionName::MySql { .. }) {
             return;
@@ -60,12 +60,12 @@ impl Transaction {
         self.keys.flush(to);
     }
 
-    /// As [`Keys::take`].
+    /// See [`Keys::take`].
     pub(super) fn take(&mut self, is_whole: bool) -> Vec<Errand> {
         self.keys.take(is_whole)
     }
 
-    /// Its position alone.
+    /// Returns the position of this transaction alone.
     pub(super) fn stamp(&self) -> Arc<str> {
         let mut alone = GtidPosition::default();
         alone.add(&self.gtid.name);
@@ -81,14 +81,14 @@ impl Keys {
             }
         }
         for unmark in called.unmarks {
-            // A statement's comment is read with each of its parts.
+            // A statement's comment is read again with each part of the statement.
             if self.unmarks.last() != Some(&unmark) {
                 self.unmarks.push(unmark);
             }
         }
     }
 
-    /// Wants these destinations flushed, besides those that are to be already.
+    /// Adds destinations to flush.
     pub(super) fn flush(&mut self, to: To) {
         self.flush = Some(match (self.flush.take(), to) {
             (None, to) => to,
@@ -100,7 +100,8 @@ impl Keys {
         });
     }
 
-    /// The keys and marks since the last time, if there are many or if all are wanted; then a flush comes after them.
+    /// Returns the keys and marks since the last call, if they are many or the transaction `is_whole`; then also the
+    /// flush, last.
     pub(super) fn take(&mut self, is_whole: bool) -> Vec<Errand> {
         let is_due = is_whole || self.deletes.len().max(self.unmarks.len()) >= PART;
         let mut errands = Vec::new();
@@ -118,7 +119,7 @@ impl Keys {
     }
 }
 
-/// A long transaction comes to the journal in parts of so many keys: only memory for one is needed.
+/// A long transaction goes to the journal in parts of this many keys, so only one part takes memory.
 const PART: usize = 512;
 
 #[cfg(test)]

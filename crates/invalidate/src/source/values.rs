@@ -1,8 +1,9 @@
-//! Values of columns as MariaDB and MySQL log them, as the text that SQL shows.
+//! Values of columns as MariaDB and MySQL log them, converted to the text that SQL shows.
 //!
-//! Times of TIMESTAMP columns are UTC. Texts are the bytes of the column's character set.
+//! Times of TIMESTAMP columns are in UTC. Texts are the bytes in the column's character set.
 //!
-//! Bad at: UUID, INET4 and INET6 columns, which the log calls BINARY: their text is their bytes, which is hardly ever a key.
+//! # Bad at
+//! UUID, INET4 and INET6 columns, which the log calls BINARY: their text is their bytes, which are hardly ever a key.
 
 use std::borrow::Cow;
 
@@ -15,11 +16,11 @@ pub(super) struct Column {
     pub(super) name: Vec<u8>,
     pub(super) kind: Kind,
     pub(super) is_unsigned: bool,
-    /// Of an ENUM or SET.
+    /// The words of an ENUM or SET.
     pub(super) words: Words,
 }
 
-/// Texts, one after the other: an empty one costs four bytes.
+/// Texts in one buffer. An empty text costs four bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
     text: Vec<u8>,
@@ -29,7 +30,7 @@ pub(super) struct Words {
 impl Words {
     pub(super) fn push(&mut self, word: &[u8]) {
         self.text.extend_from_slice(word);
-        // All of them came in one event, whose length has 32 bits.
+        // All texts came in one event, whose length has 32 bits.
         self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
     }
 
@@ -39,23 +40,23 @@ impl Words {
         self.text.get(start..end)
     }
 
-    /// Bytes in memory.
+    /// The size in memory, in bytes.
     pub(super) fn weight(&self) -> usize {
         self.text.len() + self.ends.len() * size_of::<u32>()
     }
 }
 
 impl Column {
-    /// Bytes in memory.
+    /// The size in memory, in bytes.
     pub(super) fn weight(&self) -> usize {
         size_of::<Self>() + self.name.len() + self.words.weight()
     }
 }
 
-/// How a value is laid out.
+/// The form in which a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of so many bytes.
+    /// With this many bytes.
     Int(u8),
     Float,
     Double,
@@ -65,35 +66,35 @@ pub(super) enum Kind {
     },
     Year,
     Date,
-    /// Without fractions, before MariaDB 10.1.
+    /// Without fractions, as before MariaDB 10.1.
     OldTime,
     OldDateTime,
     OldTimestamp,
-    /// With so many digits of a fraction.
+    /// With this many digits of a fraction.
     Time(u8),
     DateTime(u8),
     Timestamp(u8),
-    /// With so many bytes of length before it.
+    /// After a length of this many bytes.
     Text(u8),
-    /// The same, of what has no text.
+    /// Like [`Self::Text`], of a type without a text.
     Opaque(u8),
-    /// The same, of MySQL's JSON: an update may have differences of it.
+    /// Like [`Self::Text`], of MySQL's JSON: an update may have differences of it.
     Json(u8),
     Enum(u8),
     Set(u8),
     Bits(u8),
 }
 
-/// How many bytes a value has.
+/// The length of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Fixed(usize),
-    /// As many as a length of so many bytes before it says.
+    /// Given by a length of this many bytes before the value.
     After(usize),
 }
 
 impl Kind {
-    /// Reads a type's byte, and its sizes from those of all columns.
+    /// Reads a type from its byte, and its sizes from the sizes of all columns.
     pub(super) fn read(kind: u8, sizes: &mut Bytes<'_>) -> Result<Self, Broken> {
         let length_bytes = |longest: u16| if longest < 256 { 1 } else { 2 };
         Ok(match kind {
@@ -163,12 +164,12 @@ impl Kind {
         })
     }
 
-    /// Its values are texts.
+    /// Whether the values are texts.
     pub(super) fn is_text(self) -> bool {
         matches!(self, Self::Text(_))
     }
 
-    /// The log has a sign for it: for YEAR too.
+    /// Whether the log has a sign for the column. YEAR has one, too.
     pub(super) fn is_number(self) -> bool {
         matches!(
             self,
@@ -197,7 +198,7 @@ fn length(bytes: u8) -> Result<u8, Broken> {
     if (1..=4).contains(&bytes) { Ok(bytes) } else { Err(ODD) }
 }
 
-/// Reads a value; if it isn't `wanted`, it is only passed by.
+/// Reads a value. If it isn't `wanted`, the value is only skipped.
 pub(super) fn value<'p>(
     column: &Column,
     bytes: &mut Bytes<'p>,
@@ -251,7 +252,7 @@ pub(super) fn value<'p>(
     Ok(Cell::Text(text.into_bytes().into()))
 }
 
-/// A date or time of a form without fractions.
+/// Formats a date or time in a form without fractions.
 fn old_time(kind: Kind, bytes: &mut Bytes<'_>) -> Result<String, Broken> {
     Ok(match kind {
         Kind::Date => {
@@ -283,7 +284,7 @@ fn old_time(kind: Kind, bytes: &mut Bytes<'_>) -> Result<String, Broken> {
     })
 }
 
-/// A time of a form with fractions.
+/// Formats a time in a form with fractions.
 fn new_time(kind: Kind, bytes: &mut Bytes<'_>) -> Result<String, Broken> {
     Ok(match kind {
         Kind::Timestamp(digits) => {
@@ -322,7 +323,7 @@ fn int(number: u64, size: u8, is_unsigned: bool) -> String {
     (number.wrapping_shl(unused).cast_signed() >> unused).to_string()
 }
 
-/// `.012`, of a value that is stored in pairs of digits.
+/// Formats a fraction, such as `.012`, that is stored in pairs of digits.
 fn fraction_text(bytes: &mut Bytes<'_>, digits: u8) -> Result<String, Broken> {
     let stored = usize::from(digits.div_ceil(2));
     Ok(fraction_of(bytes.big(stored)?, digits))
@@ -337,7 +338,7 @@ fn fraction_of(stored: u64, digits: u8) -> String {
     format!(".{}", &pairs[..digits])
 }
 
-/// `-12:34:56.789`: sign and value as one number in two's complement about half its range.
+/// Formats a time, such as `-12:34:56.789`: one number with its sign, stored with an offset of half its range.
 fn time(bytes: &mut Bytes<'_>, digits: u8) -> Result<String, Broken> {
     let stored = u32::from(digits.div_ceil(2)) * 8;
     let packed = bytes.big(3 + usize::from(digits.div_ceil(2)))?.cast_signed();
@@ -348,7 +349,7 @@ fn time(bytes: &mut Bytes<'_>, digits: u8) -> Result<String, Broken> {
     Ok(format!("{sign}{hour:02}:{minute:02}:{second:02}{}", fraction_of(part, digits)))
 }
 
-/// `2026-01-02 03:04:05` in UTC, of Unix seconds; 0 is the zero date.
+/// Formats Unix seconds as `2026-01-02 03:04:05` in UTC. 0 is the zero date.
 fn timestamp(seconds: u64) -> String {
     if seconds == 0 {
         return "0000-00-00 00:00:00".to_owned();
@@ -367,13 +368,13 @@ fn timestamp(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
 }
 
-/// Nine digits take four bytes; fewer take what they need.
+/// The bytes of a number of digits: nine digits take four bytes, fewer take what they need.
 fn digits_bytes(digits: usize) -> usize {
     digits / 9 * 4 + LEFT_BYTES[digits % 9]
 }
 
-/// Big-endian groups of nine digits, the odd group at the outer ends; the first bit says the sign, and a negative number
-/// has all bits turned.
+/// Formats a decimal: big-endian groups of nine digits, the odd group at the outer ends. The first bit is the sign, and
+/// a negative number has all bits inverted.
 fn decimal(bytes: &mut Bytes<'_>, digits: usize, after_point: usize) -> Result<String, Broken> {
     let before = digits - after_point;
     let mut stored = bytes.take(digits_bytes(before) + digits_bytes(after_point))?.to_vec();
@@ -413,7 +414,7 @@ fn decimal(bytes: &mut Bytes<'_>, digits: usize, after_point: usize) -> Result<S
     Ok(if is_negative { format!("-{whole}") } else { whole })
 }
 
-/// MySQL 9's.
+/// A type of MySQL 9.
 const VECTOR: u8 = 242;
 const LEFT_BYTES: [usize; 9] = [0, 1, 1, 2, 2, 3, 3, 4, 4];
 const ODD: Broken = Broken("a column whose size can't be");

@@ -1,4 +1,4 @@
-//! What every barrier does: it asks as often as something waits, and says when that takes too long.
+//! The loop of every barrier: it asks whenever entries wait, and reports when that takes too long.
 
 use std::fmt::Display;
 use std::thread;
@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use crate::config::SourceConfig;
 use crate::line::{BARRIER_AWAY, Line, Question};
 
-/// Asks until the line ends. `open` makes a connection to the host whose log is read, again after an error or when that is another
-/// one. `ask` gets it and the question, asks the database, tells the line, and says whether all can be read; or why the database
-/// can't be asked. `suits` says whether the host still is one that may be followed.
+/// Asks until the line ends.
+///
+/// - `open` connects to the host whose log is read. It is called again after an error, or when another host is
+///   followed.
+/// - `ask` asks the database about the question, and tells the line. It returns whether everything can be read.
+/// - `suits` returns whether the host still is one that may be followed.
 #[expect(
     clippy::disallowed_methods,
     reason = "it waits for a real database, in a thread of its own"
@@ -85,7 +88,7 @@ struct AtHost<'s, O, S> {
 }
 
 impl<S, T: Display, O: Fn(&SourceConfig) -> Result<S, T>> AtHost<'_, O, S> {
-    /// Asks the host of a turn, over the last connection if that was to it.
+    /// Asks the host of a turn, over the last connection if that goes to this host.
     fn with<R>(
         &mut self,
         turn: usize,
@@ -102,7 +105,7 @@ impl<S, T: Display, O: Fn(&SourceConfig) -> Result<S, T>> AtHost<'_, O, S> {
     }
 }
 
-/// How often it sees whether the host still is what is wanted.
+/// How often the role of the host is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const AWAY_PAUSE: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! Logs of made events, followed to the journal.
+//! Logs of constructed events, followed to the journal.
 
 use super::*;
 use crate::config::{InvalidateConfig, JournalLimits, WhenFull};
@@ -19,7 +19,7 @@ fn config_by(on_unknown: &str) -> InvalidateConfig {
     crate::config::parse(&text.replace("\"count\"", &format!("\"{on_unknown}\""))).unwrap()
 }
 
-/// What became of a log.
+/// The result of following a log.
 struct Told {
     keys: Vec<String>,
     position: String,
@@ -35,27 +35,27 @@ impl Told {
     }
 }
 
-/// Follows a log up to its end, where the connection breaks.
+/// Follows a log to its end, where the connection breaks.
 fn follow(log: &[Made]) -> Told {
     let events: Vec<Vec<u8>> = log.iter().map(|event| event.bytes(100)).collect();
     follow_bytes(&events, false)
 }
 
-/// The same, by an answer to what is unknown.
+/// Like [`follow`], with a value of `on_unknown`.
 fn follow_by(log: &[Made], on_unknown: &str) -> Told {
     let mut said = Vec::new();
     log.iter().for_each(|event| made::put_packet(&mut said, &event.bytes(100)));
     follow_with(&config_by(on_unknown), said, false)
 }
 
-/// The same, of events with checksums.
+/// Like [`follow`], with the bytes of events, which may have checksums.
 fn follow_bytes(log: &[Vec<u8>], has_checksums: bool) -> Told {
     let mut said = Vec::new();
     log.iter().for_each(|event| made::put_packet(&mut said, event));
     follow_said(said, has_checksums)
 }
 
-/// The same, of what a connection brings.
+/// Like [`follow`], with the bytes that a connection delivers.
 fn follow_said(said: Vec<u8>, has_checksums: bool) -> Told {
     follow_with(&config(), said, has_checksums)
 }
@@ -145,7 +145,7 @@ fn comments_of_a_long_transaction_reach_the_journal_in_parts() {
     };
     let mut log = vec![made::gtid(1, 0, b""), made::query(b"BEGIN")];
     log.extend((0..10).map(|number| comments(number * 60)));
-    // It never ends, and memory for all of it is never needed.
+    // The transaction never ends, and never needs memory for all of it.
     let told = follow(&log);
     assert!((512..600).contains(&told.keys.len()), "{}", told.keys.len());
     assert_eq!(told.why, CUT);
@@ -180,7 +180,7 @@ fn prepared_transactions_wait_in_a_file_and_go_with_their_second_part() {
     }
 }
 
-/// MySQL's names come with the statement; `ONE PHASE` waits for nothing.
+/// MySQL names an XA transaction in its statement. `ONE PHASE` waits for no second part.
 #[test]
 fn a_long_transaction_in_one_phase_goes_at_once() {
     let rows: Vec<Vec<u8>> = (0..2000).map(|id| made::row(id, b"n", b"")).collect();
@@ -249,7 +249,7 @@ fn an_offset_that_cant_be_is_told() {
     assert!(follow(&log).why.contains("whose name is too long"));
 }
 
-/// Bytes that can't be compressed: with 20 MB an event goes on in a second packet.
+/// Bytes that can't be compressed: an event with 20 MB of them goes on in a second packet.
 fn random(count: usize) -> Vec<u8> {
     let mut number = 7_u64;
     let next = || {
@@ -292,7 +292,7 @@ fn long_events_are_read_for_what_rules_need_and_kept_no_longer() {
     assert_eq!(told.why, CUT);
     assert_eq!(told.keys().join(" "), expected);
     assert_eq!((&*told.position, told.unknown), ("0-1-3", 0));
-    // The same with checksums, and with one that is wrong: nothing of its event is taken.
+    // The same with checksums. If one is wrong, nothing of its event is taken.
     let mut events: Vec<Vec<u8>> = log.iter().map(|event| event.bytes(100)).collect();
     for event in &mut events {
         let size = u32::try_from(event.len() + 4).unwrap().to_le_bytes();
@@ -315,7 +315,7 @@ fn long_events_are_read_for_what_rules_need_and_kept_no_longer() {
 #[test]
 fn new_images_with_differences_are_found_in_long_events_too() {
     let row = |id, name: &[u8]| made::row(id, name, &random(2_000_000));
-    // An update whose new images say which JSON columns are differences: none, twice.
+    // An update whose new images list the JSON columns that are differences: none, in both forms.
     let images = [row(1, b"a"), vec![0], row(1, b"b"), row(2, b"c"), vec![1], row(2, b"d")];
     let mut rows = made::updated(7, &images);
     rows.0 = rows::PARTIAL_UPDATE;
@@ -327,7 +327,7 @@ fn new_images_with_differences_are_found_in_long_events_too() {
 #[test]
 fn a_long_event_ends_with_its_last_packet_which_may_be_empty() {
     let of = |length| made::inserted(7, &[made::row(1, b"a", &vec![b'x'; length])]);
-    // Two packets that are full, or three.
+    // Two full packets, or three.
     let full = 2 * ((1 << 24) - 1) - of(0).bytes(100).len() - 1;
     for length in [full - 1, full, full + 1, full + 1000] {
         let told = follow(&[made::gtid(1, 0, b""), made::users(7), of(length), made::xid()]);
@@ -344,7 +344,7 @@ fn a_connection_that_breaks_within_a_long_event_is_no_event_that_can_not_be_read
     let mut said = Vec::new();
     let event = made::inserted(7, &[made::row(1, b"a", &random(17_000_000))]).bytes(100);
     made::put_packet(&mut said, &event);
-    // Within the first packet, between the two, in the second one's head, within the second.
+    // Within the first packet, between the two, in the head of the second, and within the second.
     let first = 4 + (1 << 24) - 1;
     for cut in [30, 3_000_000, first, first + 2, first + 4, first + 1000, said.len() - 1] {
         let told = follow_said(said[..cut].to_vec(), false);
@@ -371,7 +371,7 @@ fn a_long_event_that_lies_about_its_length_is_told_and_a_key_of_megabytes_is_unk
         );
         assert_eq!(told.keys.len(), 0, "{size}");
     }
-    // Its packet goes on after it.
+    // The packet continues after the event.
     let mut events: Vec<Vec<u8>> = with(made::inserted(7, &[made::row(1, b"a", &long)]))
         .iter()
         .map(|it| it.bytes(9))
@@ -380,20 +380,21 @@ fn a_long_event_that_lies_about_its_length_is_told_and_a_key_of_megabytes_is_unk
     let told = follow_bytes(&events, false);
     assert!(told.why.contains("as long as it says"), "{}", told.why);
     assert_eq!(told.keys.len(), 0);
-    // A value that says that it goes on beyond its event.
+    // A value that claims to continue beyond its event.
     let mut row = made::row(1, b"a", &long);
     row[9..13].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(follow(&with(made::inserted(7, &[row]))).why.contains("it ends too early"));
-    // The name, which a rule needs, is of 60 KB at most: a hundred of them are too many.
+    // A rule needs the name, which has at most 60 KB: a hundred of them are too many.
     let rows: Vec<Vec<u8>> = (0..100).map(|id| made::row(id, &long[..60_000], b"")).collect();
     let told = follow(&with(made::inserted(7, &rows)));
     assert_eq!((told.unknown, told.keys.len(), &*told.why, &*told.position), (1, 0, CUT, "0-1-1"));
-    // 12 MiB of zeros in few bytes.
+    // 12 MiB of zeros, compressed to a few bytes.
     let bomb = made::row(1, b"a", &vec![0; 12 << 20]);
     assert_eq!(follow(&with(made::compressed_rows(7, &[bomb]))).keys().join(" "), "user:1 name:a");
 }
 
-/// What can't be known, in a transaction, before it and instead of it, flushes all once each; what is known goes on.
+/// What can't be known, in a transaction, before it and instead of it, flushes all destinations once each. What is
+/// known goes on.
 #[test]
 fn unknown_changes_and_events_flush_all_if_they_are_to() {
     let log = [

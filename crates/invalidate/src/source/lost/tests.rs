@@ -26,7 +26,7 @@ fn place(offset: u64) -> LogPlace {
     LogPlace { file: "b.000001".into(), offset }
 }
 
-/// A transaction of one key, which is named after it.
+/// Appends a transaction with one key, which has the same name.
 fn append(follower: &Follower, stamp: &str) {
     let key = Key::new(stamp.as_bytes()).unwrap();
     let deletes = Errand::Deletes(vec![Delete { key, how: None, to: None }]);
@@ -50,7 +50,7 @@ fn settle(follower: &Follower, state: &str, is_replica: bool) -> Result<(), Stri
     })
 }
 
-/// The journal's keys from a number on, and the position.
+/// Returns the journal's keys from a number on, and the position.
 fn keys(follower: &Follower, from: u64) -> (String, String) {
     let mut keys = Vec::new();
     for entry in segment::entries(follower.line.folder(), from).unwrap() {
@@ -70,7 +70,7 @@ fn what_a_host_lacks_is_appended_again_before_the_position_goes_back() {
     let one = follower(folder.path());
     read_to(&one, &["0-1-1", "0-1-2", "1-1-1", "0-1-3", "0-1-4"], "0-1-5,1-1-1");
     one.line.store().unwrap();
-    // It can't be stored: the next daemon finds the same again.
+    // The position can't be stored: the next daemon finds the same loss again.
     let obstacle = folder.path().join("db/position.new");
     std::fs::create_dir(&obstacle).unwrap();
     assert!(settle(&one, "0-1-2,0-2-9,1-1-1", false).is_err());
@@ -80,12 +80,12 @@ fn what_a_host_lacks_is_appended_again_before_the_position_goes_back() {
     let two = follower(folder.path());
     assert_eq!(settle(&two, "0-1-2,0-2-9,1-1-1", false), Ok(()));
     let (lost, rewound) = ("0-1-3 0-1-4", "0-1-2,1-1-1".to_owned());
-    // Once by the first, once by the second.
+    // Once by the first daemon, once by the second.
     assert_eq!(keys(&two, 6), (format!("{lost} {lost}"), rewound.clone()));
     assert_eq!(stored(folder.path()), (rewound.clone(), 10));
     assert_eq!((two.line.counts.lost.get(), two.line.counts.resent.get()), (2, 2));
     assert_eq!(two.line.turn(), Some(1));
-    // It is over.
+    // The loss is over.
     assert_eq!(settle(&two, "0-1-2,0-2-20,1-1-1", false), Ok(()));
     assert_eq!(keys(&two, 10), (String::new(), rewound));
 }
@@ -99,7 +99,7 @@ fn what_the_journal_has_beyond_the_stored_position_counts_as_read() {
     read_to(&one, &["0-1-3", "0-1-4"], "0-1-4");
     drop(one);
     let two = follower(folder.path());
-    // Nobody may take them for settled before a host was asked.
+    // The entries must not count as settled before a host was asked.
     two.line.store().unwrap();
     assert_eq!(stored(folder.path()), ("0-1-2".to_owned(), 3));
     assert_eq!(settle(&two, "0-1-3,0-2-4", false), Ok(()));
@@ -118,7 +118,7 @@ fn what_is_lost_may_fill_several_segments_of_the_journal() {
     assert_eq!(settle(&one, "0-1-5,0-2-6", false), Ok(()));
     assert_eq!(keys(&one, 101), (stamps[5..].join(" "), "0-1-5".to_owned()));
     assert_eq!(one.line.counts.lost.get(), 95);
-    // After a crash, what the journal has is found in all of them, too.
+    // After a crash, too, the journal has all of them, across its segments.
     drop(one);
     let two = follower(folder.path());
     assert_eq!(keys(&two, 1).0, [&stamps[..], &stamps[5..]].concat().join(" "));
@@ -151,7 +151,7 @@ fn a_replica_that_lags_is_trouble_and_one_that_went_on_otherwise_lacks_it() {
 fn a_journal_that_does_not_reach_back_and_a_log_of_another_are_gaps() {
     let folder = tempfile::tempdir().unwrap();
     let one = follower(folder.path());
-    // The oldest segments go: nobody needs them.
+    // The oldest segments are removed: no courier needs them.
     for number in 1..200 {
         read_to(&one, &[&format!("0-1-{number}")], &format!("0-1-{number}"));
     }
@@ -166,7 +166,7 @@ fn a_journal_that_does_not_reach_back_and_a_log_of_another_are_gaps() {
     let told = settle(&one, "0-1-7", false).unwrap_err();
     assert!(told.contains("doesn't reach back"), "{told}");
     assert_eq!(keys(&one, 200), (String::new(), "0-1-199".to_owned()));
-    // Of the segment that is there something is common.
+    // With the oldest segment that is left the logs have something in common.
     assert_eq!(settle(&one, &format!("0-1-{first}"), false), Ok(()));
     assert!(keys(&one, 200).0.ends_with("0-1-199"));
     let folder = tempfile::tempdir().unwrap();

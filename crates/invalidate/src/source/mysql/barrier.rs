@@ -1,11 +1,11 @@
 //! The barrier: which transactions of the log can be read in the database.
 //!
-//! MySQL sends a transaction when it is in the log, and its engine commits after that: with semi-synchronous replication after the
-//! sync, seconds may lie between. A transaction is in `gtid_executed`, which is what `WAIT_FOR_EXECUTED_GTID_SET` waits for,
-//! after its engine has committed: the last step of the commit, for a group or for each, whatever `binlog_order_commits` is.
+//! MySQL sends a transaction when it is in the log; its engine commits after that. With semi-synchronous replication
+//! after the sync, seconds may lie between. A transaction enters `gtid_executed` after its engine has committed: this
+//! is the last step of the commit, whatever `binlog_order_commits` is. `WAIT_FOR_EXECUTED_GTID_SET` waits for it, too.
 //!
 //! # Costs
-//! One round trip for all transactions that came meanwhile, and reading the set: a source's intervals are few as a rule.
+//! One round trip for all transactions that arrived meanwhile, and reading the set: a source usually has few intervals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::source::role;
 use crate::source::session::{Session, Trouble};
 use crate::source::watch::watch;
 
-/// Asks as often as something waits, until the line ends.
+/// Asks whenever entries wait, until the line ends.
 pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
     let open = |source: &SourceConfig| Session::open(source, SILENCE);
     let ask = |session: &mut Session, asked| {
@@ -28,8 +28,10 @@ pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
     watch(source, line, open, ask, role::suits);
 }
 
-/// Whether a reader who sees these transactions sees the change at a place. What isn't named by a GTID was left by another database;
-/// what is named by one that can't be read is nothing that anybody has seen.
+/// Whether a reader that sees these transactions sees the change at a place.
+///
+/// A place without a GTID was left by another database, and counts as seen. A GTID that can't be parsed counts as not
+/// seen.
 fn is_shown(executed: &GtidSet, place: &LogPlace) -> bool {
     match place.gtid() {
         Some((source, number)) => executed.contains(&source, number),
@@ -37,7 +39,7 @@ fn is_shown(executed: &GtidSet, place: &LogPlace) -> bool {
     }
 }
 
-/// The transactions that a reader of now sees.
+/// Returns the transactions that a reader sees now.
 pub(super) fn ask(session: &mut Session) -> Result<GtidSet, Trouble> {
     session.row("SELECT @@global.gtid_executed")?.concat().parse().map_err(Trouble::Broken)
 }

@@ -1,4 +1,4 @@
-//! `guira invalidate check` and `init`: what of the database must be otherwise, each with the SQL that mends it.
+//! `guira invalidate check` and `init`: what must change at the database, each with the SQL for it.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::source::columns::{self, name, text};
 use crate::source::role;
 use crate::source::session::{NOBODY, Session, Trouble};
 
-/// Connects and checks what the daemon needs; the position is the answer.
+/// Connects, and checks what the daemon needs. Returns the position.
 ///
 /// # Errors
-/// All that was found, in sentences.
+/// All problems that were found, in sentences.
 pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, String> {
     let asked = Session::open(source, SILENCE).and_then(|mut session| {
         prepare(&mut session, source)?;
@@ -39,7 +39,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
             check_cascades(&mut session, &settings, rules, &mut findings)?;
         }
         begin_dump(&mut session, NOBODY, &position)?;
-        // The first packet is an event, or says which right is missing.
+        // The first packet is an event, or names the missing right.
         match session.receive(1 << 20) {
             Ok(_) => {}
             Err(Trouble::Server { code: RIGHT_MISSING, words }) => {
@@ -52,7 +52,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
     Checked::concluded(source, asked)
 }
 
-/// Rows of ruled tables that change with another table's, which the log doesn't have before MySQL 9.6.
+/// Finds rows of ruled tables that change with another table's rows. Before MySQL 9.6 the log doesn't have them.
 fn check_cascades(
     session: &mut Session,
     settings: &Settings,
@@ -88,7 +88,7 @@ fn check_cascades(
     Ok(())
 }
 
-/// The SQL that makes user, settings and outbox.
+/// Returns the SQL that creates the user, the settings and the outbox.
 pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
     let from = if source.is_here() { "localhost" } else { "%" };
     let user = format!("{}@'{from}'", text(&source.user));

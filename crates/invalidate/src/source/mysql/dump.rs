@@ -1,19 +1,20 @@
-//! Asks for the log after a position, and sees first that it goes on from there.
+//! Requests the log after a position, and first checks that it goes on from there.
 
 use crate::gtid::GtidSet;
 use crate::history::History;
 use crate::position::GtidPosition;
 use crate::source::session::{Session, Trouble};
 
-/// The transactions that the server has.
+/// Returns the transactions that the server has.
 pub(crate) fn history(session: &mut Session) -> Result<History, Trouble> {
-    // In this order: what commits meanwhile is in one of the two. What was sent and is still to be committed is owned.
+    // In this order: a transaction that commits meanwhile is in one of the two. Owned ones were sent, and aren't
+    // committed yet.
     let mut theirs = set(session, "gtid_owned")?;
     theirs.add_all(&set(session, "gtid_executed")?);
     Ok(History::Set(theirs))
 }
 
-/// Why the log doesn't go on from a position that the server has; `None`: it does.
+/// Returns why the log doesn't go on from a position that the server has; `None` if it does.
 pub(crate) fn purged(
     session: &mut Session,
     position: &GtidPosition,
@@ -32,7 +33,7 @@ fn break_between(ours: &GtidSet, purged: &GtidSet) -> Option<String> {
     (!gone.is_empty()).then(|| format!("the database has purged what wasn't read of {gone}"))
 }
 
-/// Asks for all that isn't in a position, as the replica of that number.
+/// Requests everything that isn't in a position, as the replica with this id.
 pub(crate) fn begin_dump(
     session: &mut Session,
     server_id: u32,
@@ -43,7 +44,7 @@ pub(crate) fn begin_dump(
         .map_err(|_| Trouble::Refused("a position of more than 4 GiB".to_owned()))?;
     let mut arguments = BY_GTID.to_le_bytes().to_vec();
     arguments.extend_from_slice(&server_id.to_le_bytes());
-    // No name of a file, and its beginning.
+    // No file name, and the offset of a file's beginning.
     arguments.extend_from_slice(&0_u32.to_le_bytes());
     arguments.extend_from_slice(&4_u64.to_le_bytes());
     arguments.extend_from_slice(&length.to_le_bytes());

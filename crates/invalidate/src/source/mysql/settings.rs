@@ -1,4 +1,4 @@
-//! What is asked and set before the log is read.
+//! Checks and sets what is needed before the log is read.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::config::SourceConfig;
 use crate::position::GtidPosition;
 use crate::source::session::{Session, Trouble};
 
-/// The server's settings by their names; one that a version doesn't have is missing.
+/// The server's settings by their names. Settings that a version doesn't have are missing.
 pub(crate) type Settings = BTreeMap<String, String>;
 
-/// Checks the settings and prepares the session. True: events have checksums.
+/// Checks the settings, and prepares the session. Returns whether events have checksums.
 pub(crate) fn prepare(session: &mut Session, source: &SourceConfig) -> Result<bool, Trouble> {
     let version = session.row("SELECT @@version")?.concat();
     if !is_supported(&version) {
@@ -34,7 +34,7 @@ pub(crate) fn prepare(session: &mut Session, source: &SourceConfig) -> Result<bo
             source.name
         );
     }
-    // Newer versions call it source, older ones master; a name that nobody asks for does no harm.
+    // Newer versions use the name source, older ones master. A variable that the server doesn't read is harmless.
     for who in ["source", "master"] {
         session.query(&format!(
             "SET @{who}_binlog_checksum = @@global.binlog_checksum, @{who}_heartbeat_period = 1000000000"
@@ -54,20 +54,21 @@ pub(crate) fn settings(session: &mut Session) -> Result<Settings, Trouble> {
     Ok(rows.into_iter().filter_map(pair).collect())
 }
 
-/// Older ones lay the signs of columns out otherwise: 8.0.15 has none for YEAR, so that columns behind one would have wrong values.
+/// Older versions store the signs of columns differently: 8.0.15 has none for YEAR, so later columns would have wrong
+/// values.
 fn is_supported(version: &str) -> bool {
     let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
     let mut number = || numbers.next().unwrap_or(0);
     !version.contains("MariaDB") && (number(), number(), number()) >= (8, 0, 29)
 }
 
-/// Comments are wanted, and the log doesn't have them.
+/// Whether comments are configured, and the log doesn't have them.
 pub(super) fn lacks_comments(settings: &Settings, source: &SourceConfig) -> bool {
     let is_off = settings.get("binlog_rows_query_log_events").is_some_and(|it| it == "OFF");
     is_off && !source.comments.prefixes.is_empty()
 }
 
-/// What is wrong with the settings, each with the statement that mends it.
+/// Returns what is wrong with the settings, each with the statement that corrects it.
 fn mistakes(settings: &Settings) -> Vec<&'static str> {
     let is_other = |name: &str, wanted: &str| {
         settings.get(name).is_some_and(|it| !it.eq_ignore_ascii_case(wanted))
@@ -96,7 +97,7 @@ fn mistakes(settings: &Settings) -> Vec<&'static str> {
     wrong.map(|(.., words)| *words).collect()
 }
 
-/// The end of the log, as far as it can be read.
+/// Returns the end of the log, as far as it can be read.
 pub(crate) fn position_now(session: &mut Session) -> Result<GtidPosition, Trouble> {
     barrier::ask(session).map(GtidPosition::of_set)
 }

@@ -1,4 +1,4 @@
-//! Follows PostgreSQL's log: connects to the slot, and says what a gap is.
+//! Follows PostgreSQL's log: connects to the slot, and detects gaps.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::source::naming::Naming;
 /// Follows the slot until the line ends.
 ///
 /// # Errors
-/// What somebody must decide: a gap, a setting, a message that nobody knows.
+/// What an administrator must decide: a gap, a setting, an unknown message.
 pub(crate) fn run(mut follower: Follower, database: &PostgresConfig) -> Result<(), Halt> {
     follower.follow(
         PAUSE_MOST,
@@ -57,13 +57,13 @@ fn connect_and_follow(
                 );
                 return Err(PgTrouble::Refused(words).into());
             };
-            // What lies before a slot can be read: who made it after a gap has waited for that.
+            // What lies before a slot can be read: after a gap, the code that made the slot waited for that.
             follower.line.note_timeline(timeline);
             let place = LogPlace { file: LogPlace::OF_TRANSACTIONS.into(), offset: 0 };
             follower.begin_at(GtidPosition::of_lsn(confirmed), place)?;
         }
     }
-    // Transactions have the same numbers at a standby that was promoted.
+    // Transactions have the same numbers at a promoted standby.
     follower.line.follow_host(follower.turn, |_| None);
     follower.line.settle(None);
     let Follower { config, rules, line, .. } = follower;
@@ -75,7 +75,7 @@ fn connect_and_follow(
     PgStream::new(Naming { config, rules, line }, database, received).run(&mut wire)
 }
 
-/// The slot doesn't have what comes next.
+/// Answers a gap: the slot doesn't have what comes next.
 fn answer_gap(follower: &mut Follower, database: &PostgresConfig, words: &str) -> Result<(), Halt> {
     follower.note_gap(words, "make the slot (guira invalidate init), ")?;
     let Follower { config, line, .. } = follower;

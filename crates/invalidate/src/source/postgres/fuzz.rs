@@ -1,4 +1,4 @@
-//! What a fuzzer feeds of PostgreSQL's: streams, logins and answers.
+//! The entry points of fuzzers for PostgreSQL: streams, logins and answers.
 
 use std::io::Cursor;
 
@@ -9,8 +9,8 @@ use crate::config::{PostgresConfig, SourceKind};
 use crate::source::dial::Script;
 use crate::source::naming::Naming;
 
-/// A stream. The first byte chooses a made one, in which later ones change bytes, or says that they are messages: a length of two
-/// bytes, a body; of no length, the rest is frames.
+/// Reads a stream. A first byte below 4 selects the constructed one, in which the other bytes change bytes. Otherwise
+/// the input is messages: a length of two bytes, a body. After a length of 0 the rest is frames.
 pub(in crate::source) fn fuzz_stream(naming: Naming<'_>, input: &[u8]) {
     let Some((choice, mut rest)) = input.split_first() else { return };
     let SourceKind::Postgres(database) = &naming.config.kind else { return };
@@ -44,7 +44,7 @@ fn run(naming: Naming<'_>, database: &PostgresConfig, said: Vec<u8>) {
     let _ = PgStream::new(naming, database, 0).run(&mut wire);
 }
 
-/// What a server says to a login and to a statement.
+/// Reads the answers of a server to a login and to a statement.
 pub(in crate::source) fn fuzz_login(input: &[u8]) {
     for is_private in [false, true] {
         let mut wire = Wire::over(Box::new(Script(Cursor::new(input.to_vec()))));

@@ -1,9 +1,9 @@
-//! A login at PostgreSQL: what it asks for, and what it is told.
+//! A login at PostgreSQL: the server's requests, and the answers.
 //!
 //! # Invariants
-//! 1. The password itself, or its MD5, which is as good as it, goes to a server only if nobody on the way can read along. SCRAM
-//!    shows the server nothing that it could use elsewhere.
-//! 2. A server that was asked for its own proof, by SCRAM, can't do without it.
+//! 1. The password, or its MD5, which is worth the same, is sent only if nobody on the network can read it. SCRAM shows
+//!    the server nothing that it could use elsewhere.
+//! 2. Once SCRAM has asked the server for its own proof, the login fails without it.
 
 use bytes::BytesMut;
 use postgres_protocol::authentication::md5_hash;
@@ -13,14 +13,14 @@ use postgres_protocol::message::frontend;
 use super::trouble::PgTrouble;
 use crate::source::bytes::Bytes;
 
-/// A login, as far as it has come.
+/// A login in progress.
 pub(super) struct Login<'s> {
     pub(super) user: &'s str,
     pub(super) password: &'s str,
-    /// Nobody on the way can read along.
+    /// Nobody on the network can read the connection.
     pub(super) is_private: bool,
     scram: Option<ScramSha256>,
-    /// The server's proof is wanted, and hasn't come.
+    /// The server's proof is required, and hasn't come yet.
     wants_proof: bool,
 }
 
@@ -29,10 +29,10 @@ impl<'s> Login<'s> {
         Self { user, password, is_private, scram: None, wants_proof: false }
     }
 
-    /// The answer to a request for authentication, empty if none is wanted.
+    /// Returns the answer to a request for authentication; it is empty if none is needed.
     ///
     /// # Errors
-    /// What the server asks for can't be read, isn't known here, or isn't given to it.
+    /// The request can't be read, isn't supported, or asks for what must not be sent.
     pub(super) fn answer(&mut self, request: &[u8]) -> Result<BytesMut, PgTrouble> {
         let mut body = Bytes(request);
         let mut answer = BytesMut::new();

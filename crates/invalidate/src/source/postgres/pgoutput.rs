@@ -1,6 +1,6 @@
-//! pgoutput's messages, in their first version, values as texts.
+//! pgoutput's messages, in protocol version 1, with values as texts.
 //!
-//! A row's message is read as far as its table's number: what no rule is about costs no more.
+//! A row's message is read only up to its table's number: a row without rules costs no more.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use crate::rule::Verb;
 use crate::source::bytes::{Broken, Bytes};
 use crate::template::{Cell, Image};
 
-/// A message.
+/// A message of the stream.
 #[derive(Debug)]
 pub(super) enum PgMessage<'m> {
     Begin {
-        /// Where the commit begins.
+        /// The beginning of the commit in the log.
         lsn: u64,
         at_us: u64,
         xid: u32,
@@ -29,21 +29,21 @@ pub(super) enum PgMessage<'m> {
         prefix: &'m [u8],
         content: &'m [u8],
     },
-    /// An origin's name, a type's name.
+    /// The name of an origin, or a type.
     Aside,
 }
 
-/// A table as it is described before its rows.
+/// A table, as it is described before its rows.
 #[derive(Debug)]
 pub(super) struct Relation<'m> {
     pub(super) id: u32,
     pub(super) schema: &'m [u8],
     pub(super) table: &'m [u8],
-    /// Names, and whether each is of the replica identity.
+    /// The names, and whether each column is part of the replica identity.
     pub(super) columns: Vec<(&'m [u8], bool)>,
 }
 
-/// A change of a row, not read yet.
+/// A change of a row, whose images aren't read yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowMessage<'m> {
     pub(super) verb: Verb,
@@ -51,11 +51,11 @@ pub(super) struct RowMessage<'m> {
     rest: Bytes<'m>,
 }
 
-/// A value.
+/// The value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PgValue<'m> {
     Null,
-    /// It is stored apart from its row, and the change left it as it was.
+    /// The value is stored apart from its row, and the change didn't touch it.
     Unchanged,
     Text(&'m [u8]),
 }
@@ -67,7 +67,7 @@ pub(super) struct PgColumn {
     pub(super) is_identity: bool,
 }
 
-/// One image of a row: `None` where the log lacks the value.
+/// One image of a row. A cell is `None` if the log lacks the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PgRow<'m> {
     pub(super) columns: &'m [PgColumn],
@@ -76,7 +76,7 @@ pub(super) struct PgRow<'m> {
 
 type Images<'m> = (Option<PgRow<'m>>, Option<PgRow<'m>>);
 
-/// Reads a message.
+/// Parses a message.
 pub(super) fn message<'m>(bytes: &'m [u8]) -> Result<PgMessage<'m>, Broken> {
     let mut bytes = Bytes(bytes);
     let row = |verb, mut bytes: Bytes<'m>| {
@@ -107,7 +107,7 @@ pub(super) fn message<'m>(bytes: &'m [u8]) -> Result<PgMessage<'m>, Broken> {
             let lsn = bytes.big(8)?;
             let prefix = bytes.until_zero()?;
             let length = size(&mut bytes)?;
-            // Of a message that was too long there is a part.
+            // A message that was too long is only there in part.
             let content = &bytes.0[..length.min(bytes.0.len())];
             return Ok(PgMessage::Text { is_transactional, lsn, prefix, content });
         }
@@ -137,7 +137,7 @@ fn relation(mut bytes: Bytes<'_>) -> Result<Relation<'_>, Broken> {
         columns.push((name, is_identity));
         bytes.take(4 + 4)?;
     }
-    // Tables of pg_catalog have no name of a schema.
+    // Tables of pg_catalog come without the name of a schema.
     Ok(Relation {
         id,
         schema: if schema.is_empty() { b"pg_catalog" } else { schema },
@@ -146,10 +146,10 @@ fn relation(mut bytes: Bytes<'_>) -> Result<Relation<'_>, Broken> {
     })
 }
 
-/// The images before and after a change.
+/// Returns the images before and after a change.
 ///
-/// Without a full identity the old image has the identity's columns only. If they didn't change it isn't sent, and they are
-/// taken from the new one. A value that is unchanged is taken from an old image that has it.
+/// Without a full identity the old image has only the identity's columns. If they didn't change, it isn't sent, and
+/// they are taken from the new image. An unchanged value is taken from an old image that has it.
 pub(super) fn images<'m>(
     message: RowMessage<'m>,
     columns: &'m [PgColumn],
@@ -233,7 +233,7 @@ fn size(bytes: &mut Bytes<'_>) -> Result<usize, Broken> {
 
 /// PostgreSQL allows 1600.
 const COLUMNS_MAX: u64 = 1664;
-/// PostgreSQL's have 63 bytes, unless it was built otherwise.
+/// PostgreSQL's names have at most 63 bytes, unless it was built differently.
 const NAME_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -308,7 +308,7 @@ mod tests {
             }
         }
 
-        /// Whole messages with bytes changed.
+        /// Complete messages with changed bytes.
         #[test]
         fn no_mutant_panics(at in 0..40_usize, by: u8) {
             let mut bytes = [

@@ -1,4 +1,4 @@
-//! What is asked of PostgreSQL before its log is read, what is wrong with it, and the SQL that mends it.
+//! Checks PostgreSQL before its log is read, and names the SQL that corrects what is wrong.
 
 use super::snapshot;
 use super::trouble::PgTrouble;
@@ -9,11 +9,11 @@ use crate::rule::{Rule, TableName};
 use crate::source::checked::Checked;
 use crate::source::naming::Naming;
 
-/// A slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotState {
     Gone,
-    /// Its log was removed.
+    /// The log that it needs was removed.
     Lost,
     At {
         confirmed: u64,
@@ -46,7 +46,7 @@ fn is_standby(wire: &mut Wire) -> Result<bool, PgTrouble> {
     Ok(wire.row("SELECT pg_is_in_recovery()")?.is_some_and(|row| row.concat() == "t"))
 }
 
-/// Where the slot is.
+/// Returns the state of the slot.
 pub(super) fn slot(wire: &mut Wire, database: &PostgresConfig) -> Result<SlotState, PgTrouble> {
     let statement = format!(
         "SELECT plugin, database = current_database(), wal_status, confirmed_flush_lsn, pg_current_wal_flush_lsn() \
@@ -74,10 +74,10 @@ pub(super) fn slot(wire: &mut Wire, database: &PostgresConfig) -> Result<SlotSta
     Ok(SlotState::At { confirmed: number(confirmed)?, end_of_log: number(end_of_log)? })
 }
 
-/// Whether a slot goes on from a position.
+/// Checks that a slot goes on from a position.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it doesn't.
 pub(super) fn compare(slot: SlotState, position: u64) -> Result<(), String> {
     match slot {
         SlotState::Gone => Err("the slot is gone".to_owned()),
@@ -100,20 +100,20 @@ pub(super) fn compare(slot: SlotState, position: u64) -> Result<(), String> {
     }
 }
 
-/// Which of its histories the database writes: each promotion of a standby begins one.
+/// Returns the timeline that the database writes: each promotion of a standby begins one.
 pub(super) fn timeline(wire: &mut Wire) -> Result<u32, PgTrouble> {
     let row = wire.row("IDENTIFY_SYSTEM")?.unwrap_or_default();
     let timeline = row.get(1).and_then(|text| text.parse().ok());
     timeline.ok_or_else(|| PgTrouble::Broken("a system without a timeline".to_owned()))
 }
 
-/// Where a history left an earlier one; `None`: it doesn't come from that one.
+/// Returns where a timeline left an earlier one; `None` if it doesn't descend from that one.
 pub(super) fn left(wire: &mut Wire, timeline: u32, before: u32) -> Result<Option<u64>, PgTrouble> {
     let row = wire.row(&format!("TIMELINE_HISTORY {timeline}"))?.unwrap_or_default();
     Ok(row.get(1).and_then(|text| left_at(text, before)))
 }
 
-/// Lines: a history, where it was left, and why.
+/// Parses lines with a timeline, the place where it was left, and the reason.
 fn left_at(text: &str, before: u32) -> Option<u64> {
     let mut lines = text.lines().map(|line| line.split_whitespace());
     lines.find_map(|mut words| {
@@ -122,10 +122,10 @@ fn left_at(text: &str, before: u32) -> Option<u64> {
     })
 }
 
-/// Whether a position that was read in an earlier history is in this one, too.
+/// Checks that a position that was read in an earlier timeline is in this one, too.
 ///
 /// # Errors
-/// Why not. A slot that somebody made meanwhile doesn't have what lies between.
+/// The reason why it isn't. A slot that was created since doesn't have what lies between.
 pub(super) fn compare_histories(left: Option<u64>, position: u64) -> Result<(), String> {
     match left {
         Some(left) if position <= left => Ok(()),
@@ -137,10 +137,10 @@ pub(super) fn compare_histories(left: Option<u64>, position: u64) -> Result<(), 
     }
 }
 
-/// Makes the slot anew, over a replication connection, and waits until all that lies before it in the log can be read.
+/// Creates the slot anew, over a replication connection, and waits until everything before it in the log can be read.
 ///
-/// PostgreSQL makes a slot after the transactions that were under way have ended, however long that takes. Its snapshot has
-/// what the log has; a reader's lacks commits that wait for synchronous standbys.
+/// PostgreSQL creates a slot only after the transactions in progress have ended, however long that takes. The slot's
+/// snapshot has what the log has. A reader's snapshot lacks commits that wait for synchronous standbys.
 pub(super) fn make_slot(
     wire: &mut Wire,
     database: &PostgresConfig,
@@ -166,10 +166,10 @@ pub(super) fn make_slot(
     Ok(())
 }
 
-/// How long it waits before it asks again.
+/// How long to wait before the database is asked again.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// The command that begins the stream after a position.
+/// Returns the command that begins the stream after a position.
 pub(super) fn begin(database: &PostgresConfig, position: &GtidPosition) -> String {
     let PostgresConfig { slot, publication, messages, .. } = database;
     let messages = if messages.is_some() { ", messages 'true'" } else { "" };
@@ -178,10 +178,10 @@ pub(super) fn begin(database: &PostgresConfig, position: &GtidPosition) -> Strin
     )
 }
 
-/// Connects and checks what [`run`](super::run) needs: for `guira invalidate check`.
+/// Connects, and checks what [`run`](super::run) needs: for `guira invalidate check`.
 ///
 /// # Errors
-/// In sentences.
+/// All problems that were found, in sentences.
 pub(crate) fn check(
     source: &SourceConfig,
     database: &PostgresConfig,
@@ -232,7 +232,7 @@ fn check_settings(wire: &mut Wire, findings: &mut Vec<String>) -> Result<(), PgT
     Ok(())
 }
 
-/// Whether the publication has the tables, and their old images what the rules need.
+/// Checks that the publication has the tables, and that old images have what the rules need.
 fn check_publication(
     wire: &mut Wire,
     source: &SourceConfig,
@@ -280,7 +280,8 @@ fn check_publication(
     Ok(())
 }
 
-/// Columns are rows of a name, the table's replica identity, and whether it has the column.
+/// Checks a table's columns. Each row has a column's name, the table's replica identity, and whether that includes the
+/// column.
 fn check_columns(
     table: &TableName,
     columns: &[Vec<Option<String>>],
@@ -314,7 +315,7 @@ fn check_columns(
     }
 }
 
-/// The SQL that makes user, publication, slot and outbox.
+/// Returns the SQL that creates the user, publication, slot and outbox.
 pub(crate) fn init(source: &SourceConfig, database: &PostgresConfig, rules: &[Rule]) -> String {
     let mut text = String::from(
         "ALTER SYSTEM SET wal_level = 'logical';   -- restart it before you go on\nALTER SYSTEM SET max_slot_wal_keep_size = '64GB';\n",

@@ -1,15 +1,15 @@
 //! The barrier: which transactions of the log can be read in the database.
 //!
-//! PostgreSQL sends a transaction when its commit is in the log on the device, and shows it when the committing session has left
-//! the list of those under way. In between it waits for synchronous standbys, for as long as they take. A reader then sees the
-//! old row. `pg_current_snapshot()` tells of a transaction whether a reader of now sees it: it is before `xmax` and isn't among
-//! those under way.
+//! PostgreSQL sends a transaction when its commit is in the log on the device. It shows the transaction when the
+//! committing session has left the list of those in progress. In between it waits for synchronous standbys, for as long
+//! as they take, and readers see the old row. `pg_current_snapshot()` shows whether a reader sees a transaction now: it
+//! is before `xmax`, and isn't among those in progress.
 //!
-//! Seen with PostgreSQL 15, `synchronous_standby_names` naming nobody: the slot had the commit, readers saw the old row, and
-//! the snapshot had the transaction among those under way.
+//! Seen with PostgreSQL 15, with a `synchronous_standby_names` that no standby has: the slot had the commit, readers
+//! saw the old row, and the snapshot listed the transaction as in progress.
 //!
 //! # Costs
-//! One round trip for all transactions that came meanwhile.
+//! One round trip for all transactions that arrived meanwhile.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::config::{PostgresConfig, SourceConfig};
 use crate::line::Line;
 use crate::source::watch::watch;
 
-/// What can be read.
+/// The transactions that a reader sees.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PgSnapshot {
-    /// None from here on has ended.
+    /// No transaction from this number on has ended.
     next: u64,
-    /// Those before that are under way.
+    /// Transactions before `next` that are in progress.
     under_way: Vec<u64>,
 }
 
-/// Asks as often as something waits, until the line ends.
+/// Asks whenever entries wait, until the line ends.
 pub(crate) fn run(source: &SourceConfig, database: &PostgresConfig, line: &Arc<Line>) {
     let open = |source: &SourceConfig| Wire::open(source, database, false);
     let ask = |session: &mut Wire, asked| {
@@ -39,13 +39,13 @@ pub(crate) fn run(source: &SourceConfig, database: &PostgresConfig, line: &Arc<L
     watch(source, line, open, ask, |_, _| Ok(true));
 }
 
-/// A snapshot of now.
+/// Returns a snapshot that is taken now.
 pub(super) fn ask(session: &mut Wire) -> Result<PgSnapshot, PgTrouble> {
     let row = session.row("SELECT pg_current_snapshot()::text")?.unwrap_or_default();
     read(&row.concat()).ok_or_else(|| PgTrouble::Broken("a snapshot".to_owned()))
 }
 
-/// `xmin:xmax:xip,xip`
+/// Parses `xmin:xmax:xip,xip`.
 fn read(text: &str) -> Option<PgSnapshot> {
     let mut parts = text.split(':');
     let _oldest: u64 = parts.next()?.parse().ok()?;
@@ -56,9 +56,10 @@ fn read(text: &str) -> Option<PgSnapshot> {
 }
 
 impl PgSnapshot {
-    /// Whether a reader sees a transaction that is in the log; 0: what is no transaction's.
+    /// Whether a reader sees a transaction of the log, given the lower 32 bits of its number. 0 is no transaction, and
+    /// counts as seen.
     ///
-    /// The log has the lower 32 bits. The upper ones are those that bring it nearest to now.
+    /// The upper bits are those that bring the number nearest to `next`.
     fn shows(&self, low: u64) -> bool {
         if low == 0 {
             return true;
@@ -72,12 +73,12 @@ impl PgSnapshot {
         self.has(xid)
     }
 
-    /// Whether a reader sees a transaction.
+    /// Whether a reader sees a transaction, given its whole number.
     pub(super) fn has(&self, xid: u64) -> bool {
         xid < self.next && !self.under_way.contains(&xid)
     }
 
-    /// What another snapshot has and this one, a later one, lacks.
+    /// Returns the transactions that `other` has and this snapshot, a later one, lacks.
     pub(super) fn lacks(&self, other: &Self) -> Vec<u64> {
         self.under_way.iter().copied().filter(|xid| other.has(*xid)).collect()
     }
@@ -113,7 +114,7 @@ mod tests {
         ] {
             assert_eq!(snapshot.shows(xid), expected, "{xid}");
         }
-        // The number went round: what was before is before.
+        // The 32-bit number has wrapped around: earlier transactions are still earlier.
         let (round, low) = (1_u64 << 32, u64::from(u32::MAX) - 5);
         let snapshot = read(&format!("{0}:{0}:", round + 3)).unwrap();
         assert!(

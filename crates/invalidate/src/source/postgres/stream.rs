@@ -1,9 +1,9 @@
-//! The stream to entries: which keys a transaction names, how far the log was read, and what the slot is told.
+//! Turns the stream into entries: which keys a transaction names, how far the log was read, and what the slot is told.
 //!
 //! | message | answer |
 //! |---|---|
-//! | rows | rules, or the outbox; a table that nobody is about is passed by |
-//! | `pg_logical_emit_message` | the keys that it lists; one outside of a transaction goes at once |
+//! | rows | rules, or the outbox; tables without either are skipped |
+//! | `pg_logical_emit_message` | the keys that it lists; outside of a transaction they go at once |
 //! | TRUNCATE | by `on_truncate` |
 //! | a keepalive | moves the position while no transaction is being read |
 
@@ -26,17 +26,17 @@ use crate::source::transaction::Keys;
 use crate::template::{Change, Image};
 use crate::text::keys_of_list;
 
-/// The stream, as far as it was read.
+/// The state of reading a stream.
 pub(super) struct PgStream<'s> {
     naming: Naming<'s>,
     database: &'s PostgresConfig,
     line: &'s Line,
-    /// Nobody is about those without a description.
+    /// The described tables; `None`: without rules and outbox.
     tables: HashMap<u32, Option<Arc<PgTable>>>,
-    /// Of all tables.
+    /// The number of columns of all tables.
     columns: usize,
     transaction: Option<PgTransaction>,
-    /// The end of what came.
+    /// The end of what was received.
     received: u64,
     told: Instant,
     heard: Instant,
@@ -49,10 +49,10 @@ struct PgTransaction {
     keys: Keys,
 }
 
-/// Whose keys go into the journal.
+/// The change whose keys go into the journal.
 #[derive(Clone, Copy, Debug)]
 struct PgChange {
-    /// 0: no transaction's.
+    /// 0: the change belongs to no transaction.
     xid: u32,
     lsn: u64,
     at_s: u32,
@@ -84,7 +84,8 @@ impl<'s> PgStream<'s> {
     pub(super) fn run(mut self, wire: &mut Wire) -> Result<(), Stopped<PgTrouble>> {
         self.line.counts.is_reading.set(1);
         while !self.line.is_ended() {
-            // Tables are described once, for the rules that were: it is begun anew with others, between transactions.
+            // Tables are described once, for the rules in use. With other rules, reading starts anew, between
+            // transactions.
             if self.transaction.is_none() && self.line.has_next_rules() {
                 return Err(Stopped::OtherRules);
             }
@@ -104,10 +105,10 @@ impl<'s> PgStream<'s> {
         Ok(())
     }
 
-    /// True: the server wants to be told where we are.
+    /// Takes a frame. Returns `true` if the server asks for our position.
     fn take(&mut self, frame: &Frame) -> Result<bool, Stopped<PgTrouble>> {
         if frame.tag != b'd' {
-            // Only a server that stops ends a stream.
+            // A stream ends only if the server stops.
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
         }
         let mut bytes = Bytes(&frame.body);
@@ -137,7 +138,7 @@ impl<'s> PgStream<'s> {
         }
     }
 
-    /// What was stored may be forgotten by the server.
+    /// Tells the server our positions. It may forget what was stored.
     fn tell(&mut self, wire: &mut Wire, must_answer: bool) -> Result<(), Stopped<PgTrouble>> {
         let stored = self.line.stored_position().and_then(|position| position.lsn()).unwrap_or(0);
         let mut data = vec![b'r'];
@@ -190,7 +191,7 @@ impl<'s> PgStream<'s> {
         Ok(())
     }
 
-    /// A message of which only the head was kept.
+    /// Takes a message that was too long, and of which only the head was kept.
     fn take_long(&mut self, head: &[u8]) -> Result<(), Stopped<PgTrouble>> {
         let is_ours = match pgoutput::message(head)? {
             PgMessage::Row(row) => self.table(row.relation)?.is_some(),
@@ -205,7 +206,7 @@ impl<'s> PgStream<'s> {
         Ok(())
     }
 
-    /// A change whose keys can't be known.
+    /// Reports a change whose keys can't be known.
     fn take_unknown(&mut self, words: &str) -> Result<(), Stopped<PgTrouble>> {
         let words = format!("{words}, near {}", GtidPosition::Lsn(self.received));
         if !self.naming.note_unknown(&words)? {
@@ -213,7 +214,7 @@ impl<'s> PgStream<'s> {
         }
         match &mut self.transaction {
             Some(transaction) => transaction.keys.flush(None),
-            // A message that is no transaction's.
+            // The message belongs to no transaction.
             None => {
                 let change = PgChange { xid: 0, lsn: self.received, at_s: unix_seconds() };
                 self.append(change, vec![Errand::Flush(None)])?;
@@ -289,7 +290,7 @@ impl<'s> PgStream<'s> {
         let named = keys_of_list(content, self.naming.limits());
         let called = self.naming.of_text(named, "a message");
         if !is_transactional {
-            // No transaction's: it may be read at once.
+            // It belongs to no transaction: it may be read at once.
             let mut keys = Keys::default();
             keys.add(called);
             return self.append(PgChange { xid: 0, lsn, at_s: unix_seconds() }, keys.take(true));
@@ -324,7 +325,7 @@ impl<'s> PgStream<'s> {
         self.append(change, errands)
     }
 
-    /// Puts what a change calls for into the journal.
+    /// Appends what a change calls for to the journal.
     fn append(&self, change: PgChange, errands: Vec<Errand>) -> Result<(), Stopped<PgTrouble>> {
         let PgChange { xid, lsn, at_s } = change;
         for errand in errands {
@@ -335,7 +336,7 @@ impl<'s> PgStream<'s> {
         Ok(())
     }
 
-    /// A transaction's end: its keys go into the journal, then the position moves.
+    /// Ends a transaction: its keys go into the journal, then the position moves.
     fn finish(&mut self, end: u64) -> Result<(), Stopped<PgTrouble>> {
         let Some(mut transaction) = self.transaction.take() else {
             return Err(Broken("the end of a transaction that didn't begin").into());
@@ -356,13 +357,13 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// PostgreSQL counts from 2000.
+/// The Unix time at which PostgreSQL's time begins, in the year 2000.
 const EPOCH_S: u64 = 946_684_800;
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// After so long without a word an answer is asked for.
+/// After this time without a message, an answer is requested.
 const ASK_AFTER: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(15);
-/// With those that nobody is about, temporary ones too.
+/// The most tables, with temporary ones and those without rules.
 const TABLES_MAX: usize = 200_000;
-/// Columns of all tables that somebody is about.
+/// The most columns of all tables with rules or an outbox.
 const COLUMNS_MAX: usize = 100_000;

@@ -1,4 +1,4 @@
-//! Why PostgreSQL can't be asked, and what that calls for.
+//! Why PostgreSQL can't be asked, and what to do about it.
 
 use std::fmt;
 use std::io;
@@ -10,13 +10,13 @@ use crate::source::follower::{Calling, Calls, Stopped};
 /// Why PostgreSQL can't be asked.
 #[derive(Debug)]
 pub(super) enum PgTrouble {
-    /// The connection: worth another try.
+    /// The connection failed: another try may succeed.
     Io(io::Error),
-    /// The server's own words, with their SQLSTATE.
+    /// The server's own message, with its SQLSTATE.
     Server { code: String, words: String },
-    /// What it sent can't be read.
+    /// What the server sent can't be read.
     Broken(String),
-    /// What can't be mended by trying again: in a sentence.
+    /// Trying again doesn't help, for this reason.
     Refused(String),
 }
 
@@ -71,5 +71,6 @@ impl Calling for PgTrouble {
     }
 }
 
-/// Classes of SQLSTATE: a login that is refused, a database or a publication that isn't there, a missing right.
+/// The classes of SQLSTATE that need an administrator: a refused login, a missing database or publication, a missing
+/// right.
 const FOR_SOMEBODY: &[&str] = &["28", "3D", "42"];

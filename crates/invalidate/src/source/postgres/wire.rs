@@ -1,12 +1,13 @@
-//! PostgreSQL's protocol over a socket: a login, SQL by simple queries, a stream of copied data.
+//! PostgreSQL's protocol over a socket: a login, SQL by simple queries, and a stream of copied data.
 //!
 //! ```text
-//! frame    | tag 1 | length 4, itself counted | body |
+//! frame    | tag 1 | length 4, which counts itself | body |
 //! ```
 //! # Invariants
-//! 1. A frame longer than [`FRAME_MAX`] costs no memory: of a row in the stream the head is given and the rest left out, and
-//!    others are an error.
-//! 2. What arrived of a frame is kept over a silence, so that somebody may look about meanwhile.
+//! 1. A frame longer than [`FRAME_MAX`] takes no memory: in the stream, its head is returned and the rest is skipped.
+//!    Elsewhere it is an error.
+//! 2. The parts of a frame that have arrived are kept when a read times out, so the caller can check other things
+//!    meanwhile.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -25,23 +26,23 @@ use crate::source::dial::{self, Socket, Waits};
 pub(super) struct Wire {
     socket: Box<dyn Socket>,
     input: BytesMut,
-    /// Bytes of a frame that are still to be left out.
+    /// The number of bytes of a frame that are still to be skipped.
     leave_out: usize,
 }
 
-/// A frame.
+/// A frame of the protocol.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) tag: u8,
     pub(super) body: BytesMut,
-    /// It was too long, and the body is its head only.
+    /// The frame was too long, and the body is only its head.
     pub(super) is_cut: bool,
 }
 
 type Rows = Vec<Vec<Option<String>>>;
 
 impl Wire {
-    /// Connects and logs in; with `for_replication` the log can be asked for.
+    /// Connects and logs in. With `for_replication` the connection can request the log.
     pub(super) fn open(
         source: &SourceConfig,
         database: &PostgresConfig,
@@ -68,7 +69,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Over a socket that is connected.
+    /// Uses a socket that is connected.
     pub(super) fn over(socket: Box<dyn Socket>) -> Self {
         Self { socket, input: BytesMut::new(), leave_out: 0 }
     }
@@ -89,7 +90,7 @@ impl Wire {
         Err(PgTrouble::Broken("a login without end".to_owned()))
     }
 
-    /// The next frame, the server's errors and notices aside. `None`: nothing whole came for [`LOOK`].
+    /// Returns the next frame, except the server's errors and notices. `None`: no complete frame came for [`LOOK`].
     pub(super) fn next(&mut self) -> Result<Option<Frame>, PgTrouble> {
         let mut asides = 0;
         loop {
@@ -156,7 +157,7 @@ impl Wire {
         Ok(Some(Frame { tag, body, is_cut }))
     }
 
-    /// The next frame, within [`SILENCE`].
+    /// Waits for the next frame, up to [`SILENCE`].
     fn wait(&mut self) -> Result<Frame, PgTrouble> {
         let mut looks = SILENCE.as_millis() / LOOK.as_millis();
         self.wait_while(|| {
@@ -165,7 +166,7 @@ impl Wire {
         })
     }
 
-    /// The next frame; an error when it takes until `goes_on` says no.
+    /// Waits for the next frame. Fails when `goes_on` returns `false`.
     fn wait_while(&mut self, mut goes_on: impl FnMut() -> bool) -> Result<Frame, PgTrouble> {
         loop {
             if let Some(frame) = self.next()? {
@@ -177,12 +178,12 @@ impl Wire {
         }
     }
 
-    /// Sends a statement and reads all that it answers.
+    /// Sends a statement, and reads its whole answer.
     pub(super) fn query(&mut self, statement: &str) -> Result<Rows, PgTrouble> {
         self.query_then(statement, Self::wait)
     }
 
-    /// The same, of one that may take its time: as long as `goes_on`.
+    /// Like [`Self::query`], for a statement that may take long: waits while `goes_on` returns `true`.
     pub(super) fn query_while(
         &mut self,
         statement: &str,
@@ -217,7 +218,7 @@ impl Wire {
         }
     }
 
-    /// The texts of the first row; NULL is empty. `None`: there is no row.
+    /// Returns the texts of the first row, with NULL as an empty text. `None` if there is no row.
     pub(super) fn row(&mut self, statement: &str) -> Result<Option<Vec<String>>, PgTrouble> {
         let first = self.query(statement)?.into_iter().next();
         Ok(first.map(|row| row.into_iter().map(Option::unwrap_or_default).collect()))
@@ -242,13 +243,13 @@ impl Wire {
     }
 }
 
-/// Connects, and encrypts if it must.
+/// Connects, and encrypts if TLS is configured.
 fn open_socket(source: &SourceConfig) -> Result<Box<dyn Socket>, PgTrouble> {
     let waits = |read| Waits { read, write: SILENCE };
     let (Some(tls), Address::Tcp { host, port }) = (&source.tls, &source.host) else {
         return Ok(dial::connect(source, waits(LOOK))?);
     };
-    // A handshake's answer takes its time.
+    // The handshake may take longer than a look.
     let mut socket = dial::connect_port(source, (host, *port), waits(SILENCE))?;
     let look = socket.try_clone()?;
     let mut request = BytesMut::new();
@@ -297,22 +298,22 @@ fn server_error(body: &[u8]) -> PgTrouble {
     PgTrouble::Server { code, words }
 }
 
-/// Values have the same text whatever the database's settings are; a client that is gone frees the slot soon.
+/// Values have the same text whatever the database's settings are. A client that is gone frees the slot soon.
 const OPTIONS: &str = "-c wal_sender_timeout=10s -c datestyle=ISO -c intervalstyle=postgres -c timezone=UTC -c bytea_output=hex \
     -c extra_float_digits=1 -c statement_timeout=0";
 /// How long a read waits.
 const LOOK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(5);
-/// Of a login: requests, the server's settings, notices.
+/// The most frames of a login: requests, the server's settings, notices.
 const ANSWERS_MAX: u32 = 1000;
-/// Between two other frames.
+/// The most notices between two other frames.
 const ASIDES_MAX: u32 = 10_000;
-/// All that an answer takes in memory.
+/// The most memory that an answer may take.
 const ANSWER_MAX: usize = 2 << 20;
-/// Of a frame, beside its bytes.
+/// The memory of a frame in addition to its bytes.
 const FRAME_WEIGHT: usize = 64;
 const FRAME_MAX: usize = 64 << 20;
-/// Enough for the names of a message and the number of a table.
+/// Enough for the names in a message and the number of a table.
 const CUT_HEAD: usize = 4096;
 
 #[cfg(test)]

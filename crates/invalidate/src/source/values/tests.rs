@@ -1,4 +1,4 @@
-//! Values beside the text that SQL shows.
+//! Values, compared with the text that SQL shows.
 
 use super::*;
 
