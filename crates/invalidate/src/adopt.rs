@@ -1,25 +1,26 @@
-//! What another daemon's position means in this one's state folder: whoever becomes active goes on from there.
+//! Takes another daemon's position over into this daemon's state folder, so that this daemon goes on from there.
 //!
 //! # Invariants
-//! 1. All that is after the position is read again, so no cursor lies before: what the folder's journal has of an earlier term is
-//!    on its way to nobody.
-//! 2. A destination that was given up stays so.
+//! 1. Everything after the position is read again, so no cursor lies before it. Entries of an earlier term in the
+//!    folder's journal are sent to no destination.
+//! 2. A destination that was given up stays given up.
 //!
-//! Bad at: `replay`. Each daemon's journal has what that one has read.
+//! # Bad at
+//! `replay`: each daemon's journal has only what that daemon has read.
 
 use std::path::Path;
 
 use crate::journal::Journal;
 use crate::position::{CourierState, Stored};
 
-/// Replaces the position of a source's folder: the number that its next entry gets.
+/// Replaces the position of a source's folder. Returns the number that the next entry gets.
 ///
 /// # Errors
-/// In a sentence.
+/// A sentence: the folder can't be used.
 pub(crate) fn adopt(folder: &Path, shared: &Stored, destinations: &[&str]) -> Result<u64, String> {
     let words = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(folder).map_err(words)?;
-    // Whatever it has, nothing of it is needed.
+    // None of the journal's entries is needed, whatever it has.
     let next = Journal::open(folder, 1, 1, 0)?.next();
     let state = |name: &&str| {
         let is_tainted = shared.couriers.get(*name).is_some_and(|it| it.is_tainted);

@@ -1,13 +1,14 @@
-//! `guira invalidate clear`: takes a destination in again that was given up, while no daemon runs.
+//! `guira invalidate clear`: takes back a destination that was given up, while no daemon runs.
 //!
-//! Deletes from the time when it was given up are no longer there for it. So its caches must be flushed after the daemon has
-//! ended, and before or after `clear`: what changes from then on is still in the database's log, and comes as deletes.
+//! The deletes since it was given up are no longer there for it. So its caches must be flushed after the daemon has
+//! ended, before or after `clear`. What changes from then on is still in the database's log, and comes as deletes.
 //!
 //! # Invariants
 //! 1. A destination that isn't given up stays as it is.
-//! 2. With `--flush`, the flush is in the journal on the device before the destination is taken in. It waits for the barrier,
-//!    as the last entry before it does.
-//! 3. Where positions stand in etcd, no daemon is active meanwhile, and the flush is done before the destination is taken in.
+//! 2. With `--flush`, the flush is in the journal on the device before the destination is taken back. It waits for the
+//!    barrier, like the last entry before it.
+//! 3. If positions are in etcd, no daemon is active meanwhile, and the flush is done before the destination is taken
+//!    back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,11 +21,11 @@ use crate::journal::Journal;
 use crate::office::{Office, Written};
 use crate::position::Stored;
 
-/// Takes a destination in again at each source that has given it up; `is_flushed`: the daemon is to flush it first. What was
-/// done, in words; none: nobody has given it up.
+/// Takes a destination back at each source that has given it up. If it `is_flushed`, the daemon will flush it first.
+/// Returns what was done, in words; nothing if no source has given it up.
 ///
 /// # Errors
-/// In a sentence: what is stored can't be read or written.
+/// A sentence: the stored state can't be read or written.
 pub(crate) fn clear(
     config: &InvalidateConfig,
     destination: &str,
@@ -60,10 +61,10 @@ pub(crate) fn clear(
     Ok(text)
 }
 
-/// The same, where positions stand in etcd: whichever daemon is active next has it in.
+/// Like [`clear`], if positions are in etcd: the change applies to whichever daemon becomes active next.
 ///
 /// # Errors
-/// In a sentence: a daemon is active, or what is asked for can't be done.
+/// A sentence: a daemon is active, or the work can't be done.
 pub(crate) fn clear_shared(
     config: &InvalidateConfig,
     office: Office,
@@ -113,7 +114,7 @@ pub(crate) fn clear_shared(
 const FLUSH_NOW: &str = ". What changed before isn't deleted there any more: if its caches haven't been flushed since the daemons \
     ended, flush them now";
 
-/// Its number.
+/// Appends a flush to the journal, and returns its number.
 fn append_flush(folder: &Path, stored: &mut Stored, destination: &str) -> Result<u64, String> {
     let words = |error: std::io::Error| format!("{}: {error}", folder.display());
     let open = stored.couriers.values().filter(|it| !it.is_tainted);
@@ -171,7 +172,7 @@ mod tests {
                 let deletes = Errand::Deletes(vec![Delete { key, how: None, to: None }]);
                 line.append(origin, deletes).unwrap();
                 line.prove(offset + 1, &place(offset));
-                // The last is sent nowhere yet.
+                // The last entry isn't sent anywhere yet.
                 line.note_cursor(0, offset.min(298) + 1);
             }
             line.advance(&"0-1-9".parse().unwrap(), None);
@@ -187,7 +188,7 @@ mod tests {
             assert!(!line.cursor(1).is_tainted);
             let end = if is_flushed { 301 } else { 300 };
             assert_eq!(line.figures().0, end);
-            // Not before what is before it can be read.
+            // Not before the entry before the flush can be read.
             assert!(!line.prove(end, &place(298)));
             assert!(matches!(line.work(299, 9, Duration::ZERO), Work::Nothing));
             assert!(line.prove(end, &place(299)));

@@ -107,7 +107,7 @@ struct ClearArgs {
     flush: bool,
 }
 
-/// The command line.
+/// Returns the definition of the command line.
 #[must_use]
 pub fn command() -> Command {
     let about = "Delete cache keys as a database's commit log names them: changed rows, comments in SQL, an outbox";
@@ -151,7 +151,7 @@ fn with<A: Args>(name: &'static str, about: &'static str) -> Command {
     A::augment_args(Command::new(name)).about(about)
 }
 
-/// Does what the command line asks.
+/// Runs the command that the command line names.
 #[must_use]
 pub fn run(matches: &ArgMatches) -> ExitCode {
     let done = match matches.subcommand() {
@@ -200,11 +200,11 @@ fn run_daemon(matches: &ArgMatches) -> ExitCode {
     }
 }
 
-/// The same program with the same arguments in this process's place: why not.
+/// Starts the same program with the same arguments in place of this process. Returns only on an error.
 fn begin_anew() -> std::io::Error {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_else(|| "guira".into());
-    // What was running may have been replaced meanwhile.
+    // The file of the running program may have been replaced.
     let own = PathBuf::from("/proc/self/exe");
     let program = std::env::current_exe().ok().filter(|it| it.exists()).unwrap_or(own);
     std::process::Command::new(program).arg0(name).args(words).exec()
@@ -219,7 +219,7 @@ fn load(path: &Path) -> Result<InvalidateConfig, (u8, String)> {
     read(path).map_err(|error| (USAGE, error.to_string()))
 }
 
-/// Tells all that is wrong at once; the code is that of what is told first.
+/// Reports all problems at once. The exit code is that of the first one.
 fn check(config: &InvalidateConfig) -> Done {
     let mut good = format!("{}: the configuration is good\n", config.name);
     let mut bad = Vec::new();
@@ -253,7 +253,7 @@ fn check(config: &InvalidateConfig) -> Done {
     Err((*code, words.join("\n")))
 }
 
-/// Whether a gap, an emptied table or an unknown change flushes a destination.
+/// Whether a gap, an emptied table or an unknown change may flush a destination.
 fn flushes(config: &InvalidateConfig, destination: &str) -> bool {
     let is_meant = |rule: &Rule| {
         let to = rule.to.as_ref();
@@ -413,7 +413,7 @@ fn refuse(format: Format, words: &str, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Each exit code of `guira invalidate`, and when.
+/// Each exit code of `guira invalidate`, and when it is returned.
 pub const EXIT_CODES: [(u8, &str); 5] = [
     (0, "ended by a signal; a subcommand did what it was asked"),
     (USAGE, "a flag, a configuration or a value that can't be used"),
@@ -428,7 +428,7 @@ pub const EXIT_CODES: [(u8, &str); 5] = [
     (source::UNREADABLE, "the log has an event that can't be read"),
 ];
 
-/// Each signal and what the daemon does, for the documentation.
+/// Each signal, and what the daemon does, for the documentation.
 pub const SIGNALS: [(&str, &str); 3] = [
     (
         "SIGTERM, SIGINT, SIGUSR1",

@@ -1,7 +1,7 @@
-//! The configuration file: what is read, by which rules, and where deletes go.
+//! The configuration file: which logs are read, by which rules, and where deletes go.
 //!
-//! JSON with comments, read strictly: an unknown field, a field that stands twice and a feature that isn't there yet are
-//! errors with their line. A file that is taken means what it says.
+//! The file is JSON with comments, and is read strictly. An unknown field, a repeated field and an unsupported feature
+//! are errors, reported with their line. So an accepted file means what it says.
 
 mod read;
 mod rules;
@@ -25,29 +25,29 @@ pub(crate) use read::read;
 use crate::rule::{How, Rule, TableName};
 use crate::text::CommentLimits;
 
-/// A configuration that was read.
+/// A valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidateConfig {
-    /// Of this daemon, for people.
+    /// The name of this daemon, for people.
     pub(crate) name: String,
-    /// Whose marks are cleared.
+    /// The region whose marks are cleared.
     pub(crate) region: Option<String>,
-    /// The folder that it keeps its journal and positions in.
+    /// The folder of the journal and the positions.
     pub(crate) state: PathBuf,
     pub(crate) http: Option<String>,
-    /// Bytes of the journal that are kept in memory, of all sources.
+    /// The most bytes of the journal that are kept in memory, for all sources together.
     pub(crate) memory: usize,
     pub(crate) journal: JournalLimits,
     pub(crate) sources: Vec<SourceConfig>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) destinations: Vec<DestinationConfig>,
     pub(crate) audit: AuditConfig,
-    /// Where positions are and one of several daemons is elected, if it isn't alone.
+    /// The place of the positions and of the election, if there are several daemons.
     pub(crate) etcd: Option<EtcdConfig>,
 }
 
 impl InvalidateConfig {
-    /// Which members another one has otherwise, of those that only a start takes.
+    /// Returns the members that differ in another configuration, of those that need a restart.
     pub(crate) fn differs_from(&self, other: &Self) -> Vec<&'static str> {
         let same = [
             ("region", self.region == other.region),
@@ -63,20 +63,20 @@ impl InvalidateConfig {
     }
 }
 
-/// Which deletes are looked at again, and when.
+/// Which deletes are checked later, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AuditConfig {
     /// Keys whose hash is at most this are sampled; 0: none.
     pub(crate) most: u64,
-    /// How long after the delete, from the shortest time on: at least one, at most [`AuditConfig::AT_MAX`].
+    /// How long after the delete, in ascending order: at least one time, at most [`AuditConfig::AT_MAX`].
     pub(crate) at: Vec<Duration>,
 }
 
 impl AuditConfig {
-    /// There is a counter for each.
+    /// The most delays. Each has its own counters.
     pub(crate) const AT_MAX: usize = 8;
 
-    /// The times as a configuration has them.
+    /// Returns the times in the form of a configuration.
     pub(crate) fn labels(&self) -> impl Iterator<Item = String> {
         self.at.iter().map(|after| match after.as_millis() {
             ms if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
@@ -87,19 +87,19 @@ impl AuditConfig {
     }
 }
 
-/// What the journal of a source may take.
+/// The limits of a source's journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JournalLimits {
     pub(crate) bytes: u64,
-    /// How long what everybody has stays.
+    /// How long an entry stays after all destinations have it.
     pub(crate) keep: Duration,
     pub(crate) when_full: WhenFull,
 }
 
-/// What is done when the journal is full.
+/// What happens when the journal is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhenFull {
-    /// The slowest destination is given up, loudly.
+    /// The slowest destination is given up, with an error in the log.
     Taint,
     /// Nothing is read until there is room again.
     Hold,
@@ -110,28 +110,28 @@ pub(crate) enum WhenFull {
 pub(crate) struct SourceConfig {
     pub(crate) name: String,
     pub(crate) kind: SourceKind,
-    /// The host that is asked: on this machine or a unix socket, unless there is `tls`.
+    /// The host that is asked. Without `tls` it is on this machine.
     pub(crate) host: Address,
-    /// All of them, in the order of preference.
+    /// All hosts, in the order of preference.
     pub(crate) hosts: Arc<[Address]>,
-    /// Which of them may be followed.
+    /// The role of a host that may be followed.
     pub(crate) tail: Tail,
     pub(crate) tls: Option<TlsConfig>,
     pub(crate) user: String,
     pub(crate) password_file: Option<PathBuf>,
-    /// Unlike those of all replicas and of all other daemons.
+    /// Must differ from the id of each replica and of each other daemon.
     pub(crate) server_id: u32,
     pub(crate) on_gap: OnGap,
-    /// Rows that are inserted here name keys.
+    /// Each row that is inserted into this table names a key.
     pub(crate) outbox: Option<TableName>,
     pub(crate) comments: CommentLimits,
     pub(crate) on_unknown: OnUnknown,
-    /// Somebody knows that rows change by foreign keys, which aren't in the log.
+    /// The administrator accepts that rows change by foreign keys without being in the log.
     pub(crate) has_accepted_cascades: bool,
 }
 
 impl SourceConfig {
-    /// Whether all its hosts are on this machine.
+    /// Whether all hosts are on this machine.
     pub(crate) fn is_here(&self) -> bool {
         self.hosts.iter().all(|host| match host {
             Address::Tcp { host, .. } => is_loopback(host),
@@ -139,7 +139,7 @@ impl SourceConfig {
         })
     }
 
-    /// The same, of the host whose turn it is: the hosts come in their order, and again from the first.
+    /// Returns the configuration with the host of this turn. Hosts come in their order, and then again from the first.
     pub(crate) fn at(&self, turn: usize) -> Self {
         let mut source = self.clone();
         if let Some(host) = self.hosts.get(turn % self.hosts.len().max(1)) {
@@ -153,12 +153,12 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
-/// Which host of a database may be followed.
+/// The role of a host that may be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tail {
-    /// One that takes changes.
+    /// A host that accepts changes.
     Primary,
-    /// One that takes none.
+    /// A host that accepts none.
     Replica,
     Any,
 }
@@ -166,13 +166,13 @@ pub(crate) enum Tail {
 /// How a connection to a database is encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsConfig {
-    /// Those who sign the database's certificate, in PEM: read at each connection.
+    /// The authorities that sign the database's certificate, in PEM. The file is read at each connection.
     pub(crate) ca: PathBuf,
-    /// In the certificate, if it isn't the host's.
+    /// The name in the certificate, if it isn't the host's.
     pub(crate) name: Option<String>,
 }
 
-/// Which database it is.
+/// The kind of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceKind {
     MariaDb,
@@ -180,7 +180,7 @@ pub(crate) enum SourceKind {
     Postgres(PostgresConfig),
 }
 
-/// What PostgreSQL alone has.
+/// The settings of PostgreSQL alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PostgresConfig {
     pub(crate) database: String,
@@ -190,17 +190,17 @@ pub(crate) struct PostgresConfig {
     pub(crate) messages: Option<String>,
 }
 
-/// What is done when the database no longer has what comes after our position.
+/// What happens when the database no longer has what comes after our position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnGap {
     Stop,
-    /// The log is read from now on.
+    /// The log is read on from the current time.
     Now,
-    /// The same, and all destinations are flushed.
+    /// Like [`Self::Now`], and all destinations are flushed.
     Flush,
 }
 
-/// What is done when a change's keys can't be known.
+/// What happens when the keys of a change can't be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnUnknown {
     Count,
@@ -209,19 +209,19 @@ pub(crate) enum OnUnknown {
     Flush,
 }
 
-/// Where deletes go: the routers of a cluster.
+/// A destination of deletes: the routers of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DestinationConfig {
     pub(crate) name: String,
     /// In the order of preference.
     pub(crate) routers: Vec<Address>,
-    /// A routing prefix before each key.
+    /// A routing prefix that precedes each key.
     pub(crate) prefix: String,
-    /// How long after the first delete a second one goes; zero: none.
+    /// How long after the first delete the second one is sent. Zero: there is none.
     pub(crate) again: Duration,
     pub(crate) how: How,
     /// How long after the change that calls for it a flush is sent.
     pub(crate) flush_after: Duration,
-    /// It has the region's markers: it gets what they lose, and neither deletes nor flushes.
+    /// It has the region's markers: it gets the unmarks, and neither deletes nor flushes.
     pub(crate) has_markers: bool,
 }

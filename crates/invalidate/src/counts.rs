@@ -1,11 +1,11 @@
-//! What is counted: of each source, and of each destination of a source.
+//! The counters and gauges of each source, and of each destination of a source.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::config::AuditConfig;
 use crate::key::Refusal;
 
-/// A number that only grows, or a gauge.
+/// A counter, which only grows, or a gauge.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -23,11 +23,11 @@ impl Count {
     }
 }
 
-/// Of a source.
+/// The counts of a source.
 #[derive(Debug, Default)]
 pub(crate) struct SourceCounts {
     pub(crate) transactions: Count,
-    /// Rows of tables that a rule or the outbox is about.
+    /// Rows of tables with rules or an outbox.
     pub(crate) rows: Count,
     pub(crate) keys_of_rules: Count,
     pub(crate) keys_of_comments: Count,
@@ -35,87 +35,87 @@ pub(crate) struct SourceCounts {
     refused: [Count; 7],
     /// Marks of this region's writers.
     pub(crate) marks: Count,
-    /// Options of comments that have no effect.
+    /// Options in comments that have no effect.
     pub(crate) options: Count,
     /// Changes whose keys can't be known.
     pub(crate) unknown: Count,
     pub(crate) connects: Count,
-    /// 1: the log is read.
+    /// 1 while the log is read.
     pub(crate) is_reading: Count,
-    /// Unix seconds of the last event.
+    /// The time of the last event, in Unix seconds.
     pub(crate) read_to_s: Count,
     pub(crate) barrier_asked: Count,
     pub(crate) barrier_us: Count,
-    /// Entries that were sent without the barrier's word, and again after it.
+    /// Entries that were sent unproven, and again once they were proven.
     pub(crate) barrier_passed_by: Count,
     /// XA transactions that are prepared.
     pub(crate) prepared: Count,
     pub(crate) gaps: Count,
-    /// Transactions that a new primary lacks, and their keys.
+    /// Transactions that a new primary lacks; `resent` counts their keys.
     pub(crate) lost: Count,
     pub(crate) resent: Count,
-    /// Which of the hosts is followed.
+    /// The index of the host that is asked.
     pub(crate) host: Count,
-    /// Flushes that gaps and emptied tables called for.
+    /// Flushes because of gaps, emptied tables and unknown changes.
     pub(crate) flushes: Count,
 }
 
-/// Of a destination of a source.
+/// The counts of a destination of a source.
 #[derive(Debug, Default)]
 pub(crate) struct CourierCounts {
     pub(crate) deletes: Count,
-    /// Second deletes, see `again`.
+    /// Second deletes, see the setting `again`.
     pub(crate) again: Count,
     pub(crate) batches: Count,
-    /// Batches that were answered with an error.
+    /// Batches that the router answered with an error.
     pub(crate) failed: Count,
     pub(crate) connects: Count,
-    /// Keys that a router refuses, which are tried again.
+    /// Keys that a router refuses. They are tried again.
     pub(crate) parked: Count,
     pub(crate) is_connected: Count,
-    /// Milliseconds from an entry's coming into the journal to its acknowledgement, and how many.
+    /// The milliseconds from the changes of batches to their acknowledgement, in total; `acked` counts the batches.
     pub(crate) ack_ms: Count,
     pub(crate) acked: Count,
     /// Flushes that were acknowledged.
     pub(crate) flushes: Count,
-    /// 1 while one is to be sent.
+    /// 1 while a flush is due, or waits for its time.
     pub(crate) is_flush_due: Count,
     unmarked: [Count; Unmarked::ALL.len()],
     pub(crate) audit: AuditCounts,
 }
 
-/// Of the audit of a destination's deletes.
+/// The counts of the audit of a destination's deletes.
 #[derive(Debug, Default)]
 pub(crate) struct AuditCounts {
     found: [Count; Found::ALL.len()],
     judged: [[Count; Judged::ALL.len()]; AuditConfig::AT_MAX],
-    /// Keys that are looked at again.
+    /// Keys that are followed now.
     pub(crate) followed: Count,
 }
 
-/// What was cached of a sampled key, just before its delete.
+/// What was cached for a sampled key, just before its delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Value,
     Nothing,
     Unanswered,
-    /// It is followed since an earlier delete, or too many are.
+    /// Not looked at: the key is followed since an earlier delete, or too many are.
     LeftOut,
 }
 
-/// What was cached of it some time later.
+/// What was cached for a key some time after its delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged {
     Gone,
-    /// Another value.
+    /// The cache has another value.
     Refilled,
-    /// The value that was to be deleted.
+    /// The cache still has the value that was to be deleted.
     Survived,
     Unanswered,
 }
 
 impl Found {
-    /// Each with its label.
+    /// All variants with their labels.
     pub(crate) const ALL: [(Self, &'static str); 4] = [
         (Self::Value, "value"),
         (Self::Nothing, "nothing"),
@@ -125,7 +125,7 @@ impl Found {
 }
 
 impl Judged {
-    /// Each with its label.
+    /// All variants with their labels.
     pub(crate) const ALL: [(Self, &'static str); 4] = [
         (Self::Gone, "gone"),
         (Self::Refilled, "refilled"),
@@ -134,20 +134,20 @@ impl Judged {
     ];
 }
 
-/// What became of a mark whose write can be read.
+/// What happened to a mark once its write could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unmarked {
     Cleared,
-    /// It is one of many, which end together.
+    /// It is one of many marks that end together.
     Crowded,
-    /// It wasn't there: evicted, flushed, or cleared before.
+    /// It wasn't there: it was evicted, flushed, or cleared before.
     Missing,
-    /// Its life was over before.
+    /// Its lifetime had ended before.
     Late,
 }
 
 impl Unmarked {
-    /// Each with its label.
+    /// All variants with their labels.
     pub(crate) const ALL: [(Self, &'static str); 4] = [
         (Self::Cleared, "cleared"),
         (Self::Crowded, "crowded"),
@@ -167,7 +167,7 @@ impl AuditCounts {
         &self.found[found as usize]
     }
 
-    /// After the delay of that number, of at most [`AuditConfig::AT_MAX`].
+    /// The counter for the delay with index `at`, which is below [`AuditConfig::AT_MAX`].
     pub(crate) fn judged(&self, at: usize, judged: Judged) -> &Count {
         &self.judged[at][judged as usize]
     }

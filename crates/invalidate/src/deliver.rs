@@ -1,23 +1,24 @@
-//! Couriers: one per source and destination, and an [`Unmarker`] instead where the destination has markers. A courier sends
-//! deletes to one router of its cluster and waits for their acknowledgement.
+//! Couriers: one per source and destination. A destination with markers has an [`Unmarker`] instead. A courier sends
+//! deletes to one router of its cluster, and waits for their acknowledgement.
 //!
 //! ```text
 //! md K1 q … md Kn q, mn ─▶ router        at most IN_FLIGHT batches
 //! MN ◀─ router                            all before it are done: the cursor moves
 //! any other line                          the batch is sent again in halves, until the bad key stands alone: it is parked
 //! connection lost                         what wasn't acknowledged is sent to the next router
-//! flush_all, mn ─▶ router                 a flush, alone: all before it are acknowledged, and nothing after it is on its way
+//! flush_all, mn ─▶ router                 a flush, alone: all before it are acknowledged, nothing else is in flight
 //! ```
 //! # Invariants
 //! 1. The cursor moves past an entry after each of its keys was acknowledged, twice if there is a second delete.
-//! 2. A parked key holds the cursor before its entry until a router takes it.
-//! 3. A flush that fails, or that waits for `flush_after`, holds the cursor too. Deletes go on between its tries: that it comes
-//!    after them does no harm. During a try they wait for the router's answer, as long as for any other.
-//! 4. What was sent before the barrier's word is sent anew after it, as if it hadn't been: the second delete, too, follows
+//! 2. A parked key holds the cursor before its entry until a router accepts the key.
+//! 3. A flush that fails, or that waits for `flush_after`, holds the cursor too. Deletes go on between its tries: a
+//!    flush after them does no harm. During a try they wait for the router's answer, as for any other answer.
+//! 4. What was sent unproven is sent again once it is proven, as if it hadn't been sent. So the second delete follows
 //!    `again` after the new first one.
-//! 5. Batches don't wait to become full: what came while the last was on its way goes with the next.
+//! 5. Batches don't wait to become full: what arrives while the last one is in flight goes with the next.
 //!
-//! Bad at: routers that refuse one key in many for long. Each is asked for alone, and there are at most [`PARKED_MAX`].
+//! # Bad at
+//! Routers that refuse a few keys for long. Each is sent alone, and there are at most [`PARKED_MAX`].
 
 mod audit;
 mod resend;
@@ -46,10 +47,10 @@ pub(crate) use resend::Resender;
 use supply::{Load, Supply};
 pub(crate) use unmark::Unmarker;
 
-/// A courier.
+/// Sends the deletes and flushes of one source to one destination.
 pub(crate) struct Courier {
     config: DestinationConfig,
-    /// Its number at the line.
+    /// The number of its seat at the line.
     number: usize,
     line: Arc<Line>,
     seat: Arc<Seat>,
@@ -58,13 +59,13 @@ pub(crate) struct Courier {
     in_flight: VecDeque<Batch>,
     first: Supply,
     again: Supply,
-    /// Entries before this are acknowledged; twice where that is wanted.
+    /// Entries before this one are acknowledged; in `done_again` for the second time.
     done: u64,
     done_again: u64,
-    /// When entries up to a number were acknowledged, for the second delete.
+    /// When entries up to a number were acknowledged: their second delete follows `again` later.
     acked: VecDeque<(u64, Instant)>,
     again_until: u64,
-    /// Entries that were sent before the barrier's word: from, and up to.
+    /// The entries that were sent unproven: the first, and the one after the last.
     unproven: Option<(u64, u64)>,
     parked: Vec<Parked>,
     retried: Instant,
@@ -72,19 +73,19 @@ pub(crate) struct Courier {
     scout: Option<Scout>,
 }
 
-/// What goes at once.
+/// Deletes that are sent together.
 struct Batch {
     parcels: Vec<Parcel>,
     begin: u64,
-    /// All entries before this are in this batch or in those before it.
+    /// All entries before this one are in this batch or in earlier ones.
     end: u64,
     is_again: bool,
-    /// Unix seconds of its newest change.
+    /// The time of its newest change, in Unix seconds.
     at_s: u32,
     is_failed: bool,
 }
 
-/// A key that no router takes.
+/// A key that no router accepts.
 struct Parked {
     parcel: Parcel,
     entry: u64,
@@ -115,7 +116,7 @@ impl Courier {
         }
     }
 
-    /// The same, and it looks at what an audit samples before it deletes it.
+    /// Adds a scout, which looks at sampled keys before they are deleted.
     pub(crate) fn audited(self, scout: Scout) -> Self {
         Self { scout: Some(scout), ..self }
     }
@@ -139,7 +140,7 @@ impl Courier {
                 Ok(Turn::Idle) if reach.is_ended => return,
                 Ok(Turn::Idle) => {
                     if !matches!(self.line.work(self.first.next(), 1, IDLE), Work::Nothing) {
-                        // There is something, which a router's refusals keep back.
+                        // There are entries. Only parked keys can keep them back.
                         thread::sleep(if self.parked.len() < PARKED_MAX {
                             Duration::ZERO
                         } else {
@@ -148,7 +149,7 @@ impl Courier {
                     }
                 }
                 Ok(Turn::Done) => pause = PAUSE_LEAST,
-                // Another daemon sends it.
+                // The term is over: another daemon sends the rest.
                 Err(_) if self.line.is_over() => return,
                 Err(error) => {
                     self.lose(&error);
@@ -170,14 +171,14 @@ impl Courier {
             && self.parked.len() < PARKED_MAX
             && !self.flushes.is_due(now())
             && !self.is_retry_due()
-            // Else what is always on its way would put it off.
+            // Otherwise something would always be in flight, and what was proven would never be sent again.
             && !self.is_proven(reach)
         {
             let Some(batch) = self.next_batch(reach)? else { break };
             if let Some(scout) = self.scout.as_mut().filter(|_| !batch.is_again) {
                 scout.look(&batch.parcels);
             }
-            // In the queue before it is sent: what is lost on the way is sent again.
+            // The batch is queued before it is sent: if the connection breaks, it is sent again.
             self.in_flight.push_back(batch);
             self.connect()?;
             self.check_term()?;
@@ -200,8 +201,10 @@ impl Courier {
         Ok(Turn::Idle)
     }
 
+    /// Checks that this daemon may send.
+    ///
     /// # Errors
-    /// Another daemon may be active: nothing is sent any more.
+    /// Another daemon may be active: nothing may be sent any more.
     fn check_term(&self) -> io::Result<()> {
         if self.line.is_over() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
     }
@@ -210,7 +213,7 @@ impl Courier {
         !self.parked.is_empty() && self.retried.elapsed() > RETRY
     }
 
-    /// Flushes all servers, while nothing is on its way.
+    /// Flushes all servers. Call it only while nothing is in flight.
     fn flush(&mut self) -> io::Result<()> {
         self.check_term()?;
         let sent = now();
@@ -241,14 +244,14 @@ impl Courier {
         Ok(())
     }
 
-    /// When a flush is to be sent that a change of that time calls for.
+    /// Returns when to send a flush that a change of this time calls for.
     fn flush_due(&self, at_s: u32) -> Instant {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let age = since.unwrap_or_default().saturating_sub(Duration::from_secs(at_s.into()));
         now() + self.config.flush_after.saturating_sub(age)
     }
 
-    /// Entries whose second delete is due, and those that the barrier has proved since they were sent.
+    /// Releases second deletes that are due, and rewinds to entries that were proven after they were sent.
     fn note_due(&mut self, reach: &Reach) {
         while let Some((end, at)) = self.acked.front()
             && at.elapsed() >= self.config.again + TOGETHER
@@ -275,7 +278,7 @@ impl Courier {
         }
     }
 
-    /// What was sent before the barrier's word may be sent anew.
+    /// Whether what was sent unproven has been proven.
     fn is_proven(&self, reach: &Reach) -> bool {
         self.unproven.is_some_and(|(_, until)| reach.proven >= until)
     }
@@ -315,7 +318,7 @@ impl Courier {
         let taken = self.again.take(&self.line, own, self.again_until)?;
         Ok(taken.map(|load| {
             let end = self.again.next();
-            // A flush sees to its second one itself.
+            // A flush schedules its second one itself.
             let (parcels, at_s) = match load {
                 Load::Deletes(parcels, at_s) => (parcels, at_s),
                 Load::Flush(at_s) => (Vec::new(), at_s),
@@ -324,8 +327,8 @@ impl Courier {
         }))
     }
 
-    /// Waits for the oldest batch's answer. After a bad one, for those of all others too: only then is the connection free
-    /// to ask for single keys. Batches are acknowledged in their order.
+    /// Waits for the answer to the oldest batch. After an error, it waits for all other answers, too: only then can the
+    /// connection be used for single keys. Batches are acknowledged in order.
     fn settle(&mut self) -> io::Result<()> {
         for at in 0..self.in_flight.len() {
             let Some(link) = &mut self.link else { return Err(io::ErrorKind::NotConnected.into()) };
@@ -359,7 +362,7 @@ impl Courier {
         Ok(())
     }
 
-    /// Halves, until the bad ones stand alone.
+    /// Sends halves, and halves of them, until the bad keys stand alone, and parks those.
     fn deliver_carefully(&mut self, parcels: &[Parcel], entry: u64) -> io::Result<()> {
         self.check_term()?;
         let Some(link) = &mut self.link else { return Err(io::ErrorKind::NotConnected.into()) };
@@ -386,7 +389,7 @@ impl Courier {
         }
     }
 
-    /// Asks for parked keys again, each alone.
+    /// Sends the parked keys again, each alone.
     fn retry(&mut self) -> io::Result<()> {
         self.retried = now();
         self.check_term()?;
@@ -420,7 +423,8 @@ impl Courier {
         self.note_cursor();
     }
 
-    /// Acknowledgements of a tenth of a second are one, late by as much as that: there are few, however long `again` is.
+    /// Records an acknowledgement for the second delete. Those within a tenth of a second are combined, and delayed by
+    /// as much. So there are few, however long `again` is.
     fn note_for_again(&mut self, end: u64) {
         if self.config.again.is_zero() {
             return;
@@ -451,7 +455,7 @@ impl Courier {
         Ok(())
     }
 
-    /// Goes back to what wasn't acknowledged, and on to the next router.
+    /// Rewinds to what wasn't acknowledged, and selects the next router.
     fn lose(&mut self, error: &io::Error) {
         let router = &self.config.routers[self.router % self.config.routers.len()];
         tracing::warn!("destination {}: router {router}: {error}", self.config.name);
@@ -469,10 +473,11 @@ impl Courier {
     }
 }
 
-/// Whether a router answers and knows the meta commands, and takes a flush if one `is_flushed`: for `guira invalidate check`.
+/// Checks that a router answers, knows the meta commands, and, if it `is_flushed`, accepts flushes: for `guira
+/// invalidate check`.
 ///
 /// # Errors
-/// It doesn't.
+/// The router fails one of these checks.
 pub(crate) fn check(router: &Address, is_flushed: bool) -> io::Result<()> {
     let mut link = RouterLink::connect(router)?;
     link.send(&[], "")?;
@@ -491,7 +496,7 @@ enum Turn {
     Idle,
 }
 
-/// Batches on their way.
+/// The most batches in flight.
 const IN_FLIGHT: usize = 4;
 const TOGETHER: Duration = Duration::from_millis(100);
 

@@ -1,7 +1,7 @@
-//! One source's position in etcd, while this daemon is active: taken over at the beginning, written each second.
+//! One source's position in etcd, while this daemon is active: taken over at the beginning, written every second.
 //!
 //! # Invariants
-//! 1. One question at a time, each about what is newest then.
+//! 1. One request at a time, each with the newest position.
 
 use std::sync::Arc;
 use std::thread;
@@ -24,24 +24,24 @@ pub(crate) struct Desk {
 }
 
 struct DeskState {
-    /// Of what stands there.
+    /// The revision of the position in etcd.
     revision: u64,
     is_away: bool,
 }
 
-/// A line that is open, and from where its log is read on.
+/// An open line, and the position from which its log is read on.
 pub(crate) struct Opened {
     pub(crate) line: Arc<Line>,
     pub(crate) read: Option<GtidPosition>,
-    /// If another daemon may go on.
+    /// `None` without etcd.
     pub(crate) desk: Option<Arc<Desk>>,
 }
 
-/// Opens the line of a source. The position in etcd takes the place of the state folder's; if etcd has none, the folder's holds.
-/// `None`: the term is over.
+/// Opens the line of a source. A position in etcd replaces the one in the state folder. If etcd has none, the folder's
+/// applies. `None`: the term is over.
 ///
 /// # Errors
-/// In a sentence: the folder can't be used.
+/// A sentence: the folder can't be used.
 pub(crate) fn open(
     config: &InvalidateConfig,
     source: &str,
@@ -67,7 +67,7 @@ pub(crate) fn open(
     Ok(Some(Opened { line, read, desk: Some(desk) }))
 }
 
-/// What stands in etcd. `None`: it wasn't told before the term's end.
+/// Returns the position in etcd and its revision. `None`: the term ended before the answer came.
 fn read(office: &Office, source: &str) -> Option<(Option<Stored>, u64)> {
     while !office.term.is_over() {
         match office.read(source) {
@@ -84,7 +84,7 @@ fn read(office: &Office, source: &str) -> Option<(Option<Stored>, u64)> {
 }
 
 impl Desk {
-    /// Writes what is new. False: another daemon is active, or may be.
+    /// Writes the newest position. Returns `false` if another daemon is active, or may be.
     pub(crate) fn share(&self, line: &Line) -> bool {
         let mut state = self.state.lock();
         let Some(share) = line.to_share() else { return true };

@@ -11,10 +11,10 @@ use crate::rule::{Delete, TableName, TextRow, Verb, Yield};
 use crate::template::{Change, Image};
 use crate::text::keys_in;
 
-/// The keys of a changed row.
+/// Returns the keys of a changed row.
 ///
 /// # Errors
-/// In a sentence.
+/// A sentence that says which argument can't be used.
 pub(crate) fn row(
     config: &InvalidateConfig,
     table: &str,
@@ -54,7 +54,7 @@ pub(crate) fn row(
     Ok(text)
 }
 
-/// The keys that a statement's comments name, at each source.
+/// Returns the keys that a statement's comments name, at each source.
 pub(crate) fn statement(config: &InvalidateConfig, statement: &str) -> String {
     let mut text = String::new();
     for source in &config.sources {
@@ -77,7 +77,7 @@ pub(crate) fn statement(config: &InvalidateConfig, statement: &str) -> String {
     text
 }
 
-/// A line per key: at which destinations, how, and why. Writing to a string doesn't fail.
+/// Writes one line per key: at which destinations, how, and why. Writing to a string can't fail.
 fn tell(text: &mut String, config: &InvalidateConfig, deletes: &[Delete], why: &str) {
     for Delete { key, how, to } in deletes {
         let is_meant = |name: &String| to.as_ref().is_none_or(|to| to.contains(name));
@@ -91,7 +91,7 @@ fn tell(text: &mut String, config: &InvalidateConfig, deletes: &[Delete], why: &
     }
 }
 
-/// A line per marker that loses a token.
+/// Writes one line per marker that loses a token.
 fn tell_unmarks(text: &mut String, config: &InvalidateConfig, unmarks: &[Unmark], why: &str) {
     let names = config.destinations.iter().filter(|it| it.has_markers).map(|it| &*it.name);
     let names: Vec<&str> = names.collect();

@@ -1,4 +1,4 @@
-//! The daemon's metrics: names begin with `guira_invalidate_`.
+//! The daemon's metrics, whose names begin with `guira_invalidate_`.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,7 +16,7 @@ use crate::term::Term;
 
 /// What a monitor sees.
 pub(crate) struct Scraped {
-    /// None before it is active.
+    /// Empty before this daemon is active.
     lines: OnceLock<Vec<Arc<Line>>>,
     term: Arc<Term>,
     audit: AuditConfig,
@@ -30,7 +30,7 @@ impl Scraped {
         Self { lines, term, audit, is_config_refused, vitals: Vitals::open() }
     }
 
-    /// The logs are followed from now on, once.
+    /// Sets the lines, once, when their logs are followed.
     pub(crate) fn begin(&self, lines: Vec<Arc<Line>>) {
         let _ = self.lines.set(lines);
     }
@@ -39,7 +39,7 @@ impl Scraped {
         self.lines.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the last configuration that was to hold was refused.
+    /// Records whether the last configuration that was read was refused.
     pub(crate) fn note_config(&self, is_refused: bool) {
         self.is_config_refused.store(is_refused, Relaxed);
     }
@@ -128,7 +128,7 @@ fn named(name: &str) -> String {
     format!("guira_invalidate_{name}")
 }
 
-/// Microseconds as seconds.
+/// Formats microseconds as seconds.
 fn micro(us: u64) -> String {
     format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
 }
@@ -270,7 +270,7 @@ const OF_CURSORS: [(&str, &str, &str); 2] = [
     ("entries_behind", "gauge", "Entries that the destination hasn't acknowledged."),
 ];
 
-/// Each metric's name, type and meaning, in the order of a scrape.
+/// Returns the name, type and meaning of each metric, in the order of a scrape.
 pub fn invalidate_metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static str)> {
     let own = [("build_info", BUILD), CONFIG, ACTIVE].map(|(name, help)| (name, "gauge", help));
     let own = own.into_iter();

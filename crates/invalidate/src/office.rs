@@ -1,4 +1,5 @@
-//! Of several daemons with one configuration one is active: who is, and from where it goes on, stands in etcd.
+//! The election: of several daemons with one configuration, one is active. etcd stores which one it is, and from where
+//! it goes on.
 //!
 //! ```text
 //! stand ─▶ the key AT/active is absent: written, under our lease ─▶ keep: the lease is renewed ─▶ it can't be: why
@@ -6,14 +7,16 @@
 //! AT/position/SOURCE   what every destination has acknowledged: written by the active one, read by the next
 //! ```
 //! # Invariants
-//! 1. The fence: a position is written in a transaction that wants the key `active` as this daemon made it, and the position as it
-//!    read or wrote it last. So who was deposed, and doesn't know it, writes nothing, and no late question moves a position back.
-//! 2. Who can't renew its lease stops before it can have ended: see [`Term`].
+//! 1. The fence: a position is written in a transaction. It requires that the key `active` is the one that this daemon
+//!    created, and the position the one that it read or wrote last. So a deposed daemon that doesn't know it yet writes
+//!    nothing, and no late request moves a position back.
+//! 2. A daemon that can't renew its lease stops before the lease can have ended: see [`Term`].
 //!
 //! # Costs
-//! A call each quarter of the lease's time, and one a second for each source whose position moves.
+//! A call per quarter of the lease's time, and one per second for each source whose position moves.
 //!
-//! Bad at: an etcd that is away for longer than a lease. Then nobody is active, although nothing else is wrong.
+//! # Bad at
+//! An etcd that is away for longer than a lease: no daemon is active, although nothing else is wrong.
 
 use std::sync::Arc;
 use std::thread;
@@ -25,7 +28,7 @@ use crate::config::EtcdConfig;
 use crate::position::Stored;
 use crate::term::{Term, now};
 
-/// This daemon's way to being active.
+/// This daemon as a candidate, and later as the active daemon.
 pub(crate) struct Office {
     etcd: Etcd,
     path: String,
@@ -34,33 +37,33 @@ pub(crate) struct Office {
     pub(crate) term: Arc<Term>,
 }
 
-/// That this daemon is active: the key of its term.
+/// Proof that this daemon was elected: the key of its term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Active {
     lease: i64,
     create_revision: u64,
 }
 
-/// What became of a position.
+/// The result of writing a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// It stands there, at that revision.
+    /// The position was written, at this revision.
     At(u64),
-    /// Something else stands there, at that revision: it is to be written again.
+    /// Another position is there, at this revision: write again.
     Over(u64),
     /// Another daemon is active, or none is: nothing was written.
     Deposed,
 }
 
 impl Office {
-    /// Nothing is asked yet. `name` is for people.
+    /// Creates a candidate, and sends nothing yet. `name` is for people.
     pub(crate) fn new(config: &EtcdConfig, name: &str) -> Self {
         let EtcdConfig { place, lease, tls, auth_file } = config;
         let access = EtcdAccess::new(tls.clone(), auth_file.clone());
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
         Self {
-            // Several tries fit into a lease, also if an endpoint is silent.
+            // Several tries fit into a lease, even if an endpoint is silent.
             etcd: Etcd::new(place, access).with_limit((*lease / 5).min(CALL_MAX)),
             path: place.path.clone(),
             lease: *lease,
@@ -77,13 +80,13 @@ impl Office {
         format!("{}/position/{source}", self.path)
     }
 
-    /// Who is active, if somebody is.
+    /// Returns the active daemon's name, if one is active.
     pub(crate) fn who(&self) -> Result<Option<String>, Error> {
         let found = self.pair(&self.key())?;
         Ok(found.map(|it| String::from_utf8_lossy(&it.value).into_owned()))
     }
 
-    /// What stands there, if something does.
+    /// Returns the key and its value, if the key exists.
     fn pair(&self, key: &str) -> Result<Option<KeyValue>, Error> {
         Ok(self.etcd.range(&EtcdKeys::one(key))?.pairs.into_iter().next())
     }
@@ -122,7 +125,7 @@ impl Office {
         self.take()
     }
 
-    /// Takes the lease, unless somebody else has it.
+    /// Takes the lease, unless another daemon has it.
     pub(crate) fn take(&self) -> Result<Option<Active>, Error> {
         let asked = now();
         let lease = self.etcd.grant(self.lease.as_secs())?;
@@ -133,7 +136,7 @@ impl Office {
         let active = if done.is_done {
             Some(Active { lease: lease.id, create_revision: done.revision })
         } else {
-            // An answer may have been lost.
+            // The key may be ours all the same, if the answer to a first attempt was lost.
             let own = self.pair(&self.key())?.filter(|pair| pair.lease == lease.id);
             own.map(|it| Active { lease: lease.id, create_revision: it.create_revision })
         };
@@ -145,7 +148,7 @@ impl Office {
         Ok(None)
     }
 
-    /// Renews the lease until that fails for too long: why.
+    /// Renews the lease until that fails for too long. Returns the reason.
     pub(crate) fn keep(&self, active: Active) -> String {
         let mut last = None;
         loop {
@@ -172,10 +175,10 @@ impl Office {
         }
     }
 
-    /// The position of a source, and the revision that it was written at; 0: there is none.
+    /// Returns the position of a source, and the revision at which it was written. 0: there is none.
     ///
     /// # Errors
-    /// In a sentence: etcd doesn't answer, or what stands there is no position.
+    /// A sentence: etcd doesn't answer, or the value is no position.
     pub(crate) fn read(&self, source: &str) -> Result<(Option<Stored>, u64), String> {
         let key = self.position_key(source);
         let found = self.pair(&key).map_err(|error| error.to_string())?;
@@ -184,10 +187,10 @@ impl Office {
         Ok((Some(stored), pair.mod_revision))
     }
 
-    /// Writes the position of a source over the one of that revision, if this daemon is active still.
+    /// Writes the position of a source over the one with revision `before`, if this daemon is still active.
     ///
     /// # Errors
-    /// etcd doesn't answer: it may have been written.
+    /// etcd doesn't answer: the position may have been written.
     pub(crate) fn write(
         &self,
         active: Active,
@@ -215,7 +218,7 @@ impl Office {
         Ok(Written::Over(self.pair(&key)?.map_or(0, |pair| pair.mod_revision)))
     }
 
-    /// Gives the lease up, so that the next daemon needn't wait.
+    /// Gives up the lease, so that the next daemon needn't wait.
     pub(crate) fn resign(&self, active: Active) {
         self.term.end();
         if let Err(error) = self.etcd.revoke(active.lease) {
@@ -224,11 +227,11 @@ impl Office {
     }
 }
 
-/// Per endpoint.
+/// The time limit of a call, per endpoint.
 const CALL_MAX: Duration = Duration::from_secs(2);
-/// After an attempt that failed.
+/// The pause after a failed attempt.
 const REST: Duration = Duration::from_millis(500);
-/// A watch whose other end is gone says nothing.
+/// The time limit of a watch: one whose other end is gone reports nothing.
 const WATCH_MAX: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -259,7 +262,7 @@ mod tests {
         let Written::At(revision) = old.write(first, "db", &at("0-1-5"), 0).unwrap() else {
             panic!("it is active")
         };
-        // As if its lease had ended, and it had been stopped meanwhile.
+        // As if its lease had ended while the process was stopped.
         old.etcd.revoke(first.lease).unwrap();
         let late = old.write(first, "db", &at("0-1-6"), revision).unwrap();
         assert_eq!(late, Written::Deposed, "nobody is active");
@@ -274,7 +277,7 @@ mod tests {
         };
         assert_eq!(old.read("db").unwrap(), (Some(at("0-1-7")), revision));
         assert!(!old.term.is_over(), "the fence alone held it");
-        // A question that was late moves nothing back; the answer of one that was lost is found.
+        // A late request moves nothing back. A write whose answer was lost is found.
         let over = new.write(second, "db", &at("0-1-6"), revision - 1).unwrap();
         assert_eq!(over, Written::Over(revision));
         assert_eq!(old.read("db").unwrap(), (Some(at("0-1-7")), revision));

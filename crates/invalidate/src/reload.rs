@@ -1,13 +1,15 @@
-//! SIGHUP: other rules and destinations, while the logs are read on.
+//! SIGHUP: changes rules and destinations while the logs are being read.
 //!
 //! # Invariants
-//! 1. A file that can't be read, or that changes what only a start takes, changes nothing, and is told.
-//! 2. A destination that changes goes on where it is: its new courier begins with what the old one's router hasn't acknowledged. Both may
-//!    send the same.
-//! 3. A rule holds from a transaction on. Before, its destinations are there; those that are gone leave after it.
+//! 1. A file that can't be read, or that changes what only a start can change, changes nothing, and is reported.
+//! 2. A changed destination goes on where it is: its new courier begins with what the old one's router hasn't
+//!    acknowledged. Both may send the same.
+//! 3. New destinations are there before the rules are replaced, and removed ones leave after that. The new rules apply
+//!    from the next transaction on.
 //!
 //! # Costs
-//! The log is read over a new connection, from the last transaction's end. A destination that isn't changed goes on undisturbed.
+//! If the rules change, the log is read over a new connection, from the end of the last transaction. An unchanged
+//! destination isn't disturbed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +20,12 @@ use crate::line::Line;
 use crate::rule::Rule;
 use crate::source::Halt;
 
-/// The configuration that holds, and whom it is about.
+/// The configuration in use, and the lines that it applies to.
 pub(crate) struct Reload {
     path: PathBuf,
     config: InvalidateConfig,
     lines: Vec<Arc<Line>>,
-    /// Of each destination its seat, the same at all lines.
+    /// The seat of each destination, which is the same at all lines.
     seats: Vec<usize>,
 }
 
@@ -33,12 +35,13 @@ impl Reload {
         Self { path: path.to_owned(), config, lines, seats }
     }
 
-    /// The configuration that holds.
+    /// Returns the configuration in use.
     pub(crate) fn into_config(self) -> InvalidateConfig {
         self.config
     }
 
-    /// Reads the file again, and `start`s a courier for each destination that is new or changed. `None`: it changes nothing.
+    /// Reads the file again, and `start`s a courier for each new or changed destination. `None`: the file is refused,
+    /// and changes nothing.
     ///
     /// # Errors
     /// A courier can't be started.
@@ -103,7 +106,7 @@ impl Reload {
         Ok(Some(started))
     }
 
-    /// A destination and its seat.
+    /// Returns a destination and its seat.
     fn seat(&self, name: &str) -> Option<(&DestinationConfig, usize)> {
         let at = self.config.destinations.iter().position(|it| it.name == name)?;
         Some((&self.config.destinations[at], self.seats[at]))

@@ -1,6 +1,6 @@
-//! `guira invalidate audit`: the paper's figure 11 as a table, of what a running daemon has counted.
+//! `guira invalidate audit`: the paper's figure 11 as a table, from the counts of a running daemon.
 //!
-//! It reads the daemon's own metrics, so that a monitor and this table never differ.
+//! It reads the daemon's own metrics, so a monitor and this table always agree.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use crate::config::InvalidateConfig;
 
-/// The table.
+/// Returns the table.
 ///
 /// # Errors
-/// No daemon answers at `http`, in a sentence.
+/// A sentence: no daemon answers at `http`.
 pub(crate) fn report(config: &InvalidateConfig) -> Result<String, String> {
     let words = "the daemon has no port to be asked at: give the configuration http";
     let http = config.http.as_deref().ok_or(words)?;
@@ -42,7 +42,7 @@ fn scrape(http: &str) -> io::Result<String> {
     }
 }
 
-/// Counts by what a label says, of a pipe: a source and a destination.
+/// The counts of each source and destination, by the values of labels.
 type Counts<'s> = BTreeMap<(&'s str, &'s str), BTreeMap<Vec<&'s str>, u64>>;
 
 fn counts<'s>(scrape: &'s str, name: &str, labels: &[&str]) -> Counts<'s> {
@@ -105,7 +105,7 @@ fn table(scrape: &str, delays: &[String]) -> String {
     text
 }
 
-/// A part of a whole, rounded down: a lost delete among millions is none that is done.
+/// Formats a share in percent, rounded down: one lost delete among millions must not show as 100 %.
 fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();

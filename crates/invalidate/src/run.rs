@@ -1,10 +1,11 @@
-//! The daemon: its threads, its end.
+//! The daemon: its threads, and how it ends.
 //!
 //! ```text
-//! main        waits for a signal, or for what can't go on; reads the configuration again
-//! per source  source: reads the log · barrier: asks what can be read · store: makes journal and position durable each second
-//!             a courier per destination, and an auditor that looks at some of its deletes again; or an unmarker
-//! lease       with etcd: waits until this daemon is active, then renews its lease; nothing else is begun before
+//! main        waits for a signal, or for an error that ends the daemon; reads the configuration again
+//! per source  source: reads the log · barrier: asks what can be read
+//!             store: makes journal and position durable every second
+//!             a courier per destination, with an auditor that checks some of its deletes later; or an unmarker
+//! lease       with etcd: waits until this daemon is active, then renews its lease; nothing else begins before
 //! http        metrics and probes
 //! ```
 
@@ -31,19 +32,21 @@ use crate::rule::Rule;
 use crate::source::{Follower, Halt, UNUSABLE, run as run_source, run_barrier, unsynced};
 use crate::term::Term;
 
-/// How it ended.
+/// How the daemon ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// A signal said so.
+    /// A signal ended it.
     Done,
-    /// Another daemon may be active. It is to begin anew as a process, and waits: nothing that still runs can send or store then.
+    /// Another daemon may be active. The process must be started anew, and wait for its turn. What still runs can
+    /// neither send nor store.
     Deposed,
 }
 
-/// Follows the logs until a signal, or until somebody is needed. `path` has the configuration, and is read again when it is told to.
+/// Follows the logs until a signal comes, or an administrator is needed. The configuration at `path` is read again on
+/// SIGHUP.
 ///
 /// # Errors
-/// Why it can't go on.
+/// Why the daemon can't go on.
 pub(crate) fn run(path: &Path, mut config: InvalidateConfig) -> Result<Ended, Halt> {
     let _lock = lock(&config.state)?;
     let (tell, told) = channel();
@@ -90,18 +93,19 @@ pub(crate) fn run(path: &Path, mut config: InvalidateConfig) -> Result<Ended, Ha
     ended.and_then(|ended| stored.map(|()| ended))
 }
 
-/// What the main thread is told.
+/// A message to the main thread.
 enum News {
     /// SIGHUP.
     Reload,
     /// This daemon is active.
     Active(Active),
-    /// It is no more, and why.
+    /// This daemon is no longer active, for this reason.
     Deposed(String),
     End(Result<(), Halt>),
 }
 
-/// Waits until this daemon is active; `None`: a signal ends it before. With the configuration that holds then.
+/// Waits until this daemon is active. Returns the configuration in use by then; `None` if a signal ends the daemon
+/// before.
 fn wait(
     office: &Arc<Office>,
     mut reload: Reload,
@@ -113,7 +117,7 @@ fn wait(
         let active = office.stand();
         let _ = tell.send(News::Active(active));
         let why = office.keep(active);
-        // Nobody hears it if the end has come anyway.
+        // The receiver is gone if the daemon ends anyway.
         let _ = tell.send(News::Deposed(why));
     })?;
     loop {
@@ -132,7 +136,7 @@ fn wait(
     }
 }
 
-/// Begins to follow each log.
+/// Starts the threads of each source. Returns those of the couriers.
 fn begin(
     config: &InvalidateConfig,
     opened: &[Opened],
@@ -160,7 +164,7 @@ fn begin(
     Ok(couriers)
 }
 
-/// Hears news until one of them ends it; with all couriers there are then.
+/// Handles messages until one of them ends the daemon. Returns how it ended, and all couriers at that time.
 fn hear(
     told: &Receiver<News>,
     mut reload: Reload,
@@ -202,14 +206,14 @@ fn hear_signals(tell: Sender<News>) -> Result<(), Halt> {
                 SIGUSR2 => continue,
                 _ => News::End(Ok(())),
             };
-            // Nobody hears it if the end has come anyway.
+            // The receiver is gone if the daemon ends anyway.
             let _ = tell.send(news);
         }
     };
     spawn("signals", hear).map(drop)
 }
 
-/// A courier, and who looks at its deletes again.
+/// Starts a courier with its auditor, or an unmarker.
 fn start_courier(
     config: &InvalidateConfig,
     destination: &DestinationConfig,
@@ -230,7 +234,7 @@ fn start_courier(
     spawn("courier", move || courier.run())
 }
 
-/// The state folder, for this process alone as long as the file is open.
+/// Creates the state folder, and locks it for this process while the file is open.
 pub(crate) fn lock(state: &Path) -> Result<File, Halt> {
     let words = |error: std::io::Error| unusable(format!("{}: {error}", state.display()));
     let mut builder = fs::DirBuilder::new();

@@ -1,4 +1,4 @@
-//! Which deletes are looked at again, and when.
+//! Parses which deletes are checked later, and when.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use guira_config::{Json, Object, Result};
 use super::AuditConfig;
 use super::fields::{DURATION, Fields, duration};
 
-/// `audit`, or what is done without it.
+/// Parses `audit`, or returns its defaults.
 pub(super) fn audit(json: Option<&Json>) -> Result<AuditConfig> {
     let empty = Json::from(Object::default());
     let fields = Fields::new("audit".to_owned(), json.unwrap_or(&empty), AUDIT, &[])?;
@@ -38,7 +38,7 @@ pub(super) fn audit(json: Option<&Json>) -> Result<AuditConfig> {
     Ok(AuditConfig { most: of_hashes(sample), at })
 }
 
-/// The hash up to which keys are sampled.
+/// Returns the hash up to which keys are sampled.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -49,7 +49,7 @@ fn of_hashes(sample: f64) -> u64 {
 }
 
 const AUDIT: &[&str] = &["sample", "at"];
-/// Of the paper: one in a million.
+/// The paper's share: one key in a million.
 const SAMPLE: f64 = 1e-6;
 const AT: [u64; 5] = [1, 10, 60, 600, 3600];
 const LEAST: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Where several daemons of one configuration find out which of them is active.
+//! Parses where several daemons with one configuration elect the active one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use guira_etcd::{EtcdPlace, Files};
 
 use super::fields::Fields;
 
-/// A place in etcd, and how etcd lets us in.
+/// A place in etcd, and how to log in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EtcdConfig {
     pub(crate) place: EtcdPlace,
-    /// How long a daemon is active without a word from it.
+    /// How long a daemon stays active without an answer from etcd.
     pub(crate) lease: Duration,
-    /// With `etcds:`.
+    /// The certificates for `etcds:`.
     pub(crate) tls: Option<Files>,
     /// A file with `user:password`.
     pub(crate) auth_file: Option<PathBuf>,
 }
 
-/// `etcd`, if it is there.
+/// Parses `etcd`, if it is set.
 pub(super) fn etcd(json: Option<&Json>) -> Result<Option<EtcdConfig>> {
     let Some(json) = json else { return Ok(None) };
     let fields = Fields::new("etcd".to_owned(), json, ETCD, &[])?;
@@ -49,6 +49,6 @@ pub(super) fn etcd(json: Option<&Json>) -> Result<Option<EtcdConfig>> {
 
 const ETCD: &[&str] = &["at", "lease", "cacert", "cert", "key", "auth_file"];
 const LEASE: Duration = Duration::from_secs(10);
-/// etcd itself makes shorter ones longer.
+/// etcd itself extends shorter leases.
 const LEAST: Duration = Duration::from_secs(3);
 const MOST: Duration = Duration::from_secs(300);

@@ -1,4 +1,4 @@
-//! One object of the configuration: its fields by name and kind, and what is wrong with it.
+//! One object of the configuration: reads its fields by name and type, and reports what is wrong with it.
 
 use std::time::Duration;
 
@@ -7,14 +7,16 @@ use guira_config::{ConfigError, Json, Object, Result, is_comment, perhaps};
 /// An object whose fields are all known.
 pub(super) struct Fields<'j> {
     object: &'j Object,
-    /// What it is, for messages: `source 'orders'`.
+    /// A description of the object for messages, such as `source 'orders'`.
     pub(super) at: String,
     line: u32,
 }
 
 impl<'j> Fields<'j> {
+    /// Checks the names of all fields.
+    ///
     /// # Errors
-    /// It is no object, has a field that nobody knows, or one of `later`, which isn't there yet.
+    /// It is no object, or has an unknown field, or one of `later`, which isn't supported yet.
     pub(super) fn new(at: String, json: &'j Json, known: &[&str], later: &[&str]) -> Result<Self> {
         let Some(object) = json.as_object() else {
             return Err(ConfigError::at(
@@ -39,7 +41,7 @@ impl<'j> Fields<'j> {
         self.object.get(name)
     }
 
-    /// An error about a field, on its line.
+    /// Creates an error about a field, with its line.
     pub(super) fn error(&self, name: &str, words: impl AsRef<str>) -> ConfigError {
         let line = self.get(name).map_or(self.line, |json| json.line);
         ConfigError::at(line, format!("{}: '{name}' {}", self.at, words.as_ref()))
@@ -70,7 +72,7 @@ impl<'j> Fields<'j> {
         }
     }
 
-    /// A number within bounds.
+    /// Reads a whole number between `least` and `most`.
     pub(super) fn number(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>> {
         let Some(json) = self.get(name) else { return Ok(None) };
         let number = json.as_int().and_then(|number| u64::try_from(number).ok());
@@ -79,7 +81,7 @@ impl<'j> Fields<'j> {
         number.map(Some).ok_or_else(|| self.error(name, words()))
     }
 
-    /// Bytes: `"64MiB"`, or a number.
+    /// Reads a size in bytes: `"64MiB"`, or a number.
     pub(super) fn size(&self, name: &str, least: u64) -> Result<Option<u64>> {
         let Some(json) = self.get(name) else { return Ok(None) };
         let text = json.as_str().map_or_else(|| json.to_string(), str::to_owned);
@@ -91,7 +93,7 @@ impl<'j> Fields<'j> {
         }
     }
 
-    /// A time: `"2s"`, `"500ms"`, `"24h"`.
+    /// Reads a time: `"2s"`, `"500ms"`, `"24h"`.
     pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         duration(text).map(Some).ok_or_else(|| self.error(name, DURATION))
@@ -102,7 +104,7 @@ impl<'j> Fields<'j> {
         json.as_bool().ok_or_else(|| self.error(name, "is true or false"))
     }
 
-    /// One of several words, the first if there is none; words of `later` aren't there yet.
+    /// Reads one of several words; the first one is the default. Words of `later` aren't supported yet.
     pub(super) fn choice<T: Copy>(
         &self,
         name: &str,
@@ -122,7 +124,7 @@ impl<'j> Fields<'j> {
     }
 }
 
-/// A time with its unit.
+/// Parses a time with its unit.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|character: char| !character.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;

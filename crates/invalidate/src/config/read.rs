@@ -1,4 +1,4 @@
-//! The whole file: its members, and what they have to do with each other.
+//! Parses the whole file: its members, and their dependencies.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use super::sources::{NAME, destination, is_name, source};
 use super::{InvalidateConfig, JournalLimits, WhenFull};
 use std::time::Duration;
 
-/// Reads a file.
+/// Reads a configuration file.
 ///
 /// # Errors
-/// Why it can't be used, and on which line.
+/// Why the file can't be used, and on which line.
 pub(crate) fn read(path: &Path) -> Result<InvalidateConfig> {
     let file = path.display();
     let text = std::fs::read_to_string(path)
@@ -27,10 +27,10 @@ pub(crate) fn read(path: &Path) -> Result<InvalidateConfig> {
     })
 }
 
-/// Reads a text.
+/// Parses the text of a configuration.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub(crate) fn parse(text: &str) -> Result<InvalidateConfig> {
     let mut findings = ConfigFindings::default();
     let json = parse_within(text, &Budget::new(BUDGET_BYTES), &mut findings)?;
@@ -98,7 +98,7 @@ pub(crate) fn parse(text: &str) -> Result<InvalidateConfig> {
     })
 }
 
-/// An object that must have members.
+/// Returns an object that must have members.
 fn members<'j>(fields: &Fields<'j>, name: &str) -> Result<&'j Object> {
     let object = fields.needed(name)?.as_object().filter(|object| !object.is_empty());
     object.ok_or_else(|| fields.error(name, "is an object with a member for each"))
@@ -133,7 +133,7 @@ const MEMORY: u64 = 64 << 20;
 const MEMORY_LEAST: u64 = 1 << 20;
 const JOURNAL: u64 = 4 << 30;
 const KEEP: Duration = Duration::from_secs(24 * 3600);
-/// Two segments, and one that is being written.
+/// Two segments, and the one that is being written.
 const JOURNAL_LEAST: u64 = 64 << 20;
 
 #[cfg(test)]
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// The file with one piece of it replaced.
+    /// Returns the error for the file with one piece replaced.
     fn refused(piece: &str, by: &str) -> String {
         assert!(WHOLE_FILE.contains(piece), "{piece}");
         parse(&WHOLE_FILE.replacen(piece, by, 1)).expect_err(by).to_string()

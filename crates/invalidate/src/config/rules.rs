@@ -1,4 +1,4 @@
-//! The rules of a configuration.
+//! Parses the rules of a configuration.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::rule::{OnTruncate, Rule, Verb};
 use crate::template::Template;
 
-/// One of `rules`; `destinations` are the names that `to` may list.
+/// Parses one of `rules`. `destinations` are the names that `to` may list.
 pub(super) fn rule(number: usize, json: &Json, destinations: &[&str]) -> Result<Rule> {
     let fields = Fields::new(format!("rule {number}"), json, RULE, RULE_LATER)?;
     let table = table(&fields, "table", fields.needed_text("table")?)?;
@@ -90,5 +90,5 @@ const RULE: &[&str] = &["table", "on", "changed", "keys", "how", "to", "on_trunc
 const RULE_LATER: &[&str] = &["version", "on_schema"];
 const VERBS: [(&str, Verb); 3] =
     [("insert", Verb::Insert), ("update", Verb::Update), ("delete", Verb::Delete)];
-/// What the journal has room for with each key.
+/// The most destinations of a rule. The journal has room for this many with each key.
 const TO_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! The databases and the destinations of a configuration.
+//! Parses the databases and the destinations of a configuration.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::rule::{How, TableName};
 use crate::text::CommentLimits;
 
-/// One of `sources`.
+/// Parses one of `sources`.
 pub(super) fn source(name: &str, json: &Json, region: Option<&str>) -> Result<SourceConfig> {
     let kind = json.as_object().and_then(|object| object.get("kind")).and_then(Json::as_str);
     let (known, later) = match kind {
@@ -76,7 +76,7 @@ pub(super) fn source(name: &str, json: &Json, region: Option<&str>) -> Result<So
     })
 }
 
-/// Of several hosts only one takes changes, as a rule; a single one is what it is.
+/// Parses `tail`. Of several hosts usually only one accepts changes; a single host may have any role.
 fn tail(fields: &Fields<'_>, hosts: usize, is_postgres: bool) -> Result<Tail> {
     let all = [("primary", Tail::Primary), ("replica", Tail::Replica), ("any", Tail::Any)];
     match fields.get("tail") {
@@ -87,7 +87,8 @@ fn tail(fields: &Fields<'_>, hosts: usize, is_postgres: bool) -> Result<Tail> {
     }
 }
 
-/// Names stand in SQL and in commands: those of letters, digits and `_` only, where PostgreSQL's own rule isn't as strict.
+/// Parses the settings of PostgreSQL. The names become parts of SQL and commands, so they have only letters, digits and
+/// `_`.
 fn postgres(fields: &Fields<'_>) -> Result<PostgresConfig> {
     let plain = |name: &str, default: &str| -> Result<String> {
         let text = fields.text(name)?.unwrap_or(default);
@@ -111,7 +112,7 @@ fn postgres(fields: &Fields<'_>) -> Result<PostgresConfig> {
     })
 }
 
-/// A host is asked in clear at this machine only.
+/// Checks that a host is asked in clear only on this machine.
 fn check_tls(fields: &Fields<'_>, host: &Address, has_tls: bool) -> Result<()> {
     match host {
         Address::Tcp { host, .. } if !has_tls && !is_loopback(host) => {
@@ -152,7 +153,7 @@ fn comments(json: &Json, name: &str) -> Result<CommentLimits> {
     })
 }
 
-/// One of `destinations`.
+/// Parses one of `destinations`.
 pub(super) fn destination(name: &str, json: &Json) -> Result<DestinationConfig> {
     let fields =
         Fields::new(format!("destination '{name}'"), json, DESTINATION, DESTINATION_LATER)?;
@@ -186,7 +187,7 @@ pub(super) fn destination(name: &str, json: &Json) -> Result<DestinationConfig> 
     })
 }
 
-/// `delete`, `stale:30s`, `hold_off:2s`.
+/// Parses `delete`, `stale:30s` or `hold_off:2s`.
 pub(super) fn how(fields: &Fields<'_>) -> Result<Option<How>> {
     let Some(text) = fields.text("how")? else { return Ok(None) };
     let (word, seconds) = match text.split_once(':') {
@@ -211,7 +212,7 @@ pub(super) fn table(fields: &Fields<'_>, name: &str, text: &str) -> Result<Table
     TableName::parse(text).ok_or_else(|| fields.error(name, words()))
 }
 
-/// Names stand in files and labels.
+/// Checks a name, which becomes part of file names and labels.
 fn check_name(fields: &Fields<'_>, name: &str, json: &Json) -> Result<()> {
     if is_name(name) {
         return Ok(());
@@ -242,7 +243,7 @@ const ON_UNKNOWN: &[(&str, OnUnknown)] =
     &[("count", OnUnknown::Count), ("stop", OnUnknown::Stop), ("flush", OnUnknown::Flush)];
 const ON_GAP: &[(&str, OnGap)] =
     &[("stop", OnGap::Stop), ("now", OnGap::Now), ("flush", OnGap::Flush)];
-/// Whether it is PostgreSQL.
+/// The kinds of sources, and whether each is PostgreSQL.
 const KINDS: &[(&str, bool)] = &[("mariadb", false), ("mysql", false), ("postgres", true)];
 const SOURCE: &[&str] = &[
     "kind",
@@ -297,8 +298,9 @@ pub(super) const NAME: &str = "a name has 1 to 64 letters, digits, '_' and '-'";
 const DESTINATION: &[&str] =
     &["routers", "prefix", "again", "leases", "how", "flush_after", "markers"];
 const DESTINATION_LATER: &[&str] = &["tls", "ack", "linger"];
-/// Readers without leases may store what they read before the first delete: within so long, one hopes.
+/// The default delay of the second delete. Readers without leases may store what they read before the first delete, but
+/// hardly later than this.
 const AGAIN: Duration = Duration::from_secs(2);
-/// A month: beyond, memcached takes a time for a date.
+/// A month. memcached takes a longer time for a date.
 const HOLD_S_MAX: u64 = 30 * 86_400;
 const PREFIX_BYTES_MAX: usize = 128;

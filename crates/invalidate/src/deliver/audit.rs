@@ -1,17 +1,21 @@
-//! The delete audit (§7.3 of the paper): whether what was cached before a delete is still there some time after it.
+//! The delete audit (§7.3 of the paper): checks whether what was cached before a delete is still there some time after
+//! it.
 //!
 //! ```text
 //! courier: gets K ─▶ router     just before the delete: the value's unique number
 //! auditor: gets K ─▶ router     after each delay: nothing there · another number: refilled · the same one: it survived
 //! ```
 //! # Invariants
-//! 1. Which keys are sampled is decided by their hash, the same one in every process.
-//! 2. At most [`KEYS_MAX`] keys are followed at a time, each from one delete on. Nothing of them outlives the process.
-//! 3. A router that doesn't answer holds a batch up for [`SILENCE`], once in [`AWAY`]. No answer is counted as none.
+//! 1. The hash of a key decides whether it is sampled, in the same way in every process.
+//! 2. At most [`KEYS_MAX`] keys are followed at a time, each from one delete on. They are forgotten when the process
+//!    ends.
+//! 3. A router that doesn't answer delays a batch by [`SILENCE`], by twice that if it was connected, and at most once
+//!    per [`AWAY`]. A missing answer is counted as such.
 //! 4. Nothing is changed: a `gets` wins no right to refill, as an `mg` of a stale item would.
 //!
-//! Bad at: pools of replicas, of which the router asks one. A server that was started anew may give an old number to a new value.
-//! Deletes that leave a stale item (`stale:30s`) aren't looked at.
+//! # Bad at
+//! Pools of replicas, because the router asks only one of them. A restarted server may give an old number to a new
+//! value. Deletes that leave a stale item (`stale:30s`) aren't audited.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -29,7 +33,7 @@ use crate::key::Key;
 use crate::line::{Line, Seat};
 use crate::rule::How;
 
-/// What is followed of a courier's deletes.
+/// The audit of a courier's deletes.
 pub(crate) struct Audit {
     config: AuditConfig,
     destination: DestinationConfig,
@@ -42,16 +46,16 @@ pub(crate) struct Audit {
 #[derive(Default)]
 struct Followed {
     keys: HashSet<Key>,
-    /// When which is looked at next.
+    /// The cases, sorted by the time of their next check.
     due: BTreeMap<(Instant, Key), Case>,
 }
 
 #[derive(Clone, Copy)]
 struct Case {
-    /// Of the value that was there before.
+    /// The unique number of the value before the delete.
     unique: u64,
     sent: Instant,
-    /// How many delays have passed.
+    /// The number of delays that have passed.
     passed: usize,
 }
 
@@ -89,7 +93,7 @@ impl Audit {
         }
     }
 
-    /// What is due, a part of it if that is much.
+    /// Takes the cases that are due, or a part of them if they are many.
     fn take_due(&self, now: Instant) -> Vec<(Key, Case)> {
         let mut followed = self.followed.lock();
         let mut taken = Vec::new();
@@ -103,7 +107,7 @@ impl Audit {
         taken
     }
 
-    /// What is there now; `None`: nobody answered.
+    /// Counts what is cached for a key now. `None`: no router answered.
     fn judge(&self, key: Key, case: Case, seen: Option<Seen>) {
         let judged = match seen {
             None | Some(Seen::Refused) => Judged::Unanswered,
@@ -130,7 +134,7 @@ impl Audit {
         self.counts().followed.set(followed.keys.len() as u64);
     }
 
-    /// Looks at what is due; false: nothing is.
+    /// Checks the cases that are due. Returns `false` if none are.
     fn look(&self, asker: &mut Asker, now: Instant) -> bool {
         let due = self.take_due(now);
         if due.is_empty() {
@@ -144,7 +148,7 @@ impl Audit {
         true
     }
 
-    /// Looks at what is due until the line ends.
+    /// Checks cases when they are due, until the line ends.
     pub(crate) fn run(&self) {
         let mut asker = Asker::new(self.destination.clone());
         let is_over = || {
@@ -159,7 +163,7 @@ impl Audit {
     }
 }
 
-/// A courier's look before it deletes.
+/// A courier's look at sampled keys before it deletes them.
 pub(crate) struct Scout {
     audit: Arc<Audit>,
     asker: Asker,
@@ -171,7 +175,7 @@ impl Scout {
         Self { audit, asker }
     }
 
-    /// Notes what is cached of sampled keys that are about to be deleted.
+    /// Records what is cached for the sampled keys, which are about to be deleted.
     pub(super) fn look(&mut self, parcels: &[Parcel]) {
         let sampled = parcels.iter().filter(|parcel| self.audit.is_sampled(parcel));
         let keys: Vec<Key> = sampled.map(|parcel| parcel.key.clone()).collect();
@@ -201,7 +205,7 @@ impl Scout {
     }
 }
 
-/// A connection of its own to the destination's routers.
+/// A separate connection to the destination's routers.
 struct Asker {
     destination: DestinationConfig,
     link: Option<RouterLink>,
@@ -214,13 +218,13 @@ impl Asker {
         Self { destination, link: None, router: 0, away_since: None }
     }
 
-    /// What is cached of each key; `None`: no router answers, and none is asked for a while.
+    /// Returns what is cached for each key. `None`: no router answers, and none is asked for a while.
     fn ask(&mut self, keys: &[Key]) -> Option<Vec<Seen>> {
         if self.away_since.is_some_and(|since| since.elapsed() < AWAY) {
             return None;
         }
         self.away_since = None;
-        // A connection may have been closed since it was used last: that says nothing of the router.
+        // The connection may have been closed since its last use. That shows nothing about the router.
         let is_old = self.link.is_some();
         let asked = self.try_ask(keys).or_else(|error| match is_old {
             true => self.try_ask(keys),
@@ -241,7 +245,7 @@ impl Asker {
             None => RouterLink::connect_within(address, SILENCE)?,
         };
         let mut seen = Vec::with_capacity(keys.len());
-        // What a router answers to a few keys is no reason for it to leave the rest unread.
+        // A few keys at a time: their answers can't make the router stop reading.
         for some in keys.chunks(KEYS_A_WRITE) {
             seen.extend(link.uniques(some, &self.destination.prefix)?);
         }
@@ -250,12 +254,12 @@ impl Asker {
     }
 }
 
-/// Whether a key is one of those that are looked at: hashes up to `most` are, and none if that is 0.
+/// Whether a key is sampled: its hash is at most `most`. If that is 0, no key is.
 fn is_sampled(key: &[u8], most: u64) -> bool {
     most > 0 && hash(key) <= most
 }
 
-/// FNV-1a, and the end of `MurmurHash3`, which brings each bit to each other one.
+/// FNV-1a with the last step of `MurmurHash3`, which mixes each bit into all others.
 fn hash(key: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in key {
@@ -266,9 +270,9 @@ fn hash(key: &[u8]) -> u64 {
     hash ^ hash >> 33
 }
 
-/// Keys that are followed, of a courier: of a million keys one, at 50,000 deletes a second for an hour, are 180.
+/// The most keys that a courier follows. With one key in a million and 50,000 deletes per second, an hour has 180.
 const KEYS_MAX: usize = 10_000;
-/// Keys that are asked for at once.
+/// The most keys of one check.
 const AT_ONCE: usize = 256;
 const KEYS_A_WRITE: usize = 16;
 const SILENCE: Duration = Duration::from_secs(1);

@@ -1,39 +1,39 @@
-//! Flushes that a destination is still to get.
+//! The flushes that a destination must still get.
 //!
 //! # Invariants
-//! 1. A flush that is sent once an entry may be sent does for that entry, and for all before it that wait for one.
-//! 2. The cursor stays before the oldest entry that waits, also for its second flush.
-//! 3. However many are wanted, what waits is bounded by `again`.
+//! 1. A flush that is sent after an entry may be sent serves that entry, and all earlier ones that wait for a flush.
+//! 2. The cursor stays before the oldest waiting entry, until its second flush is done, too.
+//! 3. However many flushes are wanted, the number of those that wait is bounded by `again`.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What waits.
+/// The waiting flushes.
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
     first: Option<Waiting>,
-    /// Second ones, from the soonest.
+    /// Second flushes, the earliest first.
     again: VecDeque<Waiting>,
     failures: u32,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    /// The oldest entry that wants it.
+    /// The oldest entry that wants this flush.
     entry: u64,
     due: Instant,
-    /// When it was due before others joined it.
+    /// When it was due before others were combined with it.
     begun: Instant,
 }
 
 impl Flushes {
-    /// An entry wants one, which may be sent from now on and is to be at `due`.
+    /// Adds an entry that wants a flush. It may be sent from now on, and must be sent at `due`.
     pub(super) fn want(&mut self, entry: u64, due: Instant) {
         let first = self.first.get_or_insert(Waiting { entry, due, begun: due });
         first.entry = first.entry.min(entry);
     }
 
-    /// Entries from this one on are read again, and will want theirs again.
+    /// Drops the entries from this one on: they are read again, and will want their flush again.
     pub(super) fn forget_from(&mut self, entry: u64) {
         self.first = self.first.take().filter(|it| it.entry < entry);
     }
@@ -42,19 +42,19 @@ impl Flushes {
         self.all().any(|it| it.due <= now)
     }
 
-    /// The oldest entry that waits for one.
+    /// Returns the oldest entry that waits for a flush.
     pub(super) fn held(&self) -> Option<u64> {
         self.all().map(|it| it.entry).min()
     }
 
-    /// One that was sent at this time was acknowledged.
+    /// Records that the flush sent at this time was acknowledged.
     pub(super) fn note_done(&mut self, sent: Instant, again: Duration) {
         self.failures = 0;
         self.again.retain(|it| it.due > sent);
         let Some(first) = self.first.take().filter(|_| !again.is_zero()) else { return };
         let due = sent + again;
         match self.again.back_mut() {
-            // A little late is late enough for both.
+            // A little later is late enough for both.
             Some(last) if due.saturating_duration_since(last.begun) < TOGETHER => {
                 last.entry = last.entry.min(first.entry);
                 last.due = due;
@@ -63,7 +63,8 @@ impl Flushes {
         }
     }
 
-    /// One wasn't acknowledged: another try comes later. True: it is the first that failed.
+    /// Records that a flush wasn't acknowledged: another try comes later. Returns `true` for the first failure in a
+    /// row.
     pub(super) fn note_failed(&mut self, now: Instant) -> bool {
         let pause = (PAUSE_LEAST * 2_u32.pow(self.failures.min(16))).min(PAUSE_MOST);
         self.failures += 1;
@@ -78,7 +79,7 @@ impl Flushes {
 }
 
 const TOGETHER: Duration = Duration::from_millis(100);
-/// Each try flushes the servers that do answer.
+/// Tries are rare, because each one flushes the servers that do answer.
 const PAUSE_LEAST: Duration = Duration::from_secs(1);
 const PAUSE_MOST: Duration = Duration::from_secs(60);
 

@@ -1,4 +1,4 @@
-//! A connection to a router, by the meta commands.
+//! A connection to a router, mostly with meta commands.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -10,42 +10,42 @@ use guira_client::Address;
 use crate::key::Key;
 use crate::rule::How;
 
-/// One key's delete.
+/// The delete of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parcel {
     pub(crate) key: Key,
     pub(crate) how: How,
 }
 
-/// What is cached of a key.
+/// What is cached for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     Nothing,
-    /// A value, by its unique number.
+    /// A value with this unique number.
     Value(u64),
-    /// The router can't say.
+    /// The router gave no usable answer.
     Refused,
 }
 
-/// The same, with the value.
+/// What is cached for a key, with the value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cached {
     Nothing,
-    /// Its first bytes, and its unique number.
+    /// The first bytes of the value, and its unique number.
     Value(Vec<u8>, u64),
     Refused(String),
 }
 
-/// Whether a value took another one's place.
+/// The result of an exchange of values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Exchanged {
     Stored,
-    /// The other one isn't there any more.
+    /// The old value was changed or removed meanwhile.
     Changed,
     Refused(String),
 }
 
-/// The connection.
+/// A connection to one router.
 pub(super) struct RouterLink {
     input: BufReader<Box<dyn Socket>>,
 }
@@ -58,7 +58,7 @@ impl RouterLink {
         Self::connect_within(address, SILENCE)
     }
 
-    /// The same; whatever takes longer than `silence` fails.
+    /// Connects. Whatever takes longer than `silence` fails, now and later.
     pub(super) fn connect_within(address: &Address, silence: Duration) -> io::Result<Self> {
         let socket: Box<dyn Socket> = match address {
             Address::Tcp { host, port } => {
@@ -98,7 +98,8 @@ impl RouterLink {
         self.input.get_mut().write_all(&text)
     }
 
-    /// Flushes all servers, each at once, while no batch is on its way: `None` if all have answered so, else the first bad line.
+    /// Flushes all servers at once. Call it only while no batch is in flight. `None` if all have done it, otherwise the
+    /// first bad line.
     pub(super) fn flush(&mut self) -> io::Result<Option<String>> {
         self.input.get_mut().write_all(b"flush_all\r\nmn\r\n")?;
         let flushed = self.line()?;
@@ -109,7 +110,7 @@ impl RouterLink {
         }
     }
 
-    /// An option of a router of Guira's kind, by its name in statistics; `None` if whoever answers has none.
+    /// Returns an option of a router by its name in the statistics; `None` if the other side has no such options.
     pub(super) fn option(&mut self, name: &str) -> io::Result<Option<String>> {
         let question = format!("get __mcrouter__.options({name})\r\n");
         self.input.get_mut().write_all(question.as_bytes())?;
@@ -121,7 +122,7 @@ impl RouterLink {
         Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
     }
 
-    /// What is cached of each key, with nothing on its way. A value is read and forgotten.
+    /// Returns what is cached for each key, and discards the values. Call it only while nothing is in flight.
     pub(super) fn uniques(&mut self, keys: &[Key], prefix: &str) -> io::Result<Vec<Seen>> {
         self.ask_stored(keys.iter().map(Key::bytes), prefix)?;
         let seen = |stored| match stored {
@@ -132,7 +133,7 @@ impl RouterLink {
         keys.iter().map(|_| self.one_stored(0).map(seen)).collect()
     }
 
-    /// What is stored under each name, with nothing on its way.
+    /// Returns what is stored under each name. Call it only while nothing is in flight.
     pub(super) fn stored(&mut self, names: &[&[u8]], prefix: &str) -> io::Result<Vec<Cached>> {
         self.ask_stored(names.iter().copied(), prefix)?;
         names.iter().map(|_| self.one_stored(MARKER_MAX)).collect()
@@ -153,7 +154,7 @@ impl RouterLink {
         self.input.get_mut().write_all(&text)
     }
 
-    /// Reads what a `gets` of one key is answered; of the value at most so many bytes are kept.
+    /// Reads the answer to a `gets` of one key. At most `most` bytes of the value are kept.
     fn one_stored(&mut self, most: u64) -> io::Result<Cached> {
         let mut stored = Cached::Nothing;
         loop {
@@ -178,7 +179,7 @@ impl RouterLink {
         }
     }
 
-    /// Asks for a value in place of the one of that unique number; it expires after so many seconds, below 0 at once.
+    /// Sends a value to replace the one with this unique number. It expires after `expiry` seconds; below 0, at once.
     pub(super) fn exchange(
         &mut self,
         (name, value): (&[u8], &[u8]),
@@ -193,7 +194,7 @@ impl RouterLink {
         self.input.get_mut().write_all(&text)
     }
 
-    /// Waits for the answer.
+    /// Waits for the answer to [`Self::exchange`].
     pub(super) fn exchanged(&mut self) -> io::Result<Exchanged> {
         Ok(match &*self.line()? {
             b"STORED" => Exchanged::Stored,
@@ -202,7 +203,7 @@ impl RouterLink {
         })
     }
 
-    /// A line without its end.
+    /// Reads a line, and returns it without its end.
     fn line(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         (&mut self.input).take(LINE_MAX).read_until(b'\n', &mut line)?;
@@ -212,7 +213,7 @@ impl RouterLink {
         }
     }
 
-    /// Waits for the answer to the oldest batch: `None` if all of it is done, else the first bad line.
+    /// Waits for the answer to the oldest batch: `None` if all of it is done, otherwise the first bad line.
     pub(super) fn answer(&mut self, parcels: &[Parcel]) -> io::Result<Option<String>> {
         let mut held = parcels.iter().filter(|it| matches!(it.how, How::HoldOff(_))).count();
         let mut bad = None;
@@ -225,7 +226,7 @@ impl RouterLink {
                     };
                 }
                 b"DELETED" | b"NOT_FOUND" if held > 0 => held -= 1,
-                // A router of another kind would go on for each line.
+                // A router without meta commands would answer each line like this.
                 b"ERROR" => {
                     let words = "it doesn't know the meta commands md and mn";
                     return Err(io::Error::new(io::ErrorKind::Unsupported, words));
@@ -243,8 +244,8 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 const CONNECT: Duration = Duration::from_secs(3);
-/// A router answers after its servers' timeout, at the latest.
+/// A router answers after its servers' timeout at the latest.
 const SILENCE: Duration = Duration::from_secs(10);
 const LINE_MAX: u64 = 8 << 10;
-/// A marker of many tokens has far fewer; what is longer is none.
+/// A marker with many tokens is far shorter. A longer value is no marker.
 const MARKER_MAX: u64 = 64 << 10;

@@ -1,4 +1,4 @@
-//! Deletes outside of a courier: a replay's. Each batch is waited for.
+//! Deletes without a courier, for a replay. Each batch is waited for.
 
 use std::io;
 use std::thread;
@@ -8,7 +8,7 @@ use super::link::{Parcel, RouterLink};
 use crate::config::DestinationConfig;
 use crate::rule::Delete;
 
-/// Sends to one of a destination's routers.
+/// Sends deletes to one of a destination's routers.
 pub(crate) struct Resender {
     config: DestinationConfig,
     link: Option<RouterLink>,
@@ -24,7 +24,7 @@ impl Resender {
         &self.config.name
     }
 
-    /// What of these is meant for the destination, of keys that begin so.
+    /// Returns the deletes that are meant for the destination, and whose keys have this prefix.
     pub(crate) fn parcels(&self, deletes: &[Delete], prefix: &[u8]) -> Vec<Parcel> {
         let is_meant = |delete: &&Delete| {
             let to = delete.to.as_ref();
@@ -38,10 +38,10 @@ impl Resender {
         deletes.iter().filter(is_meant).map(parcel).collect()
     }
 
-    /// Sends deletes. How many a router refused: each of those was asked for alone, and is told on the log.
+    /// Sends deletes. Returns how many a router refused: each of those was sent alone, and is reported on stderr.
     ///
     /// # Errors
-    /// No router answers, each asked several times.
+    /// No router answers, though each was asked several times.
     pub(crate) fn send(&mut self, parcels: &[Parcel]) -> Result<u64, String> {
         let mut refused = 0;
         for batch in parcels.chunks(BATCH) {
@@ -58,10 +58,10 @@ impl Resender {
         Ok(refused)
     }
 
-    /// Flushes all its servers.
+    /// Flushes all servers of the destination.
     ///
     /// # Errors
-    /// No router answers, or it is refused.
+    /// No router answers, or one refuses the flush.
     pub(crate) fn flush(&mut self) -> Result<(), String> {
         match self.ask(|link, _| link.flush())? {
             None => Ok(()),
@@ -107,7 +107,7 @@ fn deliver(link: &mut RouterLink, batch: &[Parcel], prefix: &str) -> io::Result<
     link.answer(batch)
 }
 
-/// Keys that go at once.
+/// The most keys of a batch.
 const BATCH: usize = 512;
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! What a courier sends next: entries one after the other, from memory or from files.
+//! The entries that a courier sends next, in order, from memory or from files.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,19 +13,19 @@ use crate::mark::Unmark;
 use crate::rule::How;
 use crate::segment::SegmentReader;
 
-/// Entries from a number on.
+/// The entries from a number on.
 pub(super) struct Supply {
-    /// The first entry that isn't taken as a whole.
+    /// The first entry that isn't taken completely.
     next: u64,
-    /// How many deletes of it are taken.
+    /// How many of its deletes are taken.
     taken: usize,
     ahead: VecDeque<Arc<Entry>>,
     reader: Option<(PathBuf, SegmentReader)>,
 }
 
-/// What is taken at once.
+/// The part that is taken at once.
 pub(super) enum Load {
-    /// A batch, and the time of its newest change. It may have no deletes: its entries are for others.
+    /// Deletes, and the time of the newest change. They may be none, if the entries are meant for others.
     Deletes(Vec<Parcel>, u32),
     /// A flush, which is an entry of its own, of a change of that time.
     Flush(u32),
@@ -44,24 +44,24 @@ impl Supply {
         Self { next, taken: 0, ahead: VecDeque::new(), reader: None }
     }
 
-    /// All entries before this one were taken.
+    /// Returns the first entry that wasn't taken completely.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// As [`Self::next`], counting an entry that was taken in part.
+    /// Like [`Self::next`], but an entry that was taken in part counts as taken.
     pub(super) fn after(&self) -> u64 {
         self.next + u64::from(self.taken > 0)
     }
 
-    /// Goes back to an entry; its deletes are taken anew.
+    /// Rewinds to an entry: its deletes are taken again.
     pub(super) fn rewind(&mut self, next: u64) {
         if next <= self.next {
             *self = Self::new(next);
         }
     }
 
-    /// Takes what is meant for a destination, which has a name and a way of its own, of entries before `until`.
+    /// Takes from entries before `until` what is meant for the destination `name`. `how` is its default for keys.
     pub(super) fn take(
         &mut self,
         line: &Line,
@@ -159,7 +159,7 @@ impl Supply {
     }
 }
 
-/// Of keys and what is around them; one that is behind has more to send at once than one that isn't.
+/// The size of a batch: its keys, and an estimate of the rest. A courier that is behind sends larger batches.
 const BATCH_BYTES: usize = 32 << 10;
-/// Entries that are taken from the journal at once.
+/// The most entries that are taken from the journal at once.
 const AHEAD: usize = 256;

@@ -1,4 +1,4 @@
-//! A courier against a router that is played: it refuses keys, breaks off, is away.
+//! A courier with a simulated router, which refuses keys, disconnects, or is away.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,18 +12,18 @@ use crate::entry::{Errand, LogPlace, Origin};
 use crate::key::Key;
 use crate::rule::{Delete, How};
 
-/// A router: what it got and acknowledged, and how it misbehaves.
+/// A router: what it received and acknowledged, and how it misbehaves.
 struct Router {
     listener: TcpListener,
     got: Mutex<BTreeMap<String, usize>>,
-    /// When each came.
+    /// When each line came.
     came: Mutex<Vec<(String, Instant)>>,
     refuses: Mutex<Option<&'static str>>,
-    /// It breaks off after so many lines, again and again.
+    /// It disconnects after this many lines, again and again.
     lines_max: Mutex<usize>,
     is_over: AtomicBool,
     is_slow: AtomicBool,
-    /// How many deletes there were before each flush.
+    /// The number of different deletes before each flush.
     flushed_after: Mutex<Vec<usize>>,
 }
 
@@ -65,7 +65,7 @@ impl Router {
                     let _ = socket.write_all(b"SERVER_ERROR Command disabled\r\n");
                     continue;
                 }
-                // What comes before it was acknowledged.
+                // What comes before a flush was acknowledged.
                 assert!(pending.is_empty());
                 let _ = socket.write_all(b"OK\r\n");
                 let deletes = self.got.lock().unwrap().len();
@@ -179,7 +179,7 @@ fn each_key_arrives_from_memory_and_from_files_over_connections_that_break() {
         scene.line.prove(501, &place(500));
         *scene.router.lines_max.lock().unwrap() = 120;
         let courier = scene.courier(Duration::ZERO);
-        // A batch of 500 lines never gets through 120 of them: nothing may count as done.
+        // A batch of 500 lines never gets through in 120: nothing may count as done.
         thread::sleep(Duration::from_millis(500));
         assert_eq!(scene.line.cursor(0).cursor, 1);
         *scene.router.lines_max.lock().unwrap() = 2000;
@@ -248,7 +248,7 @@ fn what_was_sent_unproven_is_sent_again_once_it_is_proven() {
     courier.join().unwrap();
 }
 
-/// Whether the second one of what was unproven went out already, or was still to go.
+/// Whether the second delete of the unproven entry was sent before, or was still to come.
 #[test]
 fn the_second_delete_follows_the_one_that_the_barrier_proved() {
     let again = Duration::from_millis(1500);
@@ -277,11 +277,11 @@ fn the_second_delete_follows_the_one_that_the_barrier_proved() {
     }
 }
 
-/// There is much on its way, and more to come.
+/// Much is in flight, and more is to come.
 #[test]
 fn what_was_unproven_is_sent_anew_however_much_there_is_to_send() {
     let scene = scene(8 << 20);
-    // Of such keys a batch has 150.
+    // A batch has 150 keys of this length.
     let key = |number| format!("k{number}-{}", "x".repeat(200));
     for number in 1..=3000 {
         let key = Key::new(key(number).as_bytes()).unwrap();

@@ -1,18 +1,20 @@
-//! Takes the tokens of writes that can be read here out of their markers: in place of a courier, for a destination that has markers.
+//! Removes the tokens of writes that can be read here from their markers. It replaces the courier of a destination that
+//! has markers.
 //!
 //! ```text
 //! gets r:K1 … ─▶ router          the tokens of the markers
-//! cas r:K1 …  ─▶ router          what is left of them; nothing left: it ends at once
-//! EXISTS ◀─ router               a writer marked it meanwhile: once more
+//! cas r:K1 …  ─▶ router          what is left of them; if nothing is left, it expires at once
+//! EXISTS ◀─ router               a writer changed the marker meanwhile: try again
 //! ```
 //! # Invariants
-//! 1. A token goes only after the database has shown its write, also when the barrier is away for long: a reader that finds no marker
-//!    reads this database.
-//! 2. The cursor moves past an entry after each of its tokens is gone, or its life is over.
-//! 3. A token that is gone already does no harm: it is counted, for it may have been evicted.
-//! 4. Flushes aren't sent: without their markers, keys would be read here before their writes are.
+//! 1. A token goes only after the database has shown its write, however long the barrier is away. A reader that finds
+//!    no marker reads this database.
+//! 2. The cursor moves past an entry after each of its tokens is gone, or its lifetime is over.
+//! 3. A token that is gone already does no harm. It is counted, because it may have been evicted.
+//! 4. Flushes aren't sent: without their markers, keys would be read here before their writes are there.
 //!
-//! Bad at: many marks a second. Each costs two requests, and they wait for each other.
+//! # Bad at
+//! Many marks per second: each takes two requests, one after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -32,10 +34,10 @@ use crate::key::Key;
 use crate::line::{Line, Reach, Seat};
 use crate::mark::Unmark;
 
-/// Who clears markers.
+/// Removes the tokens of one source's writes from the markers at one destination.
 pub(crate) struct Unmarker {
     config: DestinationConfig,
-    /// Its number at the line.
+    /// The number of its seat at the line.
     number: usize,
     line: Arc<Line>,
     seat: Arc<Seat>,
@@ -46,14 +48,14 @@ pub(crate) struct Unmarker {
     refused: Instant,
 }
 
-/// A token that is to go, and of which entry.
+/// A token to remove, and its entry.
 struct Waiting {
     unmark: Unmark,
     entry: u64,
     is_refused: bool,
 }
 
-/// Tokens by the keys whose markers have them.
+/// The tokens to remove, by the keys of their markers.
 type ByKey = BTreeMap<Key, Vec<MarkToken>>;
 
 impl Unmarker {
@@ -64,7 +66,7 @@ impl Unmarker {
         Self { config, number, line, seat, link, router, supply, waiting, refused: now() }
     }
 
-    /// Clears until the line has ended and nothing is left.
+    /// Removes tokens until the line has ended and nothing is left.
     pub(crate) fn run(mut self) {
         let mut pause = PAUSE_LEAST;
         loop {
@@ -82,11 +84,11 @@ impl Unmarker {
                 Ok(false) => {
                     self.line.work(self.supply.next(), 1, IDLE);
                     if self.supply.next() < reach.released {
-                        // What isn't proven, or more than may wait.
+                        // The entries aren't proven, or too many tokens wait.
                         thread::sleep(IDLE);
                     }
                 }
-                // Another daemon does it.
+                // The term is over: another daemon does the rest.
                 Err(_) if self.line.is_over() => return,
                 Err(error) => {
                     let router = &self.config.routers[self.router % self.config.routers.len()];
@@ -105,7 +107,7 @@ impl Unmarker {
         &self.seat.counts
     }
 
-    /// Does what can be done; false: nothing.
+    /// Does what can be done now. Returns `false` if that is nothing.
     fn turn(&mut self, reach: &Reach) -> io::Result<bool> {
         let mut taken = None;
         while self.waiting.len() < PARKED_MAX
@@ -131,12 +133,12 @@ impl Unmarker {
         Ok(taken.is_some() || is_open)
     }
 
-    /// What is over by itself needs no request.
+    /// Drops tokens whose lifetime is over. They need no request.
     fn forget_late(&mut self) {
         let now_s = unix_seconds();
         let is_late = |it: &Waiting| {
             let deadline_s = it.unmark.token.deadline_s();
-            // A deadline that no writer of ours gives is no reason to ask for ever.
+            // None of our writers sets such a late deadline: it is no reason to ask forever.
             deadline_s < now_s || deadline_s - now_s > LIFE_MOST_S
         };
         let before = self.waiting.len();
@@ -151,7 +153,7 @@ impl Unmarker {
         self.line.note_cursor(self.number, oldest.unwrap_or(u64::MAX).min(self.supply.next()));
     }
 
-    /// Asks for the markers of some that wait, and takes their tokens out.
+    /// Reads the markers of some waiting tokens, and removes the tokens.
     fn clear(&mut self) -> io::Result<()> {
         let mut by_key = ByKey::new();
         for waiting in self.waiting.iter().filter(|it| !it.is_refused).take(AT_ONCE) {
@@ -195,21 +197,21 @@ impl Unmarker {
     }
 }
 
-/// Whether it was asked for, under that key.
+/// Whether this token of this key was asked for.
 fn is_of(waiting: &Waiting, key: &Key, asked: &ByKey) -> bool {
     let Unmark { key: own, token } = &waiting.unmark;
     own == key && asked.get(key).is_some_and(|tokens| tokens.contains(token))
 }
 
-/// What became of a marker's tokens.
+/// What happened to the tokens of a marker.
 enum End {
     Gone,
-    /// A writer came in between.
+    /// A writer changed the marker meanwhile.
     Changed,
     Refused(String),
 }
 
-/// Takes tokens out of their markers, as far as nobody changes those meanwhile.
+/// Removes tokens from their markers, unless a writer changes a marker meanwhile.
 fn exchange(
     link: &mut RouterLink,
     prefix: &str,
@@ -229,7 +231,7 @@ fn exchange(
                 continue;
             }
         };
-        // What isn't a marker has none of our tokens.
+        // A value that is no marker has none of our tokens.
         let mut all = MarkerTokens::parse(&value).unwrap_or_default();
         let found = tokens.iter().map(|token| match (all.remove(*token), all.marks(*token)) {
             (true, _) => Unmarked::Cleared,
@@ -246,7 +248,7 @@ fn exchange(
     }
     let now_s = unix_seconds();
     for (_, name, _, all, unique) in &changes {
-        // Until the last token's end; at once if there is none.
+        // Until the last token expires; at once if there is none.
         let expiry = match i64::from(all.until_s()) - i64::from(now_s) {
             left @ 0.. => left + 1,
             _ => -1,
@@ -259,7 +261,7 @@ fn exchange(
                 found.into_iter().for_each(|how| counts.unmarked(how).add(1));
                 End::Gone
             }
-            // Evicted or over in between: asked again, it is missing.
+            // The marker may have been evicted or have expired: the next try finds it missing.
             Exchanged::Changed => End::Changed,
             Exchanged::Refused(words) => End::Refused(words),
         };
@@ -268,9 +270,9 @@ fn exchange(
     Ok(ends)
 }
 
-/// Markers that are asked for at once: what a router answers is no reason for it to leave the rest unread.
+/// The most markers per request: their answers can't make the router stop reading.
 const AT_ONCE: usize = 64;
-/// What `guira_client` gives a mark at most.
+/// The longest lifetime that `guira_client` gives a mark.
 const LIFE_MOST_S: u32 = 90_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Keys that are followed, at a router that is played.
+//! Followed keys, at a simulated router.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -7,7 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use super::*;
 use crate::config::{JournalLimits, WhenFull};
 
-/// A router that knows `gets` only. It gives each key the number that stands for it, 0 for nothing, and breaks off after a while.
+/// A router that knows only `gets`. It answers with the key's number in `uniques`, or nothing if that is 0, and
+/// disconnects after a while.
 fn router(uniques: Arc<Mutex<BTreeMap<String, u64>>>, lines: usize) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -28,7 +29,7 @@ fn serve(mut socket: TcpStream, uniques: &Mutex<BTreeMap<String, u64>>, lines: u
         let answer = match unique {
             0 => "END\r\n".to_owned(),
             u64::MAX => "SERVER_ERROR no server\r\n".to_owned(),
-            // A value like the end of an answer.
+            // The value looks like the end of an answer.
             unique => format!("VALUE {key} 0 5 {unique}\r\nEND\r\n\r\nEND\r\n"),
         };
         if socket.write_all(answer.as_bytes()).is_err() {
@@ -66,17 +67,17 @@ impl Bench {
         self.uniques.lock().insert(key.to_owned(), unique);
     }
 
-    /// Looks at what is due some seconds from now.
+    /// Checks what is due `after_s` seconds from now.
     fn check(&self, asker: &mut Asker, after_s: u64) {
         self.audit.look(asker, now() + Duration::from_secs(after_s));
     }
 
-    /// Gone, refilled, survived, unanswered after the first and after the second delay.
+    /// Returns the counts of gone, refilled, survived and unanswered, after the first and after the second delay.
     fn judged(&self) -> [[u64; 4]; 2] {
         [0, 1].map(|at| Judged::ALL.map(|(judged, _)| self.audit.counts().judged(at, judged).get()))
     }
 
-    /// With a value, without, unanswered, left out.
+    /// Returns the counts of value, nothing, unanswered and left out.
     fn found(&self) -> [u64; 4] {
         Found::ALL.map(|(found, _)| self.audit.counts().found(found).get())
     }
@@ -89,7 +90,7 @@ fn parcels(keys: &[&str]) -> Vec<Parcel> {
 
 #[test]
 fn what_is_gone_refilled_or_still_there_is_told_after_each_delay() {
-    // Connections break, and are made again.
+    // Connections break, and are opened again.
     let bench = Bench::new(3);
     let mut scout = Scout::new(Arc::clone(&bench.audit));
     let mut asker = Asker::new(bench.audit.destination.clone());
@@ -100,7 +101,7 @@ fn what_is_gone_refilled_or_still_there_is_told_after_each_delay() {
     scout.look(&parcels(&["d"]));
     let stale = Parcel { how: How::Stale(30), ..parcels(&["e"]).remove(0) };
     scout.look(&[stale]);
-    // It is followed from its first delete on.
+    // The key is followed from its first delete on.
     scout.look(&parcels(&["a"]));
     assert_eq!(bench.found(), [3, 1, 0, 1]);
     bench.check(&mut asker, 0);
@@ -158,5 +159,5 @@ fn the_same_keys_are_sampled_everywhere_and_as_many_as_wanted() {
     assert!(is_sampled(b"any", u64::MAX));
 }
 
-/// By another implementation.
+/// Computed by another implementation.
 const HASH_OF_USER_1: u64 = 0x4ce5_3ee4_648c_ef41;

@@ -1,4 +1,4 @@
-//! Markers in a real memcached, whose tokens must go and whose other tokens must stay.
+//! Markers in a real memcached: some tokens must go, and all others must stay.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Scene {
         };
         let config = DestinationConfig {
             name: "m".to_owned(),
-            // Nobody is at the first one.
+            // No router is at the first address.
             routers: vec!["127.0.0.1:1".parse().unwrap(), address],
             prefix: String::new(),
             again: Duration::ZERO,
@@ -74,7 +74,7 @@ fn place(offset: u64) -> LogPlace {
     LogPlace { file: "b.000001".into(), offset }
 }
 
-/// Of the life that is left in seconds.
+/// A token that ends `left_s` seconds from now.
 fn token(left_s: i64, random: u64) -> MarkToken {
     let deadline_s = u64::try_from(i64::from(unix_seconds()) + left_s).unwrap();
     MarkToken::from_number(deadline_s << 32 | random)
@@ -99,7 +99,7 @@ fn a_token_goes_once_its_write_can_be_read_and_no_other_one_goes() {
     assert_eq!(marker(&mut client, "k"), Some(format!("{first} {second} ")), "it isn't proven");
     scene.prove();
     eventually("the token goes", || marker(&mut client, "k") == Some(format!("{second} ")));
-    // Deletes and flushes aren't for whoever has markers, and what is done twice takes nothing.
+    // A destination with markers gets neither deletes nor flushes. A second removal takes nothing.
     let key = Key::new(b"k").unwrap();
     scene.append(Errand::Deletes(vec![Delete { key, how: None, to: None }]));
     scene.append(Errand::Flush(None));
@@ -113,7 +113,7 @@ fn a_token_goes_once_its_write_can_be_read_and_no_other_one_goes() {
     scene.unmark("k", second);
     scene.prove();
     eventually("the marker goes with its last token", || marker(&mut client, "k").is_none());
-    // It is the expiry of what is left.
+    // What is left expires with its last token.
     let short = token(2, 3);
     client.set("r:k", format!("{short} {} ", token(60, 4)).as_bytes());
     scene.unmark("k", token(60, 4));
@@ -135,7 +135,7 @@ fn no_token_is_lost_while_writers_mark_the_same_keys() {
                 let mut kept = String::new();
                 for number in 0..300 {
                     let token = token(600, writer << 16 | number);
-                    // As a writer does it.
+                    // In the way of a writer.
                     let added = format!("append r:hot 0 0 17\r\n{token} ");
                     let first = format!("add r:hot 0 0 17\r\n{token} ");
                     while client.ask(&added) != "STORED\r\n" && client.ask(&first) != "STORED\r\n" {
