@@ -1,5 +1,5 @@
-//! The line from one source to all its destinations: the journal, the read position, the entries that the database has
-//! shown to be readable, and the cursor of each courier.
+//! The line from one source to all its destinations: the journal, the read position, what the database has proven to be
+//! readable, and the cursor of each courier.
 //!
 //! ```text
 //! source ─ append ─▶ journal ─ barrier: prove ─▶ may be sent ─▶ couriers: cursors

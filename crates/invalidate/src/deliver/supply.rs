@@ -27,15 +27,15 @@ pub(super) struct Supply {
 pub(super) enum Load {
     /// Deletes, and the time of the newest change. They may be none, if the entries are meant for others.
     Deletes(Vec<Parcel>, u32),
-    /// A flush, which is an entry of its own, of a change of that time.
+    /// A flush, which is an entry of its own, and the time of its change.
     Flush(u32),
 }
 
-/// What markers lose by some entries.
+/// The tokens that markers lose because of some entries.
 pub(super) struct Unmarks {
-    /// Each with the number of its entry.
+    /// The tokens, each with the number of its entry.
     pub numbered: Vec<(u64, Unmark)>,
-    /// Of the newest change, in seconds since 1970.
+    /// The time of the newest change, in Unix seconds.
     pub at_s: u32,
 }
 
@@ -110,7 +110,7 @@ impl Supply {
         Ok(has_taken.then_some(Load::Deletes(parcels, at_s)))
     }
 
-    /// Takes what markers lose by entries before `until`. `None`: there is no such entry.
+    /// Takes the tokens that markers lose because of entries before `until`. `None`: there is no such entry.
     pub(super) fn take_unmarks(&mut self, line: &Line, until: u64) -> io::Result<Option<Unmarks>> {
         let (mut taken, begin) = (Unmarks { numbered: Vec::new(), at_s: 0 }, self.next);
         while self.next < until && taken.numbered.len() < AHEAD {
@@ -159,7 +159,7 @@ impl Supply {
     }
 }
 
-/// The size of a batch: its keys, and an estimate of the rest. A courier that is behind sends larger batches.
+/// The limit of a batch in bytes: its keys, and an estimate of the rest. A courier that is behind sends larger batches.
 const BATCH_BYTES: usize = 32 << 10;
 /// The most entries that are taken from the journal at once.
 const AHEAD: usize = 256;
