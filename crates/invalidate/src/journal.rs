@@ -10,7 +10,7 @@
 //! 3. After a failed sync nothing is appended any more, and no position may be stored. The kernel may have dropped what
 //!    it couldn't write, and may report success for the next sync. Only a new process goes on. It rewrites the entries
 //!    that no stored position proves durable.
-//! 4. A segment is removed if no courier needs its entries, and it is older than `keep` or its room is needed.
+//! 4. A segment is removed if its entries aren't needed, and it is older than `keep` or its room is needed.
 //! # Costs
 //! One system call per entry. Memory: as much as the configuration allows.
 
@@ -234,7 +234,7 @@ impl Journal {
         Ok(places)
     }
 
-    /// Removes segments that no courier needs: old ones, and any while the journal exceeds its limit.
+    /// Removes segments before entry `needed`: old ones, and any while the journal exceeds its limit.
     pub(crate) fn trim(&mut self, needed: u64, bytes_max: u64, keep: Duration) -> io::Result<()> {
         while self.segments.len() > 1 {
             let (oldest, next) = (&self.segments[0], &self.segments[1]);

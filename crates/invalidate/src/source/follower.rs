@@ -43,7 +43,7 @@ pub(super) enum Stopped<T> {
 pub(super) enum Calls<'t> {
     /// Try again.
     Again,
-    /// Try again, but not often: what the database sent can't be read, for this reason.
+    /// Try again, but only a few times: what the database sent can't be read, for this reason.
     Few(&'t str),
     /// An administrator must act.
     Somebody,
