@@ -4,7 +4,7 @@
 //! ```text
 //! md K1 q … md Kn q, mn ─▶ router        at most IN_FLIGHT batches
 //! MN ◀─ router                            all before it are done: the cursor moves
-//! any other line                          the batch is sent again in halves, until the bad key stands alone: it is parked
+//! any other line                          the batch is sent again in halves, until the bad key is alone, and is parked
 //! connection lost                         what wasn't acknowledged is sent to the next router
 //! flush_all, mn ─▶ router                 a flush, alone: all before it are acknowledged, nothing else is in flight
 //! ```

@@ -1,7 +1,7 @@
 //! Templates: `mail:{email|lower|md5}` makes a key from the columns of a row.
 //!
-//! A column without `old.` or `new.` is taken from each image that the change has. An insert has a new image, a delete an
-//! old one, an update both. So a template with such columns makes up to two keys, or one if they are equal.
+//! A column without `old.` or `new.` is taken from each image that the change has. An insert has a new image, a delete
+//! an old one, an update both. So a template with such columns makes up to two keys, or one if they are equal.
 //!
 //! # Invariants
 //! 1. NULL makes no key, and neither does an image that the change doesn't have.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! login ─▶ does its log have what was read? ─ yes ─▶ the dump
-//!            └ no ─▶ the journal, from before the loss: entries that its log lacks, again ─▶ rewound position ─▶ the dump
+//!            └ no ─▶ the journal, from before the loss: entries that its log lacks, again ─▶ rewound position ─▶ dump
 //! ```
 //! # Invariants
 //! 1. The rewound position is stored after the entries are on the device once more. A crash in between finds the same
