@@ -1,26 +1,27 @@
-//! A cluster of stores (`guira store --cluster`) as a proxy thread asks it: changes at the head of a key's slot, values at its
-//! reader.
+//! A cluster of stores (`guira store --cluster`), as a proxy thread uses it: changes go to the head of a key's slot,
+//! reads to its reader.
 //!
 //! ```text
 //! etcd ─▶ watches   the newest view, one watch for all threads
 //!            │
-//! request ─▶ asking ─▶ nodes   links of this thread: for reads, for changes, for what another node passes on
+//! request ─▶ asking ─▶ nodes   this thread's links: for reads, for changes, and for requests that a node passes on
 //! ```
-//! Any node answers any request: if its view is newer, it passes the request on. So an old view here costs a hop, and never
-//! gives a wrong answer. Where the node that is meant doesn't answer, another one is asked.
+//! Any node answers any request: a node with a newer view passes the request on. So an old view costs a hop, and never
+//! gives a wrong answer. If the right node doesn't answer, another one is asked.
 //!
 //! # Invariants
-//! 1. A change has one number, which travels with it ([`WriteTag`]). So it happens once, however many nodes are asked. What
-//!    has none, a touch, is sent again only if it surely wasn't sent.
-//! 2. Of one client's requests for one key, a change waits for those before it, and those behind it wait for it.
-//! 3. Each request ends within [`asking::PATIENCE`] and a try, with an answer or an error that says what isn't known.
+//! 1. A change has one number, which travels with it ([`WriteTag`]). So it happens once, however many nodes are asked.
+//!    A touch has no number, and is repeated only if it certainly wasn't sent.
+//! 2. Among one client's requests for one key, a change waits for the earlier ones, and the later ones wait for it.
+//! 3. Each request ends within [`asking::PATIENCE`] and one more try, with a reply, or an error that says what isn't
+//!    known.
 //!
 //! # Costs
-//! A future on the heap for each key. A node has three connections of each thread, since it answers on each in the order of
-//! requests: what waits for the next view keeps no others waiting.
+//! One heap-allocated future per key. Each thread has three connections to a node, because a node answers on each in
+//! the order of requests. So a request that waits for the next view doesn't block the others.
 //!
-//! # Weaknesses
-//! A delete that fails isn't written down to be sent later.
+//! # Bad at
+//! Failed deletes: they aren't logged to be sent later.
 
 mod asking;
 mod nodes;
@@ -48,32 +49,33 @@ pub(crate) use watches::{ClusterWatch, ClusterWatches, register};
 pub(crate) struct Cluster {
     /// `None`: nothing is sent.
     fleet: Option<rc::Weak<dyn NodeLinks>>,
-    /// Its task shares it, on the same thread.
+    /// Shared with this cluster's task, which runs on the same thread.
     nodes: Arc<Mutex<Nodes>>,
-    /// This thread among all that ask, and what it counts its changes by.
+    /// Identifies this thread among all that ask. With the number it identifies a change.
     client: u32,
     number: Cell<u64>,
-    /// Takes each new view to the links, whether or not somebody asks.
+    /// Updates the links at each new view, even without requests.
     following: JoinSet<()>,
 }
 
-/// A thread's links to nodes.
+/// The links of a thread to nodes.
 pub(super) trait NodeLinks: fmt::Debug {
-    /// The link to a node for the role of this number.
+    /// Returns the link to a node for the role with this number.
     fn node_link(&self, wanted: &LeafSpec, role: u32) -> Arc<Link>;
 }
 
-/// Where a request goes, for people.
+/// A description of where a request goes.
 #[derive(Debug)]
 pub(crate) struct ClusterPlace {
-    /// The slot, its chain, and who is asked.
+    /// The slot, its chain, and the node that is asked.
     pub(crate) words: String,
-    /// Who is asked, if it says where.
+    /// The node's server, if the node has a client address.
     pub(crate) server: Option<Server>,
 }
 
 impl Cluster {
-    /// Over links that `fleet` gives, by the views that `watch` brings. The thread must be in a tokio runtime.
+    /// Creates a cluster that uses the links of `fleet` and the views of `watch`. The thread must be in a tokio
+    /// runtime.
     pub(super) fn new(
         wanted: &ClusterSpec,
         watch: Arc<ClusterWatch>,
@@ -85,19 +87,19 @@ impl Cluster {
         cluster.following.spawn(async move {
             while sights.changed().await.is_ok() {
                 let Some(nodes) = nodes.upgrade() else { return };
-                // No view is no news.
+                // Without a view there is nothing to update.
                 let _ = nodes.lock().chart();
             }
         });
         Rc::new(cluster)
     }
 
-    /// One that sends nothing, and knows no view.
+    /// Creates a cluster that sends nothing and has no view.
     pub(crate) fn silent(wanted: &ClusterSpec) -> Rc<Self> {
         Rc::new(Self::of(wanted, ClusterWatch::blind("nobody has looked").into(), None))
     }
 
-    /// One that sends nothing, and looks at the view once. It may wait for etcd.
+    /// Creates a cluster that sends nothing and reads the view once. May wait for etcd.
     pub(crate) fn looking(wanted: &ClusterSpec) -> Rc<Self> {
         Rc::new(Self::of(wanted, ClusterWatch::look(wanted).into(), None))
     }
@@ -111,13 +113,13 @@ impl Cluster {
             fleet,
             nodes: Arc::new(Mutex::new(Nodes::new(wanted.clone(), watch))),
             client: fastrand::u32(..),
-            // No two threads give one number, so none gets another's result.
+            // Random starts differ, so no thread gets the result of another one's change.
             number: Cell::new(fastrand::u64(..1 << 62)),
             following: JoinSet::new(),
         }
     }
 
-    /// What it is called where a tree is shown.
+    /// The name in displays of the tree.
     pub(crate) fn name(&self) -> String {
         let nodes = self.nodes.lock();
         format!("cluster|{}|timeout={}ms", nodes.wanted.place, nodes.wanted.timeout.as_millis())
@@ -143,14 +145,14 @@ impl Cluster {
         ClusterPlace { words, server }
     }
 
-    /// A number for a change.
+    /// Returns a new number for a change.
     fn tag(&self) -> WriteTag {
         self.number.set(self.number.get() + 1);
         WriteTag { id: (self.client, self.number.get()), is_repeated: false }
     }
 }
 
-/// Whose a request is in a slot's chain, and that node.
+/// The role that a request needs in a slot's chain, and the node that has it.
 fn meant(request: &Request, group: &Group) -> (&'static str, Option<NodeId>) {
     if request.op.is_get() { ("reader", group.reader()) } else { ("head", group.head()) }
 }
