@@ -7,7 +7,7 @@
 //! | request | question | ability shown by |
 //! |---|---|---|
 //! | `lease-set` | a `lease-get` of a key that doesn't exist | any reply except an error |
-//! | `ms` with flags that text commands lack | an `ms` of its key, with a cas unique of no item | that nothing was stored |
+//! | `ms` with flags that text commands lack | an `ms` of its key, with a cas unique of no item | nothing was stored |
 //!
 //! The value of that `ms` is a delete with `noreply`. A server that reads it as a command doesn't answer it, so there
 //! is one reply in any case.
