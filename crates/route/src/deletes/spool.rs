@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! ["AS1.0", 1289416829.836, "C", ["10.0.0.1", 11302, "delete foo\r\n"]]
-//! ["AS2.0", 1289416829.836, "C", {"s": service, "f": flavor, "r": region, "h": "[10.0.0.1]:11302", "p": pool, "k": key, "a": {…}}]
+//! ["AS2.0", 1289416829.836, "C", {"s": service, "f": flavor, "r": region, "h": "[10.0.0.1]:11302", "p": pool,
+//!                                 "k": key, "a": {…}}]
 //! ```
 //! Keys are written unchanged, UTF-8 or not, as mcrouter does. One thread writes for all, so that a burst of failures
 //! takes few writes. A leaf waits until its line is in the file. Dates are UTC.

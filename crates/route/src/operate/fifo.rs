@@ -4,7 +4,7 @@
 //! <debug-fifo-root>/libmcrouter.<service>.<router>.server.debugfifo.<thread>   traffic with clients
 //!                                                 .client.debugfifo.<thread>   traffic with servers
 //!
-//! message   0xfaceb00c 4  version 1  peer 40  its port 2  connection 8  our port 2  1: received 1  type 4  us 8  router 30
+//! message   0xfaceb00c 4  version 1  peer 40  port 2  connection 8  our port 2  1: received 1  type 4  µs 8  router 30
 //!           packets: connection 8  bytes 4  number 4  the bytes, at most 4,096 with all that is before them
 //! ```
 //! All numbers are little-endian, and lengths are in bytes. The type of a request is odd, and its reply has the next

@@ -113,7 +113,7 @@ impl Cluster {
             fleet,
             nodes: Arc::new(Mutex::new(Nodes::new(wanted.clone(), watch))),
             client: fastrand::u32(..),
-            // Random starts differ, so no thread gets the result of another one's change.
+            // Random, so that no two threads use the same number and get each other's results.
             number: Cell::new(fastrand::u64(..1 << 62)),
             following: JoinSet::new(),
         }

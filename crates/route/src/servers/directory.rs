@@ -1,7 +1,7 @@
 //! The servers of the process, shared by all threads: their marks, links and leaves.
 //!
-//! Serving a request touches only relaxed atomics here. Locks are taken only for starting, reloading and showing
-//! statistics.
+//! As long as nothing fails, serving a request touches only relaxed atomics here. Locks are taken for starting, reloading
+//! and showing statistics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

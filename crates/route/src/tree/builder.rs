@@ -60,7 +60,7 @@ pub(crate) struct Builder<'b> {
     written_out: u64,
 }
 
-/// A pool's leaves, and what else its fields say.
+/// A pool's leaves, and its other fields.
 #[derive(Clone)]
 pub(crate) struct Pool {
     pub(crate) name: Rc<str>,

@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. A route depends on its request and its [`Context`] only, and on no ambient state.
 //! 2. [`Route::visit`] names the nodes that [`Route::route`] may reach, nearest first, and sends nothing.
-//! 3. A tree lives on one proxy thread: nothing in it locks, and nothing in it needs to be `Send`.
+//! 3. A tree lives on one proxy thread: nothing in it needs to be `Send`. Few nodes lock, and only state that they share
+//!    with tasks or other threads.
 //! 4. If [`Route::next`] returns a child, then [`Route::route`] only passes the request to that child.
 //!
 //! # Costs

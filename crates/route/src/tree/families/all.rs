@@ -5,7 +5,7 @@
 //! | `AllAsyncRoute` | none | a miss |
 //! | `AllInitialRoute` | the first child | its reply |
 //! | `AllFastestRoute` | the first reply that is no failure | that reply, or the last one |
-//! | `AllMajorityRoute` | an outcome that more than half gave, or all | the most frequent outcome, the worse one of two |
+//! | `AllMajorityRoute` | an outcome shared by over half, or all | the most frequent outcome, the worse one of two |
 //! | `AllSyncRoute` | all | the worst reply, the first one of equally bad ones |
 
 use std::borrow::Cow;
