@@ -79,8 +79,8 @@ fn other_names() -> Value {
     json!({ "^[_#/@]": true, "%": true })
 }
 
-/// The schema of a route: a string, an object of a known type, or an array. It doesn't check that a single route is
-/// one.
+/// The schema of a route: a string, an object of a known type, or an array. It accepts any array where one route is
+/// needed.
 fn route(may_select: bool) -> Value {
     let is_there = |shape: &&'static Shape| may_select || shape.name != "PrefixSelectorRoute";
     let kinds = || shapes().filter(is_there);

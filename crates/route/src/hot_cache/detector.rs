@@ -2,7 +2,7 @@
 //!
 //! # How
 //! ```text
-//! every get ─▶ sketch: an estimate ─▶ above the floor, seen before in this window? ─▶ leaders: exact from here on
+//! every get ─▶ sketch: an estimate ─▶ above the floor, first time in this window? ─▶ leaders: exact from here on
 //! end of a window: leaders that beat a chosen key by a quarter take its place; every count is halved
 //! ```
 //! Fan's theorem (thesis, chapter 2) requires a cache of the c most popular keys. A cache that admits every miss holds
@@ -32,7 +32,7 @@ use super::sketch::Sketch;
 pub(crate) struct Detector {
     entries: usize,
     sketch: Sketch,
-    /// The doorkeeper: a bit per hash, set for keys that were seen in this window.
+    /// A bit per hash, set for keys that were admitted to the leaders in this window.
     door: Box<[u64]>,
     leaders: HashMap<u64, Leader>,
     chosen: usize,
@@ -66,7 +66,7 @@ impl Detector {
             return leader.is_chosen;
         }
         let estimate = self.sketch.count(hash);
-        // While there is room, every key is chosen. Afterwards a key must be above the floor.
+        // While there is room, every key is chosen. Then a key at or below the floor is refused, and its bit isn't set.
         let has_room = self.chosen < self.entries;
         if !has_room && (estimate <= self.floor || !self.knocks_first(hash)) {
             return false;
@@ -133,7 +133,7 @@ impl Detector {
         4 * self.entries
     }
 
-    /// Whether the key comes for the first time in this window. Keys that share a bit can't be distinguished.
+    /// Sets the key's bit, and returns whether it is the first to do so in this window. Several keys share a bit.
     fn knocks_first(&mut self, hash: u64) -> bool {
         let bit = usize::try_from(hash % DOOR_BITS as u64).expect("below a usize");
         let word = &mut self.door[bit / 64];
@@ -143,7 +143,7 @@ impl Detector {
     }
 }
 
-/// The size of the doorkeeper in bits: 128 KiB.
+/// The number of those bits: 128 KiB.
 const DOOR_BITS: usize = 1 << 20;
 
 #[cfg(test)]
