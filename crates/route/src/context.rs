@@ -36,8 +36,8 @@ pub struct Context {
     pub routing_key: Option<Bytes>,
     /// The pool that the request reached first, if pools are counted.
     pub(crate) first_pool: Option<Rc<Cell<Option<usize>>>>,
-    /// The write that this request is, or is a copy of. It ends when all copies are answered; hot caches are
-    /// invalidated by it.
+    /// The write that this request is, or is a copy of. Hot caches hold nothing of its key until all copies are
+    /// answered.
     pub(crate) write: Option<Rc<Write>>,
     /// Charged for the values that the client's requests bring.
     pub purse: Option<Arc<dyn Purse>>,

@@ -85,8 +85,9 @@ fn steepness(servers: f64, entries: f64, alpha: f64) -> f64 {
 /// `failure`. It holds for any number of keys, over the random places of the keys. Also returns the number of keys that
 /// comes closest. `target` must be above 1, and there must be at least two servers.
 ///
-/// The probability that one of n bins gets more than its share times `target` is at most n · exp(−(x − c) · KL(p ‖
-/// 1/n)), where p = target · x / (n · (x − c)) is the share of the balls that would be too many.
+/// The probability that one of n bins gets more than its share times `target` is at most
+/// n · exp(−(x − c) · KL(p ‖ 1/n)). Here p = target · x / (n · (x − c)) is the share of the balls that would be too
+/// many.
 #[must_use]
 pub fn entries_by_chance(servers: f64, target: f64, failure: f64) -> (u64, u64) {
     let allowed = failure.ln();

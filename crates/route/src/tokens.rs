@@ -4,7 +4,7 @@
 //! it from tokens of servers. mcrouter's tests expect this number.
 //!
 //! # Invariants
-//! 1. A token is valid for one set, and for [`LIFETIME`].
+//! 1. A token is valid for one set, and for at least [`LIFETIME`].
 //! 2. An entry is removed at the first insertion after its lifetime, so memory is bounded by the rate.
 
 use std::collections::{HashMap, VecDeque};
@@ -78,7 +78,7 @@ pub struct ShadowTokens {
     tokens: Mutex<VecDeque<(u64, u64)>>,
 }
 
-/// The limit of leases under way.
+/// The number of leases kept, and thus of leases under way.
 const TOKENS_MAX: usize = 1024;
 
 impl ShadowTokens {

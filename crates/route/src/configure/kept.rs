@@ -3,8 +3,8 @@
 //!
 //! # Layout
 //! `SOURCE` and `SOURCE+imports` in the directory of a service and a router. `SOURCE` is the configuration's file or
-//! key in etcd, or the digest of a text from the command line. Characters that a file name can't have are escaped, such
-//! as `%2F`. A name that would be too long is replaced by its digest.
+//! key in etcd, or the digest of a text from the command line. Special characters are escaped, such as `/` by `%2F`. A
+//! name that would be too long is replaced by its digest.
 //!
 //! # Invariants
 //! 1. A text is used only for its own source. Routers with other files have other texts, even in the same directory.

@@ -187,7 +187,7 @@ pub(crate) fn refresh(tls: &Tls, clients: &Clients) {
     }
 }
 
-/// Reads the files again when they have changed, and warns once a day before the certificate ends. Runs forever.
+/// Reads the files again when they have changed, and warns daily of a certificate that is about to end. Runs forever.
 pub(crate) async fn watch(tls: Arc<Tls>, clients: Arc<Clients>) {
     let mut seen = tls.options.times();
     while !seen.is_empty() {

@@ -26,7 +26,7 @@ pub(crate) enum Wait {
     File(io::Error),
     /// Another process sends them.
     Held,
-    /// The server's error, and the key of the delete, if there was an answer.
+    /// The outcome of a delete that failed, and its key.
     Server(Outcome, String),
     /// The numbers of deletes that were sent and refused, and a refused key.
     Refused { sent: usize, refused: usize, key: String },
@@ -174,7 +174,7 @@ impl Courier {
         Ok(batch)
     }
 
-    /// Marks deletes as sent. Those that end at `refused` were refused. Errors of the file don't stop the sending: the
+    /// Marks deletes as sent, or as refused if they end at `refused`. Errors of the file don't stop the sending: the
     /// server must not wait for a disk.
     fn note(mut self, deletes: &[Delete], refused: &[u64]) -> Self {
         let noted = self.marks.note(&self.file, deletes, refused);

@@ -1,7 +1,7 @@
 //! `get __mcrouter__.COMMAND(ARGUMENTS)`: what the router knows about itself, on its clients' connections.
 //!
-//! The reply is a value, so that any client library can ask. For a command that can't be answered, the value is `ERROR:
-//! …`.
+//! The reply is a value, so that any client library can ask. For a command that can't be answered, the value
+//! begins with `ERROR:`.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -78,7 +78,7 @@ impl Rates {
     }
 }
 
-/// The name of a counter's rate: the counter's name without `_count`. `None`: it has no rate.
+/// The name of a counter's rate, usually the counter's name without `_count`. `None`: it has no rate.
 fn name(counter: Counter) -> Option<String> {
     match counter.name() {
         "asynclog_requests" => Some("asynclog_requests_rate".to_owned()),

@@ -76,7 +76,7 @@ impl Skill {
 pub(super) struct Skills {
     leases: AtomicBool,
     meta: AtomicBool,
-    /// Abilities that it has shown to lack, with the time. They are kept across connections.
+    /// Abilities that the server lacks, with the time when it showed that. They are kept across connections.
     missed: parking_lot::Mutex<Vec<(Skill, Instant)>>,
     /// The number of requests that ask a question or wait for one.
     waiting: AtomicUsize,

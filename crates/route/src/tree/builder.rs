@@ -271,7 +271,7 @@ impl<'b> Builder<'b> {
 
 /// More than any configuration needs, and less than the stack can hold.
 const NESTED_MAX: u32 = 100;
-/// The number of routes that one request may reach.
+/// The limit of routes that one request may reach.
 const WRITTEN_OUT_MAX: u64 = 1 << 20;
 /// Memory for a route's place in a list.
 pub(crate) const ROUTE_BYTES: usize = 16;

@@ -1,4 +1,4 @@
-//! Lossless conversions between types, and comparisons.
+//! Conversions between types, and comparisons.
 
 use std::cmp::Ordering;
 
