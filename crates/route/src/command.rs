@@ -1,15 +1,15 @@
-//! The router as a process: its command line, its threads, its clients, its servers.
+//! The process of a router: its command line, threads and signals.
 //!
 //! ```text
 //! main thread   accepts clients, watches the configuration, waits for signals
 //!    │ clients in turn, configurations to all
 //!    ▼
-//! proxy 0 … n   a tree of routes each, sessions with clients, links to servers      one event loop each
-//!    │ deletes that failed                                    ▲ which servers are TKO, counters
+//! proxy 0 … n   per thread: a tree of routes, sessions with clients, links to servers      one event loop each
+//!    │ failed deletes                                         ▲ TKO marks, counters
 //!    ▼                                                        ▼
-//! deletes       written down, owed to their servers        Process
+//! deletes       logged, owed to their servers              Process
 //! ```
-//! Proxies share no tree, no connection and no lock on the way of a request.
+//! Proxy threads share no tree and no connection. Serving an ordinary request takes no lock that they share.
 
 mod convert;
 mod explain;
@@ -53,7 +53,7 @@ use exit::{
 pub use replay::{EXIT_CODES as REPLAY_EXIT_CODES, command as replay_command, run as replay};
 use threads::Thread;
 
-/// The command line: `guira route`, or `mcrouter`'s own if that is the program's name.
+/// The command line: `guira route`, or mcrouter's own if `name` is `mcrouter`.
 #[must_use]
 pub fn command(name: &'static str) -> Command {
     let command = Command::new(name)
@@ -61,7 +61,7 @@ pub fn command(name: &'static str) -> Command {
         .about("Run a router in front of many servers: mcrouter's flags and configurations");
     if name == "mcrouter" {
         return command.defer(|command| {
-            // It does what mcrouter does, for those who depend on it.
+            // Behave as mcrouter does, for users who depend on it.
             let is_on = |arg: clap::Arg| arg.default_value("true");
             let command = flags::augment(command);
             command.mut_arg("enable_shutdown", is_on).mut_arg("trust_reply_order", is_on)
@@ -72,7 +72,7 @@ pub fn command(name: &'static str) -> Command {
     })
 }
 
-/// Does what a command line asks, until the process is told to end. `name` is the command's, as in [`command`].
+/// Runs a command line, until the process is told to end. `name` is the command's, as in [`command`].
 #[must_use]
 pub fn run(name: &str, matches: &ArgMatches) -> ExitCode {
     if let Some(("explain", matches)) = matches.subcommand() {
@@ -124,7 +124,7 @@ pub fn run(name: &str, matches: &ArgMatches) -> ExitCode {
     }
 }
 
-/// The configuration; or the last good one if it is bad, and what the log is to say of that.
+/// Reads the configuration. If it is bad, returns the last good one, with a message for the log.
 fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
     let refusal = match Loaded::read(options) {
         Ok(loaded) => return Ok((loaded, None)),
@@ -140,8 +140,8 @@ fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
         refuse(options.log.format, &sentence, code);
     }
     if options.listen.inherited.is_some() && options.validates != Some(Validate::Exit) {
-        // The socket outlives us, and who connects meanwhile waits in its queue. Whoever holds it may start the next router
-        // at once, which fares no better: so not more than twice a second.
+        // The socket outlives this process, and clients wait in its queue. Its owner may start the next router at once,
+        // which would fail too: limit that to twice per second.
         std::thread::sleep(REFUSAL_PAUSE);
     }
     Err(ExitCode::from(code))
@@ -157,13 +157,13 @@ fn open_log(options: &LogOptions) -> Result<Log, String> {
     Ok(Log::to_file(file, format, verbosity))
 }
 
-/// The main thread's own.
+/// The main thread's runtime and signals.
 struct Main {
     runtime: runtime::Runtime,
     heard: Heard,
 }
 
-/// Signals that are heard from the beginning: they would end a process that doesn't listen yet.
+/// Signals that are handled from the start, because by default they end the process.
 struct Heard {
     hang_up: Signal,
     second_user: Signal,
@@ -182,11 +182,11 @@ impl Main {
     }
 }
 
-/// What is open before the threads start.
+/// What is opened before the threads start.
 struct Opened {
     sockets: Vec<Listening>,
     http: Option<TcpListener>,
-    /// The file of runtime variables, as it was read.
+    /// The contents of the file of runtime variables.
     variables: variables::Known,
 }
 
@@ -223,12 +223,12 @@ fn serve(
     let served = runtime.block_on(until_told(&view, opened, &threads, ready, heard));
     process.note_stopping();
     tell_systemd(NotifyState::Stopping);
-    // The sockets and their tasks go first, and with them the orders' last senders: then the threads, all at the same time,
-    // answer what they have read, and end. Who reads a configuration meanwhile isn't waited for.
+    // Drop the sockets and their tasks first, and with them the last senders of messages to threads. Then all threads
+    // answer what they have read, in parallel, and end. A configuration being read isn't waited for.
     runtime.shutdown_background();
     let handles: Vec<_> = threads.into_iter().map(|thread| thread.handle).collect();
     for handle in handles {
-        // A thread that panicked has said so.
+        // A panic was already reported.
         let _ = handle.join();
     }
     process.servers.debts.end();
@@ -242,7 +242,7 @@ fn serve(
     Ok(())
 }
 
-/// What servers are owed, and the spool where that is written down.
+/// Creates the debts to servers, and the spool where they are logged.
 fn debts(options: &Options) -> Result<Debts, String> {
     let (held, settings) = (Arc::default(), &options.settings);
     let names = SpoolNames {
@@ -256,14 +256,14 @@ fn debts(options: &Options) -> Result<Debts, String> {
     Ok(Debts::new(spool, held))
 }
 
-/// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
+/// Notifies the process that started this one: systemd, for units with `Type=notify`, or any that uses its protocol.
 fn tell_systemd(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
     }
 }
 
-/// Starts what goes on while clients are served. A message on what it returns has the configuration read at once.
+/// Starts the background tasks. A message on the result causes the configuration to be read at once.
 fn keep_up(
     view: &Arc<View>,
     threads: Vec<UnboundedSender<ProxyMessage>>,
@@ -278,7 +278,7 @@ fn keep_up(
     }
     let tell_all = move |loaded: &Arc<Loaded>| {
         for thread in &threads {
-            // A thread that has ended routes nothing any more.
+            // A thread that has ended needs no configuration.
             let _ = thread.send(ProxyMessage::Configuration(Arc::clone(loaded)));
         }
     };
@@ -295,7 +295,7 @@ fn keep_up(
     Ok(reload)
 }
 
-/// Serves until a signal or a client says that it's enough.
+/// Serves until a signal or a client ends the process.
 async fn until_told(
     view: &Arc<View>,
     Opened { sockets, http, variables }: Opened,
@@ -313,7 +313,7 @@ async fn until_told(
     if let Some(listener) = http {
         start_http(listener, Arc::clone(process)).map_err(|e| format!("no thread: {e}"))?;
     }
-    // Deletes that are left from before go out first. A server that takes too long gets them before it is asked.
+    // Deletes from an earlier process are sent first. Servers that are too slow get theirs before they are asked.
     let (proxies, until) = (threads.len(), Instant::now() + START_WAIT);
     let all_ready = move || {
         let is_ready = |_| {
@@ -351,7 +351,7 @@ async fn until_told(
     }
 }
 
-/// Accepts clients at all sockets, and deals them to the threads.
+/// Accepts clients at all sockets, and distributes them over the threads.
 fn accept_all(
     process: &Arc<Process>,
     sockets: Vec<Listening>,
@@ -365,7 +365,7 @@ fn accept_all(
     })
 }
 
-/// Each signal and what a router does, for the documentation.
+/// Each signal and its effect, for the documentation.
 pub const SIGNALS: [(&str, &str); 3] = [
     (
         "SIGTERM, SIGINT, SIGUSR1",
@@ -378,7 +378,7 @@ pub const SIGNALS: [(&str, &str); 3] = [
     ("SIGUSR2", "ignored"),
 ];
 
-/// How long clients wait at most for deletes that are left from before.
+/// The longest time that clients wait for deletes of an earlier process.
 const START_WAIT: Duration = Duration::from_secs(5);
-/// How long a process holds on to a socket that it inherited and can't serve.
+/// How long a process that can't serve keeps an inherited socket.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(500);

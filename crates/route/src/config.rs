@@ -1,10 +1,10 @@
-//! From the text of a configuration to one without macros, of which a tree of routes is built.
+//! The steps from the text of a configuration to one without macros, from which a tree of routes is built.
 //!
 //! ```text
 //! text ─ json::parse ─▶ Json with lines ─ macros ─▶ Json without macros ─ tree::build ─▶ tree of routes
 //! ```
-//! Each step is a function of its input, and the result of each can be printed. [`Sources`] is all that the text may
-//! ask for besides itself.
+//! Each step is a function of its input, and the result of each can be printed. [`Sources`] supplies everything else
+//! that the text may need.
 
 pub(crate) mod flavor;
 pub(crate) mod macros;
@@ -22,7 +22,7 @@ use flavor::Flavors;
 use guira_config::ConfigFindings;
 use guira_config::budget::Budget;
 
-/// A configuration that was read and expanded: the same for each proxy thread.
+/// A configuration that was read and expanded, for all proxy threads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteConfig {
     json: Json,
@@ -32,10 +32,10 @@ pub struct RouteConfig {
 }
 
 impl RouteConfig {
-    /// Reads and expands a text. What it imports comes from `sources`.
+    /// Reads and expands a text. Imports come from `sources`.
     ///
     /// # Errors
-    /// What can't be read or expanded.
+    /// The text can't be read or expanded.
     pub fn read(
         text: &str,
         settings: &Settings,
@@ -51,12 +51,12 @@ impl RouteConfig {
         Ok(Self { json, flavors, findings })
     }
 
-    /// What the reader noted.
+    /// The findings of the reader.
     pub(crate) fn findings(&self) -> &ConfigFindings {
         &self.findings
     }
 
-    /// The second routers, by what routes call them.
+    /// The second routers, by their names in routes.
     pub(crate) fn flavors(&self) -> &Flavors {
         &self.flavors
     }

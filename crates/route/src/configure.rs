@@ -1,4 +1,4 @@
-//! What the router is told: by its flags, by its configuration and where that comes from, by variables.
+//! What the router is told by its flags, its configuration and its runtime variables.
 
 pub(crate) mod variables;
 mod watch;

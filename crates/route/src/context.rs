@@ -1,7 +1,7 @@
-//! What a route may know beside its request: who asked, what a parent decided, where to count.
+//! What a route may know besides its request: the client, the decisions of parents, and where to count.
 //!
-//! A copy costs a few counted references: a request that goes on after its reply (a shadow, an upgrade of a cache)
-//! takes one along.
+//! A copy costs a few reference counts. A request that continues after its reply (a shadow, an upgrade of a cache)
+//! takes a copy along.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::IpAddr;
@@ -17,42 +17,43 @@ use crate::Server;
 use crate::counters::{Counter, Counters};
 use crate::hot_cache::Write;
 
-/// What a route may know beside its request.
+/// What a route may know besides its request.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// The client's address, where it has one and the router keeps it.
+    /// The client's address, if it has one and the router keeps it.
     pub client: Option<IpAddr>,
-    /// The name under which a delete that fails is written down to be sent later; none: it just fails.
+    /// The name under which a failed delete is logged to be sent later. `None`: it isn't logged.
     pub asynclog: Option<Rc<str>>,
-    /// The request is a copy whose reply nobody waits for.
+    /// Whether the request is a copy whose reply is discarded.
     pub is_shadow: bool,
-    /// How often this request has failed over already.
+    /// How often this request has failed over.
     pub failovers: u32,
-    /// The bucket that the key was put into, where the pool has buckets.
+    /// The key's bucket, if the pool has buckets.
     pub bucket: Option<u64>,
-    /// Where leaves note themselves instead of sending: they answer as if they held nothing.
+    /// If set, leaves record their servers here instead of sending, and answer a miss.
     pub record: Option<Rc<RefCell<Vec<Server>>>>,
-    /// What buckets are chosen by, where that isn't the key up to its hash stop.
+    /// The key for choosing buckets, if it isn't the key up to its hash stop.
     pub routing_key: Option<Bytes>,
-    /// Which pool the request reached first, where pools are counted.
+    /// The pool that the request reached first, if pools are counted.
     pub(crate) first_pool: Option<Rc<Cell<Option<usize>>>>,
-    /// The write that this is, or a copy of, where hot caches are to know of it until all its copies are answered.
+    /// The write that this request is, or is a copy of. Hot caches hold nothing of its key until all copies are
+    /// answered.
     pub(crate) write: Option<Rc<Write>>,
-    /// Pays for the values that the client's requests bring.
+    /// Charged for the values that the client's requests bring.
     pub purse: Option<Arc<dyn Purse>>,
-    /// The order of the client's requests at clusters of stores.
+    /// Keeps the client's requests to clusters of stores in order.
     pub(crate) order: ClientOrder,
     /// This proxy thread's counters.
     pub counters: Arc<Counters>,
 }
 
 impl Context {
-    /// What a request of this context gives along.
+    /// The waker and purse for a request of this context.
     pub(crate) fn caller<'a>(&'a self, waker: Option<&'a Waker>) -> Caller<'a> {
         Caller { waker, purse: self.purse.as_ref() }
     }
 
-    /// Counts a server's reply that is an error, of this outcome.
+    /// Counts an error reply of a server.
     pub(crate) fn count_error(&self, outcome: Outcome) {
         let (counter, with_shadows) = Counter::of_error(outcome);
         self.count(with_shadows);
@@ -69,12 +70,12 @@ impl Context {
     }
 }
 
-/// Where requests of one client wait for each other, by key: those that reach servers by several ways.
+/// Locks by key, which order the requests of one client that may take several ways to servers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientOrder(Rc<OnceCell<[RwLock<()>; LINES]>>);
 
 impl ClientOrder {
-    /// A key's place: held by reads together, by a change alone. Who came first has it first.
+    /// The lock of a key: reads share it, a change has it alone. It is fair.
     pub(crate) fn line(&self, key: &[u8]) -> &RwLock<()> {
         let lines = self.0.get_or_init(Default::default);
         &lines[crc32fast::hash(key) as usize % LINES]

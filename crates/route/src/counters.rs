@@ -1,14 +1,14 @@
-//! A proxy thread's counters: written by that thread only, read by whoever shows statistics.
+//! The counters of a proxy thread: written by that thread only, and read for statistics.
 //!
 //! # Invariants
-//! 1. One thread writes: an addition is a load and a store, without a locked instruction.
+//! 1. One thread writes, so an addition is a load and a store, without a locked instruction.
 
 use guira_client::{Op, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
-        /// What is counted.
+        /// An event that is counted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub enum Counter {
@@ -16,16 +16,16 @@ macro_rules! counters {
         }
 
         impl Counter {
-            /// Each counter, in the order of the discriminants.
+            /// All counters, in the order of their discriminants.
             pub const ALL: &[Counter] = &[$(Counter::$name),*];
 
-            /// Its name among the statistics.
+            /// The name in statistics.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Counter::$name => $text,)* }
             }
 
-            /// What it counts, in a sentence.
+            /// What it counts.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Counter::$name => concat!($($doc),*),)* }
@@ -172,7 +172,7 @@ counters! {
 }
 
 impl Counter {
-    /// What counts a client's requests of a kind.
+    /// The counter of client requests with this command.
     #[must_use]
     pub const fn of(op: Op) -> Counter {
         match op {
@@ -198,7 +198,7 @@ impl Counter {
         }
     }
 
-    /// What counts a server's error of a kind: without shadows, and with them.
+    /// The counters of server errors with this outcome: without shadows, and with them.
     #[must_use]
     pub const fn of_error(outcome: Outcome) -> (Counter, Counter) {
         match outcome {
@@ -221,7 +221,7 @@ impl Counter {
     }
 }
 
-/// One thread's counters.
+/// The counters of one thread.
 #[derive(Debug)]
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
@@ -234,13 +234,13 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Adds; by the thread that owns them only.
+    /// Adds to a counter. Only the owning thread may call it.
     pub fn add(&self, counter: Counter, n: u64) {
         let cell = &self.cells[counter as usize];
         cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// The count now.
+    /// The current count.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {
         self.cells[counter as usize].load(Relaxed)

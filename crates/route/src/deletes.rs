@@ -1,12 +1,12 @@
-//! Deletes that failed: who is owed them, where they are written down, how they are sent again.
+//! Failed deletes: the servers that are owed them, the files that store them, and how they are sent again.
 //!
 //! ```text
 //! a delete fails ─▶ Debts::owe ─▶ spool: a line in a file ─▶ Account: owed ─▶ the client is answered
 //!                                                               │ the server returns
 //!                                                               ▼
-//!                                     Paying: sends file after file ─▶ paid ─▶ the file goes
+//!                                     Paying: sends file after file ─▶ paid ─▶ the file is removed
 //! ```
-//! Nothing here knows connections to servers but through the `Connection` that a payer brings.
+//! This module reaches servers only through the `Connection` that a payer brings.
 
 pub(crate) mod debts;
 pub(crate) mod spool;

@@ -1,21 +1,21 @@
-//! A small cache of whole replies in front of servers: the few keys that all clients ask for never reach them.
+//! A small cache of whole replies in front of servers: requests for the few most popular keys never reach them.
 //!
 //! ```text
-//! get ─▶ detector: is the key chosen? ─▶ an entry, fresh, its key not written since ─▶ reply
+//! get ─▶ detector: is the key chosen? ─▶ a fresh entry, its key not written since ─▶ reply
 //!                                     └▶ servers ─▶ reply, kept if no write came in between
 //! write ─▶ stripe: begun ─▶ servers ─▶ stripe: ended
 //! ```
-//! Fan's thesis (CMU 2013), chapter 2: with k·n·ln n + 1 of the most popular keys here no choice of keys loads one of n
-//! servers much beyond the others ([`crate::plan`] has the figures).
+//! Fan's thesis (CMU 2013), chapter 2: this cache should hold the k·n·ln n + 1 most popular keys. Then no choice of keys
+//! loads one of n servers much more than the others ([`crate::plan`] has the figures).
 //!
 //! # Invariants
-//! 1. An entry answers only while its stripe's word is as it was when its get was sent, and no write was under way then.
-//!    So no get that begins after a write through this process was answered sees the value from before.
+//! 1. An entry is used only if its stripe's word is unchanged since its get was sent, and no write was under way then.
+//!    So a get that begins after a write through this process was answered never sees an older value.
 //! 2. At most `entries` keys are held, none for longer than `fresh`, none with a value above `value_bytes_max`.
 //!
 //! # Bad at
-//! Writes that go around this process: another router's, or an item that expires. They are seen when the entry is no
-//! longer fresh, a second by default.
+//! Writes that bypass this process, such as another router's, and items that expire. They are noticed when the entry is
+//! no longer fresh, after a second by default.
 
 mod detector;
 mod sketch;
@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use detector::Detector;
 pub(crate) use stripes::{Stamp, Stripes, Write};
 
-/// A proxy thread's cache.
+/// The cache of a proxy thread.
 pub(crate) struct HotCache {
     detector: Detector,
     entries: HashMap<u64, Entry>,
@@ -43,14 +43,14 @@ pub(crate) struct HotCache {
     limits: Limits,
 }
 
-/// How large, and for how long.
+/// The limits of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Keys held.
+    /// The number of keys held.
     pub(crate) entries: usize,
-    /// How long a reply answers.
+    /// How long a reply may be used.
     pub(crate) fresh: Duration,
-    /// Longer values are left to the servers. Bytes.
+    /// Values with more bytes are not held.
     pub(crate) value_bytes_max: usize,
 }
 
@@ -61,16 +61,16 @@ struct Entry {
     ends: Instant,
 }
 
-/// What a get is to do.
+/// The result of a lookup.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Answer with this.
+    /// The reply that is held.
     Reply(Reply),
-    /// Ask the servers, and offer the reply by this, if there is one: the key is worth keeping.
+    /// The servers must be asked. If there is a token, the key is worth keeping, and the reply must be offered with it.
     Ask(Option<Asked>),
 }
 
-/// A get on its way to the servers.
+/// The token of a get under way to the servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     hash: u64,
@@ -89,7 +89,7 @@ impl HotCache {
         }
     }
 
-    /// Counts a get and looks for its reply.
+    /// Counts a get, and looks up its reply.
     pub(crate) fn get(&mut self, key: &[u8], stripes: &Stripes, now: Instant) -> Found {
         self.turn_window(now);
         let hash = self.hashes.hash_one(key);
@@ -105,7 +105,7 @@ impl HotCache {
         }
     }
 
-    /// Keeps a reply with a value, unless its key was written since it was asked for.
+    /// Keeps a reply, unless its key was written since the get was sent.
     pub(crate) fn offer(
         &mut self,
         (key, asked): (&Bytes, Asked),
@@ -118,7 +118,7 @@ impl HotCache {
             && stripes.stamp(key) == Some(stamp)
             && (self.entries.len() < self.limits.entries || self.entries.contains_key(&hash));
         if is_kept {
-            // Copies: the originals are slices of what was read, and of whoever asked.
+            // Copy: shared slices would keep read buffers alive.
             let value = Bytes::copy_from_slice(&reply.value);
             let (key, ends) = (Bytes::copy_from_slice(key), now + self.limits.fresh);
             let reply = Reply { value, ..reply.clone() };
@@ -126,7 +126,7 @@ impl HotCache {
         }
     }
 
-    /// Ends the detector's window when it is time, and enough was asked to tell who is hot.
+    /// Ends the detector's window after its time, but not before there are enough gets to judge.
     fn turn_window(&mut self, now: Instant) {
         self.gets += 1;
         let ends = *self.window_ends.get_or_insert(now + WINDOW);
@@ -147,9 +147,9 @@ impl std::fmt::Debug for HotCache {
     }
 }
 
-/// The detector's window.
+/// The shortest window of the detector.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Gets that a window has at least, for each entry.
+/// The minimum number of gets in a window, per entry.
 const GETS_AN_ENTRY: usize = 8;
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
         assert!(asked(cache.get(&key, &stripes, now)).is_none(), "a write is under way");
         drop(write);
         let second = asked(cache.get(&key, &stripes, now)).unwrap();
-        // A get that was under way during a write may have either value.
+        // A get under way during a write may see either value.
         drop(stripes.write(&key));
         cache.offer((&key, second), &found("old"), &stripes, now);
         assert_eq!(kept(&mut cache, &stripes, "k", now), None);

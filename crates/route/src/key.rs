@@ -1,15 +1,15 @@
-//! The parts of a key: where it goes, what is hashed, what the server sees.
+//! The parts of a key: routing, hashing, and the part that servers see.
 //!
 //! ```text
 //! /region/cluster/  user:5  |#|likes
 //! └── prefix ────┘  └────┬─────────┘
-//!                   └─┬─┘ without prefix: what the server sees
-//!                     routing key: what is hashed, and what policies by prefix look at
+//!                   └─┬─┘ without prefix: the part that servers see
+//!                     routing key: the part that is hashed, and that policies by prefix check
 //! ```
 
 use bytes::Bytes;
 
-/// Up to and with the third slash, if the key begins with one; else empty.
+/// The prefix: up to and including the third slash, if the key begins with one; otherwise empty.
 pub(crate) fn prefix(key: &[u8]) -> &[u8] {
     if key.first() != Some(&b'/') {
         return &[];
@@ -18,18 +18,18 @@ pub(crate) fn prefix(key: &[u8]) -> &[u8] {
     slashes.nth(2).map_or(&[], |(third, _)| &key[..=third])
 }
 
-/// The key as the server sees it, unless it wants the prefix too.
+/// The key without its prefix, as servers see it unless they want the prefix.
 pub(crate) fn without_prefix(key: &[u8]) -> &[u8] {
     &key[prefix(key).len()..]
 }
 
-/// Without prefix, up to the hash stop.
+/// The key without its prefix, up to the hash stop.
 pub(crate) fn routing_key(key: &[u8]) -> &[u8] {
     let key = without_prefix(key);
     &key[..hash_stop(key).unwrap_or(key.len())]
 }
 
-/// What follows the routing key: the hash stop and what is behind it.
+/// The part after the routing key: the hash stop and everything behind it.
 pub(crate) fn after_routing_key(key: &[u8]) -> &[u8] {
     let key = without_prefix(key);
     &key[hash_stop(key).unwrap_or(key.len())..]
@@ -39,12 +39,12 @@ fn hash_stop(key: &[u8]) -> Option<usize> {
     memchr::memchr_iter(b'|', key).find(|&at| key[at..].starts_with(HASH_STOP))
 }
 
-/// Parts one after the other.
+/// Concatenates parts.
 pub(crate) fn concat(parts: &[&[u8]]) -> Bytes {
     parts.concat().into()
 }
 
-/// Ends the part of a key that is hashed.
+/// Marks the end of the part that is hashed.
 pub(crate) const HASH_STOP: &[u8] = b"|#|";
 
 #[cfg(test)]

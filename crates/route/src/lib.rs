@@ -1,7 +1,7 @@
-//! The router behind `guira route`: mcrouter's configuration and commands, over our client's connections.
+//! The router behind `guira route`: mcrouter's configuration and commands, on connections of `guira_client`.
 //!
-//! [`command`] and [`run`] are the program. Underneath stands [`Route`], the node that every tree of routes is made of; what a
-//! node may know ([`Context`]); and [`Leaves`], which gives a tree its leaves.
+//! [`command`] and [`run`] are the program. Every tree of routes consists of [`Route`]s. A node's knowledge besides its
+//! request is a [`Context`]. [`Leaves`] supplies the leaves of a tree.
 
 #![forbid(unsafe_code)]
 

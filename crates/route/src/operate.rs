@@ -1,4 +1,4 @@
-//! What operators ask the router for: statistics, over connections and as files, commands, and pipes to look into.
+//! The interface for operators: statistics on connections and in files, commands, metrics, and pipes with the traffic.
 
 pub(crate) mod admin;
 pub(crate) mod metrics;

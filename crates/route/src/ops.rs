@@ -1,19 +1,19 @@
-//! Commands, by the names that configurations, logs and operators have for them.
+//! Commands and their names in configurations, logs and commands of operators.
 
 use guira_client::Op;
 
-/// What configurations and logs call a command.
+/// The name of a command in configurations and logs.
 pub(crate) fn op_name(op: Op) -> &'static str {
     let named = OPS.iter().find(|(_, known)| *known == op);
     named.map_or("version", |(name, _)| name)
 }
 
-/// The command that goes by a name.
+/// The command with this name.
 pub(crate) fn op_named(name: &str) -> Option<Op> {
     OPS.iter().find(|(known, _)| *known == name).map(|(_, op)| *op)
 }
 
-/// Commands by the names that configurations have for them.
+/// Commands by their names in configurations.
 pub(crate) const OPS: &[(&str, Op)] = &[
     ("get", Op::Get),
     ("gets", Op::Gets),
@@ -35,7 +35,8 @@ pub(crate) const OPS: &[(&str, Op)] = &[
     ("flushall", Op::FlushAll),
 ];
 
-/// What `version` says after `VERSION`: the memcached spoken first, as clients read it from there, and refuse a version 0.
+/// The reply to `version`, without `VERSION`. memcached's version comes first: clients parse it there, and refuse a
+/// version 0.
 pub(crate) const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));
-/// What `--version` prints, as `guira serve` has it.
+/// The output of `--version`, in the same format as that of `guira serve`.
 pub(crate) const SPOKEN: &str = concat!("1.6.45 (guira ", env!("CARGO_PKG_VERSION"), ")");

@@ -1,20 +1,20 @@
-//! What routes decide by: which outcomes are errors, which are worth another try, which of two is worse.
+//! Classes of outcomes: which ones are errors, which are worth another try, and which of two is worse.
 //!
-//! Names and classes are mcrouter's, since configurations and logs spell them.
+//! Names and classes are mcrouter's, because configurations and logs contain them.
 
 use guira_client::{Outcome, Reply, Request};
 
-/// What a route answers for a request that it never meant to send: nothing was there, nothing was done.
+/// The reply of a route that sends nothing: nothing was found or stored.
 pub(crate) fn default_reply(request: &Request) -> Reply {
     Reply::new(if request.op.is_update() { Outcome::NotStored } else { Outcome::NotFound })
 }
 
-/// Whether the request failed, for whatever reason.
+/// Whether the request failed, for any reason.
 pub(crate) const fn is_error(outcome: Outcome) -> bool {
     outcome.is_error()
 }
 
-/// Whether another server may do better, where a configuration doesn't say otherwise.
+/// Whether another server may succeed, by default.
 pub(crate) const fn is_failover_error(outcome: Outcome) -> bool {
     is_error(outcome)
         && !matches!(
@@ -23,33 +23,33 @@ pub(crate) const fn is_failover_error(outcome: Outcome) -> bool {
         )
 }
 
-/// Whether nothing was sent, or could be: no work is done for such a request.
+/// Whether nothing was or could be sent, so that the server has no work.
 pub(crate) const fn is_tko(outcome: Outcome) -> bool {
     use Outcome::{ConnectError, ConnectTimeout, Shutdown, Tko};
     matches!(outcome, Tko | ConnectError | ConnectTimeout | Shutdown)
 }
 
-/// Whether there was something.
+/// Whether the item existed.
 pub(crate) const fn is_hit(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Found | Outcome::Deleted | Outcome::Touched)
 }
 
-/// Whether nothing was there, and nobody else is about to fill it.
+/// Whether the item didn't exist, and no other client is about to fill it.
 pub(crate) const fn is_miss(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::NotFound)
 }
 
-/// Whether somebody else holds the lease.
+/// Whether another client holds the lease.
 pub(crate) const fn is_hot_miss(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::FoundStale | Outcome::NotFoundHot)
 }
 
-/// Whether something was stored.
+/// Whether a value was stored.
 pub(crate) const fn is_stored(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Stored | Outcome::StaleStored)
 }
 
-/// How bad an outcome is beside another.
+/// How bad an outcome is, for comparison with others.
 pub(crate) const fn severity(outcome: Outcome) -> u8 {
     use Outcome::{
         BadKey, BadValue, Busy, ClientError, ConnectError, ConnectTimeout, DeadlineExceeded,
@@ -99,32 +99,33 @@ pub(crate) const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The error of that name. Errors that only mcrouter's own protocols tell apart are the nearest that text has.
+/// The error with this name. Errors that exist only in mcrouter's own protocols become the nearest one of the text
+/// protocol.
 pub(crate) fn error_named(text: &str) -> Option<Outcome> {
     let text = text.strip_prefix("mc_res_").unwrap_or(text);
     let nearest = NEAREST.iter().find(|(known, _)| *known == text).map(|(_, outcome)| *outcome);
     nearest.or_else(|| ERRORS.into_iter().find(|outcome| name(*outcome) == text))
 }
 
-/// All names that [`error_named`] knows, each with `mc_res_` before it and without.
+/// All names that [`error_named`] knows, with and without `mc_res_`.
 pub(crate) fn error_names() -> Vec<String> {
     let short = ERRORS.into_iter().map(name).chain(NEAREST.iter().map(|(name, _)| *name));
     short.flat_map(|name| [name.to_owned(), format!("mc_res_{name}")]).collect()
 }
 
-/// A set of errors, as configurations list them.
+/// A set of errors, as listed in configurations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorSet {
     bits: u32,
 }
 
 impl ErrorSet {
-    /// Those that are worth another try where nothing is configured.
+    /// The errors that are worth another try by default.
     pub(crate) fn failover() -> Self {
         ERRORS.into_iter().filter(|outcome| is_failover_error(*outcome)).collect()
     }
 
-    /// Whether the outcome is one of them.
+    /// Whether the outcome is in the set.
     pub(crate) const fn contains(self, outcome: Outcome) -> bool {
         self.bits >> (outcome as u32) & 1 == 1
     }

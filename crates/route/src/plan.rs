@@ -1,12 +1,12 @@
-//! How large a small cache in front of n servers must be so that no choice of keys overloads one of them.
+//! The size of a small cache in front of n servers with which no choice of keys overloads one of them.
 //!
-//! Fan's thesis (CMU 2013), chapter 2; the paper of `SoCC` 2011. Keys lie on servers by a hash that nobody can foresee. Who
-//! wants to overload a server can do no better than to ask x keys equally often: c of them are answered by the cache,
-//! and the rest falls on the servers like x − c balls into n bins. With c = k·n·ln n + 1 the fullest bin is bounded by a
-//! constant that depends on k alone.
+//! The source is Fan's thesis (CMU 2013), chapter 2, and the paper of `SoCC` 2011. A hash that clients can't predict
+//! assigns keys to servers. The best way to overload a server is then to request x keys equally often. The cache
+//! answers c of them. The rest falls on the servers like x − c balls into n bins. With c = k·n·ln n + 1, the load of
+//! the fullest bin is bounded by a constant that depends only on k.
 //!
-//! Loads are *normalised*: 1 is a server's share if all servers got the same of all queries. All logarithms are natural
-//! unless a base is named.
+//! Loads are *normalised*: 1 is a server's share if all servers got the same share of all queries. All logarithms are
+//! natural unless a base is given.
 //!
 //! | function | equation |
 //! |---|---|
@@ -17,27 +17,28 @@
 //! | [`entries`] | c = k·n·ln n + 1 |
 //! | [`unequal_factor`] | 2.15 to 2.18 |
 //!
-//! [`entries_by_chance`] is ours: an exact Chernoff bound on the fullest bin, with the probability of failure given,
-//! where the thesis approximates and says "with high probability". It asks for less where there are many servers.
+//! [`entries_by_chance`] isn't from the thesis: it is an exact Chernoff bound on the fullest bin, for a given
+//! probability of failure. The thesis approximates, and says "with high probability". The exact bound needs fewer
+//! entries if there are many servers.
 //!
 //! # Bad at
-//! Rings that don't cut the keys into equal shares: the bound then holds for the share times the imbalance. A consistent
-//! hash with few points a server is off by half and more.
+//! Rings with unequal shares: the bound then holds for the share times the imbalance. A consistent hash with few points
+//! per server is off by half and more.
 
 pub mod command;
 
-/// α of the thesis' figures: at 2 the bound is an envelope of the extremes.
+/// The α of the thesis' figures: at 2, the bound is an envelope of the extremes.
 pub const ALPHA: f64 = 2.0;
 
-/// Most that the load of a server is expected to be where `keys` keys are asked equally often and the cache holds
-/// `entries` of them. Eq. 2.9.
+/// The highest expected load of a server, if `keys` keys are requested equally often and the cache holds `entries` of
+/// them. Eq. 2.9.
 #[must_use]
 pub fn bound(servers: f64, entries: f64, keys: f64, alpha: f64) -> f64 {
     let beyond = keys - entries;
     (beyond + alpha * (2.0 * beyond * servers * servers.ln()).sqrt()) / (keys - 1.0)
 }
 
-/// The number of keys that makes [`bound`] largest. Eq. 2.10.
+/// The number of keys that maximises [`bound`]. Eq. 2.10.
 #[must_use]
 pub fn worst_keys(servers: f64, entries: f64, alpha: f64) -> f64 {
     let q = steepness(servers, entries, alpha);
@@ -50,27 +51,27 @@ pub fn worst_bound(servers: f64, entries: f64, alpha: f64) -> f64 {
     f64::midpoint(1.0, steepness(servers, entries, alpha))
 }
 
-/// [`worst_bound`] of k·n·ln n + 1 entries, whatever n. Eq. 2.13.
+/// [`worst_bound`] of k·n·ln n + 1 entries, for any n. Eq. 2.13.
 #[must_use]
 pub fn bound_of_k(k: f64, alpha: f64) -> f64 {
     f64::midpoint(1.0, (1.0 + 2.0 * alpha * alpha / k).sqrt())
 }
 
-/// The k for which [`bound_of_k`] is `target`, above 1.
+/// The k for which [`bound_of_k`] is `target`, which must be above 1.
 #[must_use]
 pub fn k_of(target: f64, alpha: f64) -> f64 {
     let q = 2.0 * target - 1.0;
     2.0 * alpha * alpha / (q * q - 1.0)
 }
 
-/// c = k·n·ln n + 1.
+/// The number of entries: c = k·n·ln n + 1.
 #[must_use]
 pub fn entries(servers: f64, k: f64) -> f64 {
     k * servers * servers.ln() + 1.0
 }
 
-/// How many times as many entries are needed where servers have `each` shares on the average, the weakest one 1.
-/// Eq. 2.15 to 2.18: `v + v·log_n v`.
+/// The factor for the number of entries if servers have `each` shares on average, and the weakest has one. Eq. 2.15 to
+/// 2.18: `v + v·log_n v`.
 #[must_use]
 pub fn unequal_factor(servers: f64, each: f64) -> f64 {
     each + each * each.ln() / servers.ln()
@@ -80,12 +81,12 @@ fn steepness(servers: f64, entries: f64, alpha: f64) -> f64 {
     (1.0 + 2.0 * alpha * alpha * servers * servers.ln() / (entries - 1.0)).sqrt()
 }
 
-/// The least number of entries with which, whatever number of keys is asked, some server's load exceeds `target` with at
-/// most the probability `failure`, over the places that the hash gives the keys. With it, the number of keys for which
-/// that comes closest. `target` is above 1, there are two servers or more.
+/// The smallest number of entries that keeps each server's load below `target`, except with a probability of at most
+/// `failure`. It holds for any number of keys, over the random places of the keys. Also returns the number of keys that
+/// comes closest. `target` must be above 1, and there must be at least two servers.
 ///
 /// The probability that one of n bins gets more than its share times `target` is at most
-/// n · exp(−(x − c) · KL(p ‖ 1/n)), where p = target · x / (n · (x − c)) is the share of the balls that would be too
+/// n · exp(−(x − c) · KL(p ‖ 1/n)). Here p = target · x / (n · (x − c)) is the share of the balls that would be too
 /// many.
 #[must_use]
 pub fn entries_by_chance(servers: f64, target: f64, failure: f64) -> (u64, u64) {
@@ -108,7 +109,7 @@ pub fn entries_by_chance(servers: f64, target: f64, failure: f64) -> (u64, u64) 
 /// The logarithm of the largest probability of failure over all numbers of keys, and that number.
 fn most_likely(servers: f64, entries: f64, target: f64) -> (f64, f64) {
     let chance = |beyond: f64| failure_ln(servers, entries, entries + beyond, target);
-    // The curve has one top: found on a coarse grid, then between its neighbours.
+    // The curve has one maximum: search a coarse grid, and then between its neighbours.
     let steps = 400;
     let at = |step: f64| (entries.max(8.0) * 1e4).powf(step / f64::from(steps));
     let top = (0..=steps).map(f64::from).max_by(|a, b| chance(at(*a)).total_cmp(&chance(at(*b))));
@@ -122,7 +123,7 @@ fn most_likely(servers: f64, entries: f64, target: f64) -> (f64, f64) {
     (chance(beyond), entries + beyond)
 }
 
-/// ln of the Chernoff bound; minus infinity where there are too few balls to fill a bin.
+/// The logarithm of the Chernoff bound; minus infinity if there are too few balls to fill a bin.
 fn failure_ln(servers: f64, entries: f64, keys: f64, target: f64) -> f64 {
     let beyond = keys - entries;
     let share = target * keys / (servers * beyond);

@@ -1,7 +1,7 @@
-//! What the process's threads share: options, the log, clients' limits, servers, everybody's counters.
+//! The state that all threads of the process share: options, log, client limits, servers, and counters of all threads.
 //!
-//! Nothing here is touched while a request is served, except for relaxed atomics; locks are for those who start, reload
-//! and show statistics.
+//! Serving a request touches only atomics here, and the permits of its thread if requests are limited. Locks are taken
+//! for starting, reloading and showing statistics.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::servers::names::Names;
 use crate::servers::{Permits, Servers, Speak};
 use crate::settings;
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) options: Arc<Options>,
@@ -31,24 +31,24 @@ pub(crate) struct Process {
     pub(crate) vitals: Vitals,
     /// One per proxy thread.
     pub(crate) counters: Vec<Arc<Counters>>,
-    /// One per proxy thread, where there is a limit on what is under way.
+    /// One per proxy thread, if requests under way are limited.
     pub(crate) routed: Vec<Permits>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) servers: Arc<Servers>,
-    /// What configuration is in use, and what became of the last change.
+    /// The configuration in use, and the result of the last change.
     pub(crate) standing: Arc<Mutex<Standing>>,
-    /// Where servers' names lead.
+    /// The addresses of server names.
     pub(crate) names: Arc<Names>,
-    /// Certificates and keys of both sides.
+    /// Certificates and keys for clients and servers.
     pub(crate) tls: Arc<Tls>,
     pub(crate) lifecycle: Lifecycle,
 }
 
 impl Process {
-    /// `taps` show what is said to servers.
+    /// Creates the state. `taps` show the traffic with servers.
     ///
     /// # Errors
-    /// In a sentence: which certificate, key or file of logins can't be used.
+    /// A sentence about the certificate, key or login file that can't be used.
     pub(crate) fn new(
         mut options: Options,
         log: Log,
@@ -80,7 +80,7 @@ impl Process {
         })
     }
 
-    /// Reads certificates, keys and clients' logins again.
+    /// Reads certificates, keys and client logins again.
     pub(crate) fn refresh_credentials(&self) {
         tls::refresh(&self.tls, &self.clients);
         match self.clients.logins.as_ref().map(Logins::refresh) {
@@ -95,14 +95,14 @@ impl Process {
         self.clients.logins.as_ref().map_or(0, Logins::failures)
     }
 
-    /// Clients are no longer accepted.
+    /// Records that clients are no longer accepted.
     pub(crate) fn note_stopping(&self) {
         self.lifecycle.note_stopping();
         self.servers.is_ending.store(true, Relaxed);
     }
 }
 
-/// What the router says to servers that want a login: the file's first line.
+/// The login for servers that require one: the first line of the file.
 fn credentials(path: &Path) -> Result<Credentials, String> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     User::first(path).map(|user| Credentials::new(text(user.name), text(user.password)))
@@ -116,7 +116,7 @@ fn speak(
 ) -> Speak {
     let usual = ConnectionOptions::default();
     let of_all = ConnectionOptions {
-        // No client may hold a longer one: it isn't waited for.
+        // No client may hold a longer value, so it isn't read.
         value_bytes_max: usual.value_bytes_max.min(options.clients.memory.longest_value()),
         trusts_order: options.trusts_order,
         login,
@@ -133,7 +133,7 @@ fn speak(
 
 #[cfg(test)]
 impl Process {
-    /// What the threads of a router with these flags share, before there are any.
+    /// Creates the state of a router with these flags, before it has threads.
     pub(crate) fn idle(flags: &[&str]) -> Arc<Self> {
         use crate::configure::flags::{Typed, augment};
         let line = [&["route", "--config", "{\"route\": \"NullRoute\"}"], flags].concat();

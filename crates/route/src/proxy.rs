@@ -1,9 +1,9 @@
 //! A proxy thread: its clients, its tree of routes, its connections to servers.
 //!
-//! Nothing of one thread is another's, except for what [`Process`] holds.
+//! Threads share nothing except what [`Process`] holds.
 //!
 //! # Invariants
-//! 1. A request runs to its end on the tree that it began on: a new configuration replaces the tree for what comes.
+//! 1. A request ends on the tree on which it began: a new configuration replaces the tree only for later requests.
 
 mod asking;
 mod answers;
@@ -26,12 +26,12 @@ use crate::settings::Settings;
 use crate::tree::{Tree, last};
 use guira_config::ConfigError;
 
-/// What a thread is told.
+/// A message to a thread.
 #[derive(Debug)]
 pub(crate) enum ProxyMessage {
     /// Serve this client.
     Client(Arrival),
-    /// Route by this from now on.
+    /// Use this configuration from now on.
     Configuration(Arc<Loaded>),
 }
 
@@ -41,20 +41,20 @@ impl From<Arrival> for ProxyMessage {
     }
 }
 
-/// What is one thread's own.
+/// The state of one thread.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) process: Arc<Process>,
     pub(crate) view: Arc<View>,
     number: usize,
-    /// With this thread's number.
+    /// The settings with this thread's number.
     settings: Settings,
     pub(crate) fleet: Rc<Fleet>,
     tree: RefCell<Rc<Tree>>,
 }
 
 impl Proxy {
-    /// A proxy that routes by `loaded`.
+    /// Creates a proxy with the routes of `loaded`.
     pub(crate) fn new(
         view: Arc<View>,
         number: usize,
@@ -68,7 +68,7 @@ impl Proxy {
         Ok(Self { process, view, number, settings, fleet, tree })
     }
 
-    /// Answers a request by the tree, when it has a permit.
+    /// Answers a request through the tree, when it has a permit.
     pub(crate) async fn route(&self, request: &Request, context: &Context) -> Reply {
         let _permit = match self.process.routed.get(self.number) {
             Some(permits) if context.record.is_none() => match permits.take().await {
@@ -84,7 +84,7 @@ impl Proxy {
         last(&*tree.root, request, context).route(request, context).await
     }
 
-    /// As [`Self::route`], where pools are counted: notes which of them the request was for.
+    /// As [`Self::route`], if pools are counted: counts the reply for the pool that the request reached first.
     async fn route_counted(&self, request: &Request, context: &Context) -> Reply {
         let first = FirstPool::default();
         let context = Context { first_pool: Some(Rc::clone(&first)), ..context.clone() };
@@ -94,7 +94,7 @@ impl Proxy {
         reply
     }
 
-    /// The leaf that answers a request, if that is all there is to do.
+    /// The leaf that answers a request, if the request needs nothing else.
     pub(crate) fn leaf(&self, request: &Request, context: &Context) -> Option<Rc<Leaf>> {
         if !self.process.servers.pool_stats.is_empty() || !self.process.routed.is_empty() {
             return None;
@@ -108,11 +108,11 @@ impl Proxy {
         Rc::clone(&self.tree.borrow())
     }
 
-    /// Routes by another configuration from now on.
+    /// Uses another configuration from now on.
     pub(crate) fn reconfigure(&self, loaded: &Loaded) {
         self.fleet.reconfigure();
         match Tree::build(&loaded.config, &self.settings, &*self.fleet) {
-            // The old tree goes with the last request that runs on it.
+            // The old tree is dropped with the last request that uses it.
             Ok(tree) => drop(self.tree.replace(Rc::new(tree))),
             Err(error) => {
                 let number = self.number;

@@ -1,12 +1,12 @@
-//! Where a server is and how it's spoken to: what mcrouter's configuration writes as one string.
+//! The address of a server and how to talk to it: what mcrouter's configuration writes as one string.
 //!
 //! ```text
 //! host:port[:protocol[:security[:compression]]]      ascii, caret, thrift · plain, ssl, … · compressed, notcompressed
-//! [v6]:port…                                         an IPv6 address stands in brackets
+//! [v6]:port…                                         an IPv6 address is written in brackets
 //! unix:/path[:protocol…]                             a path has no port
 //! ```
-//! Caret and thrift are mcrouter's own protocols. A server that is said to speak them is asked in text, which every
-//! memcached and every mcrouter speaks too.
+//! Caret and thrift are mcrouter's own protocols. Servers with these protocols are asked in the text protocol, which
+//! every memcached and every mcrouter supports too.
 
 use std::fmt;
 use std::rc::Rc;
@@ -15,68 +15,69 @@ use std::time::Duration;
 use guira_client::Address;
 use guira_etcd::EtcdFlags;
 
-/// Where a server is.
+/// The address of a server and how to talk to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
     /// A name, an address without brackets, or a path.
     pub host: String,
     /// 0 for a path.
     pub port: u16,
-    /// The host is the path of a unix socket.
+    /// Whether the host is the path of a unix socket.
     pub is_unix: bool,
-    /// The protocol's name as written, for people.
+    /// The protocol's name as written, for display.
     pub protocol: String,
-    /// How the connection is secured, as written: `plain` or `ssl`, mostly.
+    /// The security of the connection, as written: usually `plain` or `ssl`.
     pub security: String,
-    /// As written; nothing is compressed in text.
+    /// As written. In the text protocol nothing is compressed.
     pub is_compressed: bool,
 }
 
-/// What a leaf is asked for.
+/// The description of a leaf.
 #[derive(Clone, Debug)]
 pub struct LeafSpec {
-    /// Where it sends.
+    /// The server that it sends to.
     pub server: Server,
-    /// How long a reply may take.
+    /// The time limit of a reply.
     pub timeout: Duration,
-    /// How long a connection may take to open.
+    /// The time limit for opening a connection.
     pub connect_timeout: Duration,
-    /// Send the key with its routing prefix, instead of without.
+    /// Whether keys are sent with their routing prefix.
     pub keep_routing_prefix: bool,
-    /// The pool that the leaf stands in.
+    /// The pool that the leaf belongs to.
     pub pool: Rc<str>,
-    /// Its place there, from 0.
+    /// Its place in the pool, from 0.
     pub index: usize,
-    /// The byte that marks the pool's packets for the network (DSCP); 0 is none.
+    /// The byte that marks the pool's packets for the network (DSCP); 0: none.
     pub dscp: u8,
-    /// When too many of the pool's servers fail, go on using them: above the first number, until below the second.
+    /// The limits of a pool that fails open. If a server fails while the first number is marked, no more are marked,
+    /// until at most the second number is.
     pub fail_open: Option<(usize, usize)>,
-    /// Servers of one domain fail together, and its leaf says so by `Route::failure_domain`; 0: unknown.
+    /// The failure domain, whose servers fail together. `Route::failure_domain` returns it; 0: unknown.
     pub failure_domain: u32,
-    /// Seconds for which a deleted value is kept for those who ask for leases; 0: none.
+    /// How many seconds a deleted value is kept for lease requests; 0: not at all.
     pub stale_on_delete_s: u32,
-    /// Connections a proxy thread to the server, at least one.
+    /// The number of connections per proxy thread to the server, at least one.
     pub connections: u32,
 }
 
-/// What a cluster of stores is asked with.
+/// The description of a cluster of stores.
 #[derive(Clone, Debug)]
 pub struct ClusterSpec {
-    /// Where its view is: `etcd:HOST:PORT/NAME`, or `etcds:`.
+    /// The place of its view: `etcd:HOST:PORT/NAME`, or `etcds:`.
     pub place: String,
-    /// How etcd lets us in.
+    /// The credentials and certificates for etcd.
     pub etcd: EtcdFlags,
     /// How long a node may take before another is asked.
     pub timeout: Duration,
-    /// Nodes are asked over TLS.
+    /// Whether nodes are asked over TLS.
     pub is_secured: bool,
 }
 
 impl Server {
-    /// Reads one server; what it leaves out is as `defaults` has it.
+    /// Parses one server. Missing parts are taken from `defaults`.
     ///
     /// # Errors
-    /// In words: what can't be read.
+    /// A message about the part that can't be parsed.
     pub fn parse(text: &str, defaults: &Server) -> Result<Server, String> {
         let bad = |what: &str| {
             format!("{what} in server '{text}': write host:port, [v6]:port or unix:/path")
@@ -130,7 +131,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where a connection to it goes.
+    /// The address for connections to it.
     #[must_use]
     pub fn address(&self) -> Address {
         if self.is_unix {
@@ -152,7 +153,7 @@ impl Server {
         self.security != "plain"
     }
 
-    /// `host:port`, the name under which the server's state is shared and shown.
+    /// `host:port`: the name under which the server's state is shared and shown.
     #[must_use]
     pub fn host_port(&self) -> String {
         if self.host.contains(':') {
@@ -163,12 +164,12 @@ impl Server {
     }
 }
 
-/// Protocols by name.
+/// The names of protocols.
 pub(crate) const PROTOCOLS: &[&str] = &["ascii", "caret", "thrift", "meta"];
-/// How a connection may be secured.
+/// The ways to secure a connection.
 pub(crate) const SECURITIES: &[&str] = &["plain", "ssl", "tls", "fizz", "ktls12"];
 
-/// How a connection is secured, if there is such a thing: mcrouter's words, of which three are TLS.
+/// Checks the name of a way to secure a connection. The names are mcrouter's, and all except `plain` mean TLS.
 pub(crate) fn checked_security(word: &str) -> Result<&str, String> {
     match word {
         known if SECURITIES.contains(&known) => Ok(word),
@@ -178,7 +179,7 @@ pub(crate) fn checked_security(word: &str) -> Result<&str, String> {
 }
 
 impl Default for Server {
-    /// No host; text, plain, and the port is what the string says. A default with a port overrides the string's.
+    /// No host, text protocol, no TLS, and the port of the string. A default with a port overrides the string's.
     fn default() -> Self {
         let (protocol, security) = ("ascii".to_owned(), "plain".to_owned());
         Self {
@@ -193,7 +194,7 @@ impl Default for Server {
 }
 
 impl fmt::Display for Server {
-    /// `host:port:ascii:plain:notcompressed`, as mcrouter names it.
+    /// `host:port:ascii:plain:notcompressed`, as mcrouter shows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let compression = if self.is_compressed { "compressed" } else { "notcompressed" };
         write!(f, "{}:{}:{}:{compression}", self.host_port(), self.protocol, self.security)

@@ -1,4 +1,4 @@
-//! Servers: who is asked over which connections, who is marked, and what those that return get first.
+//! Servers: the connections to them, the marks of those that fail, and the deletes that they get when they return.
 
 mod fleet;
 mod returning;

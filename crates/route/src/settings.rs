@@ -1,4 +1,4 @@
-//! What a tree depends on beside its configuration: flags, and what is shared by the process.
+//! What a tree depends on besides its configuration: flags, and state that the process shares.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,69 +13,69 @@ use crate::tokens::{LeaseTokens, ShadowTokens};
 use guira_config::budget::BUDGET_BYTES;
 use guira_config::{Json, Object, Value};
 
-/// Flags that the tree of routes looks at. Times of zero mean "as the pool says".
+/// Flags that the tree of routes reads. A timeout of zero means that the pool's applies.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
     /// The routing prefix of keys without one: `/region/cluster/`.
     pub default_route: String,
-    /// Which host this is, for those who choose by it.
+    /// The number of this host, for routes that choose by host.
     pub host_id: u32,
-    /// How much a configuration may take, see [`Budget`](guira_config::budget::Budget).
+    /// The memory for a configuration, see [`Budget`](guira_config::budget::Budget).
     pub(crate) config_budget_bytes: usize,
     /// The router's name, in statistics and log files.
     pub router_name: String,
     /// The service's name, in statistics and log files.
     pub service_name: String,
-    /// Proxy threads of the process.
+    /// The number of proxy threads.
     pub num_proxies: u32,
-    /// `--config-params`: constants that the configuration may name.
+    /// `--config-params`: constants that the configuration can read.
     pub config_params: BTreeMap<String, String>,
-    /// Flags with numbers and switches, which the configuration sees as `mcr_opts-NAME`.
+    /// The values of all flags, which the configuration reads as `mcr_opts-NAME`.
     pub options: BTreeMap<String, String>,
-    /// How long a reply may take where the pool doesn't say.
+    /// The time limit of a reply, if the pool sets none.
     pub server_timeout: Duration,
-    /// As above, for pools whose region and cluster are the router's.
+    /// The limit for pools in the router's region and cluster, which overrides theirs.
     pub within_cluster_timeout: Duration,
-    /// As above, for pools whose region is the router's.
+    /// The limit for pools in the router's region, but another cluster.
     pub cross_cluster_timeout: Duration,
-    /// As above, for pools of another region.
+    /// The limit for pools in another region.
     pub cross_region_timeout: Duration,
-    /// Class and path of the packets' quality of service where the pool doesn't say; none: packets aren't marked.
+    /// The default class and path of the packets' quality of service. `None`: packets aren't marked.
     pub qos: Option<(u8, u8)>,
-    /// Deletes that fail are logged, where the pool doesn't forbid it.
+    /// Whether failed deletes are logged, unless the pool forbids it.
     pub is_asynclog_enabled: bool,
-    /// Anything but a get is answered as if it had found nothing.
+    /// Whether all requests except gets are answered as a miss, without being sent.
     pub allow_only_gets: bool,
-    /// Each error is answered as the router's own, so that a router above counts it against this one.
+    /// Whether every error is answered as a remote error, so that a router above attributes it to this one.
     pub group_remote_errors: bool,
-    /// A key whose prefix nobody routes goes the way of keys without one.
+    /// Whether a key with an unknown routing prefix is routed like one without.
     pub send_invalid_route_to_default: bool,
-    /// Leases that were taken on other servers than a key's own. One for all threads and configurations.
+    /// Leases from other servers than a key's own. Shared by all threads and configurations.
     pub lease_tokens: Arc<LeaseTokens>,
-    /// Leases of shadows by those of clients. One for all threads and configurations.
+    /// Leases of shadows, by the clients' leases. Shared by all threads and configurations.
     pub shadow_tokens: Arc<ShadowTokens>,
-    /// Which keys were written when, for hot caches. One for all threads and configurations.
+    /// Detects writes for hot caches. Shared by all threads and configurations.
     pub(crate) stripes: Stripes,
-    /// What the runtime variables' file says now.
+    /// The current runtime variables.
     pub runtime_variables: RuntimeVariables,
     /// The time of day.
     pub clock: Clock,
-    /// Where a `LoggingRoute` writes.
+    /// The log that a `LoggingRoute` writes to.
     pub log: LogSink,
-    /// This proxy thread's number.
+    /// The number of this proxy thread.
     pub proxy_index: u32,
-    /// Servers can be spoken to over TLS.
+    /// Whether connections to servers can use TLS.
     pub has_tls: bool,
-    /// How an etcd lets us in that a `ClusterRoute` names.
+    /// The credentials and certificates for the etcd of a `ClusterRoute`.
     pub(crate) etcd: EtcdFlags,
-    /// A `LoggingRoute` stands above the root.
+    /// Whether a `LoggingRoute` is above the root.
     pub is_logging_route_enabled: bool,
     /// Values longer than this many bytes are cut into chunks; 0: none.
     pub big_value_split_threshold: usize,
-    /// How many chunks are under way at once; 0: all.
+    /// The number of chunks under way at once; 0: all.
     pub big_value_batch_size: usize,
-    /// Clients don't see the flag of a value that stood in chunks.
+    /// Whether clients don't see the flag of a value in chunks.
     pub hides_big_value_flag: bool,
 }
 
@@ -117,7 +117,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What a configuration may name between percent signs.
+    /// The constants that a configuration can write between percent signs.
     pub(crate) fn constants(&self) -> BTreeMap<String, Json> {
         let (region, cluster) = self.region_and_cluster();
         let named: [(&str, Json); 9] = [
@@ -142,7 +142,7 @@ impl Settings {
         constants
     }
 
-    /// The constants as a JSON object, in the order of their names.
+    /// The constants as a JSON object, sorted by name.
     pub(crate) fn global_params(&self) -> String {
         let mut members = Object::default();
         self.constants().into_iter().for_each(|(name, value)| members.insert(name, value));
@@ -157,15 +157,15 @@ impl Settings {
     }
 }
 
-/// Variables that change while the router runs, by name: mcrouter's `--runtime-vars-file`.
+/// Variables that can change while the router runs, by name: mcrouter's `--runtime-vars-file`.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeVariables {
     values: Arc<RwLock<Option<Json>>>,
-    /// The variables that routes read, and in words how they want them, if a value is of use to them.
+    /// The variables that routes read, with the form that each must have.
     wanted: Arc<RwLock<BTreeMap<String, Wanted>>>,
 }
 
-/// Tells of a route's variable whether it can be used, and what is wanted.
+/// A check whether a variable's value is usable, and a description of usable values.
 type Wanted = (fn(&Json) -> bool, &'static str);
 
 impl RuntimeVariables {
@@ -174,17 +174,17 @@ impl RuntimeVariables {
         *self.values.write() = Some(values);
     }
 
-    /// Whether there are any, as far as a file said.
+    /// Whether a file with variables has been read.
     pub(crate) fn is_set(&self) -> bool {
         self.values.read().is_some()
     }
 
-    /// Notes that a route reads a variable, and of what form it is of use.
+    /// Records that a route reads a variable, and which form it must have.
     pub(crate) fn want(&self, name: &str, wanted: Wanted) {
         self.wanted.write().insert(name.to_owned(), wanted);
     }
 
-    /// The variables that are there and of no use to the route that reads them, each in a sentence.
+    /// A sentence for each variable whose value its route can't use.
     pub(crate) fn mistakes(&self) -> Vec<String> {
         let wanted = self.wanted.read();
         let mistake = |(name, (is_fit, words)): (&String, &Wanted)| {
@@ -197,21 +197,21 @@ impl RuntimeVariables {
         wanted.iter().filter_map(mistake).collect()
     }
 
-    /// A variable.
+    /// The value of a variable.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Json> {
         self.values.read().as_ref()?.get(name).cloned()
     }
 }
 
-/// Tells the time of day, for routes that change with it.
+/// The time of day, for routes that depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     now: fn() -> SystemTime,
 }
 
 impl Clock {
-    /// A clock that shows what `now` says.
+    /// Creates a clock that shows the time that `now` returns.
     #[must_use]
     pub const fn new(now: fn() -> SystemTime) -> Self {
         Self { now }
@@ -240,14 +240,14 @@ impl Default for Clock {
     }
 }
 
-/// Takes lines for the log.
+/// A receiver of log lines.
 #[derive(Clone)]
 pub struct LogSink {
     write: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl LogSink {
-    /// A log that hands each line to `write`.
+    /// Creates a log that passes each line to `write`.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { write: Arc::new(write) }
     }
@@ -258,7 +258,7 @@ impl LogSink {
     }
 }
 
-/// Forgets what it is told.
+/// Discards all lines.
 impl Default for LogSink {
     fn default() -> Self {
         Self::new(|_| {})

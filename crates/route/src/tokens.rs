@@ -1,11 +1,11 @@
-//! Leases that were taken on another server than the key's own: the set must go to the server that gave the lease.
+//! Leases from another server than the key's own: the set must go to the server that gave the lease.
 //!
-//! A token of ours takes the place of the server's: 0x7aceb00c in its upper half tells it from theirs. mcrouter's tests
-//! look for that very number.
+//! The client gets a token of the router instead of the server's. It has 0x7aceb00c in its upper half, to distinguish
+//! it from tokens of servers. mcrouter's tests expect this number.
 //!
 //! # Invariants
-//! 1. A token is good for one set, and for [`LIFETIME`].
-//! 2. Whatever was inserted is gone after the lifetime and another insertion, so that memory is bounded by the rate.
+//! 1. A token is valid for one set, and for at least [`LIFETIME`].
+//! 2. An entry is removed at the first insertion after its lifetime, so memory is bounded by the rate.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -13,12 +13,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// As long as a server's own lease.
+/// The lifetime of a server's own lease.
 const LIFETIME: Duration = Duration::from_secs(10);
 const MAGIC: u64 = 0x7ace_b00c_0000_0000;
 const MAGIC_MASK: u64 = 0xffff_ffff_0000_0000;
 
-/// Tokens of ours and what they stand for. One for all threads, since a set may come over another connection.
+/// The router's tokens and the leases that they stand for. All threads share them, because a set may use another
+/// connection.
 #[derive(Debug, Default)]
 pub struct LeaseTokens {
     tokens: Mutex<Tokens>,
@@ -40,13 +41,13 @@ struct Lease {
 }
 
 impl LeaseTokens {
-    /// Whether a token has the shape of ours.
+    /// Whether a token has the form of the router's.
     #[must_use]
     pub fn is_ours(token: u64) -> bool {
         token & MAGIC_MASK == MAGIC
     }
 
-    /// A token that stands for a child's.
+    /// Returns a token that stands for a child's.
     pub(crate) fn insert(&self, route: &str, token: u64, child: usize) -> u64 {
         let now = Instant::now();
         let mut tokens = self.tokens.lock();
@@ -60,7 +61,7 @@ impl LeaseTokens {
         ours
     }
 
-    /// The child's token and the child, once.
+    /// Returns the child's token and the child, and removes the entry.
     pub(crate) fn take(&self, route: &str, ours: u64) -> Option<(u64, usize)> {
         let mut tokens = self.tokens.lock();
         let lease = tokens.leases.get(&ours).filter(|lease| lease.route == route)?;
@@ -70,14 +71,14 @@ impl LeaseTokens {
     }
 }
 
-/// Tokens of shadows' leases by the tokens that clients got; the latest 1024.
+/// Tokens of shadows' leases, by the tokens that clients got. The latest 1024 are kept.
 #[derive(Debug, Default)]
 pub struct ShadowTokens {
     /// Oldest first.
     tokens: Mutex<VecDeque<(u64, u64)>>,
 }
 
-/// As many leases as may be under way.
+/// The number of leases kept, and thus of leases under way.
 const TOKENS_MAX: usize = 1024;
 
 impl ShadowTokens {
@@ -90,7 +91,7 @@ impl ShadowTokens {
         tokens.push_back((normal, shadow));
     }
 
-    /// 0, which is nobody's token, if there is none.
+    /// Returns the shadow's token; 0, which is no valid token, if there is none.
     pub(crate) fn get(&self, normal: u64) -> u64 {
         let tokens = self.tokens.lock();
         tokens.iter().rev().find(|(known, _)| *known == normal).map_or(0, |(_, shadow)| *shadow)

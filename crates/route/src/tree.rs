@@ -1,4 +1,4 @@
-//! The tree of routes: each node answers a request, perhaps by asking its children; its leaves are servers.
+//! The tree of routes. Each node answers a request, usually by asking its children. The leaves are servers.
 
 mod build;
 mod root;

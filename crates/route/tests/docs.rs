@@ -1,4 +1,4 @@
-//! The examples of `docs/route-types.md` and `docs/route-types-caches.md` are configurations that can be built.
+//! The examples of `docs/route-types.md` and `docs/route-types-caches.md` can be built.
 
 use std::borrow::Cow;
 use std::rc::Rc;

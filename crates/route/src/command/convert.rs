@@ -1,7 +1,7 @@
-//! `guira route convert`: a twemproxy YAML as a configuration of this router's, with notes of what differs.
+//! `guira route convert`: converts twemproxy's YAML to a configuration of this router, with notes about differences.
 //!
 //! # Invariants
-//! 1. Each key goes to the server that twemproxy sends it to, or the file is refused by what stands against it.
+//! 1. Each key goes to the server that twemproxy sends it to. Otherwise the file is refused, with the reason.
 
 use std::fmt::Write;
 use std::fs;
@@ -34,7 +34,7 @@ pub(crate) fn command() -> Command {
         )
 }
 
-/// Converts.
+/// Runs the subcommand.
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let file = text("file").unwrap_or_default();
@@ -48,7 +48,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     }
 }
 
-/// The configuration of one pool, as text.
+/// Converts one pool. Returns the configuration as text.
 fn convert(yaml: &str, wanted: Option<&str>) -> Result<String, String> {
     let documents = YamlLoader::load_from_str(yaml).map_err(|error| error.to_string())?;
     let pools = documents.first().and_then(Yaml::as_hash).ok_or("there is no pool in the file")?;
@@ -86,7 +86,7 @@ struct Config {
     has_paths: bool,
 }
 
-/// `host:port:weight name`
+/// A server as `host:port:weight name`.
 struct Server {
     address: String,
     name: String,
@@ -124,7 +124,7 @@ impl Pool<'_> {
             server(text).ok_or_else(|| format!("server '{text}': host:port:weight is wanted"))
         };
         let mut servers = list.iter().map(server).collect::<Result<Vec<_>, _>>()?;
-        // twemproxy sorts them, short names first, before it numbers them.
+        // twemproxy sorts the servers by length of name, and then by name, before it numbers them.
         servers.sort_by(|a, b| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)));
         Ok(servers)
     }
@@ -174,7 +174,7 @@ impl Pool<'_> {
         Ok(Config { json, has_paths })
     }
 
-    /// What can't be said in the configuration, or isn't the same.
+    /// Notes about what the configuration can't express, or what differs.
     fn notes(&self, config: &Config) -> Vec<String> {
         let mut notes =
             vec![format!("twemproxy's pool {}. What isn't in a configuration here:", self.name)];
@@ -231,7 +231,7 @@ impl Pool<'_> {
     }
 }
 
-/// Reads `host:port:weight [name]` or `/path:weight [name]`.
+/// Parses `host:port:weight [name]` or `/path:weight [name]`.
 fn server(text: &str) -> Option<Server> {
     let (place, name) = match text.split_once(' ') {
         Some((place, name)) => (place, Some(name.trim())),

@@ -1,4 +1,4 @@
-//! How a router's process begins and ends: exit codes, the last words, its limits.
+//! The beginning and the end of a router's process: limits, exit codes and last messages.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -14,21 +14,21 @@ pub(super) fn refuse(format: Format, words: &str, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The exit code where there is no configuration.
+/// The exit code if there is no configuration.
 pub(super) fn code_of(refusal: &Refusal) -> u8 {
     if refusal.is_passing() { TRANSIENT } else { UNRECOVERABLE }
 }
 
-/// As many descriptors as the system lets this process have.
+/// Raises the limit of file descriptors to the highest that the system allows.
 pub(super) fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If not, there are fewer connections.
+    // If this fails, fewer connections are possible.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Says which servers are owed deletes and get none, because the configuration doesn't have them.
+/// Warns about servers that are owed deletes but get none, because the configuration lacks them.
 pub(super) fn tell_of_owed_strangers(servers: &Servers) {
     let known: BTreeSet<_> = servers.links().iter().map(|link| link.server.host_port()).collect();
     for (name, waiting) in
@@ -41,7 +41,7 @@ pub(super) fn tell_of_owed_strangers(servers: &Servers) {
     }
 }
 
-/// The last line of the log: why the process ends, and what it leaves to the next.
+/// Logs the last line: why the process ends, and how many deletes it leaves.
 pub(super) fn tell_end(why: &str, debts: &Debts) {
     match debts.waiting() {
         0 => tracing::info!("stopped by {why}"),
@@ -49,7 +49,7 @@ pub(super) fn tell_end(why: &str, debts: &Debts) {
     }
 }
 
-/// Each exit code of a router, and when, for the documentation.
+/// Each exit code of a router with its meaning, for the documentation.
 pub const EXIT_CODES: [(u8, &str); 4] = [
     (
         0,
@@ -68,7 +68,7 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
     ),
 ];
 
-/// Each exit code of `guira route convert`, and when.
+/// Each exit code of `guira route convert` with its meaning.
 pub const CONVERT_EXIT_CODES: [(u8, &str); 3] = [
     (0, "the configuration is printed"),
     (1, "no file is named"),
@@ -77,5 +77,5 @@ pub const CONVERT_EXIT_CODES: [(u8, &str); 3] = [
 
 /// The configuration couldn't be read.
 const TRANSIENT: u8 = 2;
-/// The same command line won't do next time either.
+/// The same command line would fail again.
 pub(super) const UNRECOVERABLE: u8 = 3;

@@ -1,6 +1,6 @@
-//! `guira route explain`: where would this key go, and through which routes.
+//! `guira route explain`: where a key would go, and through which routes.
 //!
-//! Nothing is sent: each leaf answers as if it held nothing.
+//! Nothing is sent: each leaf answers a miss.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ pub(crate) fn command() -> Command {
         )
 }
 
-/// Explains.
+/// Runs the subcommand.
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     match explain(matches) {
         Ok(text) => {
@@ -47,7 +47,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     }
 }
 
-/// Why there is nothing to explain, and the exit code.
+/// Why nothing can be explained, and the exit code.
 struct Failed {
     words: String,
     code: u8,
@@ -102,7 +102,7 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
     ))
 }
 
-/// Leaves that send nothing. Of a cluster of stores the view is read, once.
+/// Leaves that send nothing. The view of a cluster of stores is read once.
 struct Looking;
 
 impl Leaves for Looking {

@@ -1,11 +1,11 @@
-//! `guira replay`: sends the deletes that routers wrote down and couldn't send.
+//! `guira replay`: sends deletes that routers logged and couldn't send.
 //!
-//! Each file's deletes go to their servers in the order in which they were written. What a server took is marked
-//! beside the file, so that the command may be ended and started again. Files that a running router holds are left to
-//! it. A file whose deletes are all sent is removed, unless mcrouter may still write to it; one that holds something else
+//! Each file's deletes go to their servers in the order in which they were written. Deletes that a server accepts are
+//! marked in a second file, so the command may be stopped and repeated. Files that a running router holds are left to
+//! it. A file whose deletes are all sent is removed, unless mcrouter may still write to it. A file with other contents
 //! is renamed and kept.
 //!
-//! The exit code: 0 if nothing waits any more, 1 if something went wrong, [`LEFT`] if a router holds the rest.
+//! The exit code: 0 if nothing waits any more, 1 if something failed, [`LEFT`] if a router holds the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -62,7 +62,7 @@ pub fn command() -> Command {
         .after_help(EXAMPLES)
 }
 
-/// Does what the command line asks.
+/// Runs the command.
 #[must_use]
 pub fn run(matches: &ArgMatches) -> ExitCode {
     let Some(dir) = matches.get_one::<PathBuf>("async-dir") else { return ExitCode::FAILURE };
@@ -76,7 +76,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     };
     let rate = matches.get_one::<u32>("rate").copied();
     let replay = Replay { dir, wanted, rate, is_dry: matches.get_flag("dry-run") };
-    // Each file is held open.
+    // Each file is kept open.
     raise_descriptor_limit();
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -96,7 +96,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     }
 }
 
-/// A server as spool files name it.
+/// A server's name as in spool files.
 fn host_port(text: &str) -> Result<String, String> {
     Server::parse(text, &Server::default()).map(|server| server.host_port())
 }
@@ -108,7 +108,7 @@ struct Replay<'m> {
     is_dry: bool,
 }
 
-/// How far it came.
+/// The result of a replay.
 #[derive(Default)]
 struct Outcome {
     /// Something could not be read or sent.
@@ -138,7 +138,7 @@ impl Replay<'_> {
                 }
             }
         }
-        // Whoever names a server may have mistyped it. What a router holds was told of.
+        // Report servers without deletes: their names may be mistyped. Files that a router holds were already reported.
         let elsewhere = if outcome.left == 0 { "" } else { " in the other files" };
         for server in self.wanted.iter().filter(|server| !waiting.contains_key(*server)) {
             println!("{server}: no deletes wait{elsewhere}");
@@ -160,7 +160,7 @@ impl Replay<'_> {
         Ok(outcome)
     }
 
-    /// Counts what waits in a file, and holds it if it is to be sent.
+    /// Counts the waiting deletes of a file, and holds the file unless this is a dry run.
     fn look(
         &self,
         file: &Path,
@@ -183,7 +183,7 @@ impl Replay<'_> {
         Ok(lock.map_or(Looked::Surveyed, Looked::Held))
     }
 
-    /// Sends a server's deletes, file after file; false: it failed or refused some, and the rest waits.
+    /// Sends a server's deletes, file after file. `false`: the server failed or refused some, or some can't be marked.
     async fn send(&self, server: &str, files: &[(PathBuf, Arc<File>)]) -> bool {
         let address = match Server::parse(server, &Server::default()) {
             Ok(address) => address.address(),
@@ -224,17 +224,17 @@ impl Replay<'_> {
     }
 }
 
-/// What a look at a file came to.
+/// The result of looking at a file.
 enum Looked {
-    /// Its deletes are counted; nothing is to be sent.
+    /// Its deletes are counted, and none will be sent.
     Surveyed,
-    /// They are counted, and the file is this process's.
+    /// Its deletes are counted, and this process holds the file.
     Held(Arc<File>),
-    /// A router has it.
+    /// A router holds it.
     Left,
 }
 
-/// Removes a file of which nothing waits, or says why it stays.
+/// Removes a file without waiting deletes, or explains why it is kept.
 fn put_away(file: &Path) {
     let shown = file.display();
     if survey(file).is_ok_and(|survey| !survey.waiting.is_empty()) {
@@ -252,10 +252,10 @@ fn put_away(file: &Path) {
     }
 }
 
-/// Files are left to a router that holds them.
+/// The exit code if files are left to a router that holds them.
 const LEFT: u8 = 2;
 
-/// Each exit code of `guira replay`, and when, for the documentation.
+/// Each exit code of `guira replay` with its meaning, for the documentation.
 pub const EXIT_CODES: [(u8, &str); 3] = [
     (0, "no deletes wait any more, of those that were asked for"),
     (1, "some could not be read or sent: they wait, and a sentence says why"),

@@ -1,9 +1,9 @@
-//! The threads of proxies: each serves the clients that it was dealt, from their first byte to their last.
+//! The proxy threads: each serves the clients that it gets, from their first byte to their last.
 //!
 //! # Invariants
 //! 1. A client stays on its thread.
-//! 2. A thread that is to end answers what was read from clients first, and carries out what nobody waits for. What still
-//!    waits for servers after the [grace](drain) fails then: a delete is written down.
+//! 2. A thread that ends first answers what it has read from clients, and finishes background requests. Requests that
+//!    wait for servers longer than the [grace](drain) fail; failed deletes are logged.
 
 use std::io;
 use std::rc::Rc;
@@ -22,16 +22,14 @@ use crate::operate::View;
 use crate::proxy::{Proxy, ProxyMessage};
 use guira_config::budget::STACK_BYTES;
 
-/// A thread that was started. When the sender is dropped, the thread ends.
+/// A thread that was started. It ends when the sender is dropped.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) orders: UnboundedSender<ProxyMessage>,
     pub(crate) handle: JoinHandle<()>,
 }
 
-/// Starts a thread that routes by `loaded`.
-///
-/// It tells `is_ready` once clients may be served.
+/// Starts a thread with the routes of `loaded`. It notifies `is_ready` when clients may be served.
 pub(crate) fn start(
     view: &Arc<View>,
     number: usize,
@@ -47,7 +45,7 @@ pub(crate) fn start(
         if let Some(sessions) = sessions {
             runtime.block_on(end(&sessions, tasks));
         }
-        // A disk that hangs holds up no process that is to end.
+        // A disk that hangs must not keep the process from ending.
         runtime.shutdown_background();
     };
     let thread = thread::Builder::new().name(format!("proxy-{number}")).stack_size(STACK_BYTES);
@@ -71,11 +69,11 @@ async fn run(
     };
     let idle = Some(proxy.process.options.servers.tko.idle_max).filter(|idle| !idle.is_zero());
     let idle = idle.map(|idle| tokio::task::spawn_local(Rc::clone(&proxy.fleet).close_idle(idle)));
-    // Deletes that are left from before go out first.
+    // Deletes from an earlier process are sent first.
     let recovering = proxy.fleet.take_recovering();
     tokio::spawn(async move {
         join_all(recovering).await;
-        // Whoever waits for this may have had enough of it.
+        // The receiver may have stopped waiting.
         let _ = is_ready.send(());
     });
     let clients = Arc::clone(&proxy.process.clients);

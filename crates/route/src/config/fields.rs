@@ -1,4 +1,4 @@
-//! Members of an object that must be of a type, and errors that say whose they are.
+//! Typed access to the members of an object, with errors that name the object.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::shape::{Field, Shape, Takes};
 use guira_config::{ConfigError, Json, Result};
 
-/// The members of what a route is made from. A string or nothing has none.
+/// The members of a route's JSON. A string or `null` has none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'j> {
     json: &'j Json,
@@ -20,7 +20,7 @@ impl<'j> Fields<'j> {
         Self { json, of: shape.name, shape }
     }
 
-    /// As [`Self::new`]; `of` is whose they are, for errors.
+    /// As [`Self::new`]; `of` names the object in errors.
     pub(crate) fn named(json: &'j Json, of: &'j str, shape: &'static Shape) -> Self {
         Self { json, of, shape }
     }
@@ -40,7 +40,7 @@ impl<'j> Fields<'j> {
         ConfigError::at(value.line, message)
     }
 
-    /// A field's declaration; `name` and `type` are every route's.
+    /// The declaration of a field. `name` and `type` are fields of every route.
     fn declared(&self, name: &str) -> Option<&'static Field> {
         let declared = self.shape.field(name);
         let is_every_routes = ["name", "type"].contains(&name);
@@ -54,7 +54,7 @@ impl<'j> Fields<'j> {
         self.json.get(name)
     }
 
-    /// A member that must be there.
+    /// A member that must exist.
     pub(crate) fn required(&self, name: &str) -> Result<&'j Json> {
         self.any(name).ok_or_else(|| self.error(format!("{name} not found")))
     }
@@ -115,7 +115,7 @@ impl<'j> Fields<'j> {
         ConfigError::at(json.line, message)
     }
 
-    /// Milliseconds, at least one.
+    /// A time in milliseconds, within the declared bounds.
     pub(crate) fn milliseconds(&self, name: &str) -> Result<Option<Duration>> {
         Ok(self.integer(name)?.map(Duration::from_millis))
     }

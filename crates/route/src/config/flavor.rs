@@ -1,11 +1,11 @@
-//! Flavors: the second router that a `CarbonLookasideRoute` names, its flags and its configuration in files.
+//! Flavors: the second routers that a `CarbonLookasideRoute` can name, with flags and configuration in files.
 //!
 //! ```text
 //! {"options": {"config": "file:/etc/mcrouter/cache.json", "server_timeout_ms": "250", …}}
 //! ```
 //! mcrouter starts a second instance for it, with threads and connections of its own. Here it is a second tree in the
-//! same threads, so of its options only those count that a tree depends on: the configuration, the default route, and
-//! timeouts. A flavor's configuration has no flavors itself, which also means that none can name itself.
+//! same threads. So only those options count that a tree depends on: the configuration, the default route, and
+//! timeouts. The configuration of a flavor has no flavors, so none can name itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use super::macros::{self, Reading};
 use crate::Settings;
 use guira_config::{self as json, ConfigError, Json, Object, Result, Value};
 
-/// Flavors by what routes call them.
+/// Flavors by their names in routes.
 pub(crate) type Flavors = BTreeMap<String, Flavor>;
 
-/// A second router's configuration, and its options.
+/// The configuration of a second router, and its options.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Flavor {
-    /// Without macros.
+    /// The configuration without macros.
     pub(crate) json: Json,
     options: BTreeMap<String, String>,
 }
 
-/// The flavors that the routes of a configuration name.
+/// Reads the flavors that the routes of a configuration name.
 pub(crate) fn read_all(
     config: &Json,
     settings: &Settings,
@@ -88,13 +88,13 @@ impl Flavor {
         Ok(Self { json, options })
     }
 
-    /// What the flavor's tree is built with.
+    /// The settings for building the flavor's tree.
     pub(crate) fn settings(&self, of_router: &Settings) -> Result<Settings> {
         tuned(&self.options, of_router)
     }
 }
 
-/// The router's settings, where the flavor's options don't say otherwise. Replies are kept even where clients may only get.
+/// The router's settings, overridden by the flavor's options. `allow_only_gets` is off, because replies must be stored.
 fn tuned(options: &BTreeMap<String, String>, of_router: &Settings) -> Result<Settings> {
     let mut settings =
         Settings { allow_only_gets: false, is_logging_route_enabled: false, ..of_router.clone() };
@@ -116,7 +116,7 @@ fn tuned(options: &BTreeMap<String, String>, of_router: &Settings) -> Result<Set
     Ok(settings)
 }
 
-/// An option's value: mcrouter writes numbers and switches as strings, people don't.
+/// The value of an option: mcrouter writes numbers and switches as strings, but users may not.
 fn plain(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_pretty(), str::to_owned)
 }

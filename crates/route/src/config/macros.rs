@@ -1,17 +1,17 @@
-//! The preprocessor: a configuration with macros becomes one without.
+//! The preprocessor: expands the macros of a configuration.
 //!
 //! ```text
 //! "%name%"              a constant, a parameter or a variable; alone in its string it may be any value
 //! "@name(a,b)"          a call; also {"type": "name", "a": …, "b": …}
-//! "vars": {…}           variables for the object that it stands in
+//! "vars": {…}           variables for the object that contains it
 //! "macros": {…}         {"type": "macroDef", "params": […], "result": …}, {"type": "constDef", "result": …}
 //! ```
-//! Names are mcrouter's, and so is what each function means: its operators' configurations work as they are.
+//! Names and meanings are mcrouter's, so that its users' configurations work unchanged.
 //!
 //! # Invariants
-//! 1. The result depends on text, constants and sources alone, but for `@shuffle` without a seed and `@isLocalIp`.
-//! 2. What is made or copied is charged to a `Budget` first.
-//! 3. Expansion nests at most `NESTED_MAX` deep, so that a cycle is an error and not the end of the stack.
+//! 1. The result depends only on text, constants and sources, except for `@shuffle` without a seed and `@isLocalIp`.
+//! 2. Memory is charged to a `Budget` before values are made or copied.
+//! 3. Expansion nests at most `NESTED_MAX` deep, so that a cycle is an error and no stack overflow.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ use expand::{Library, Macros};
 use functions::FUNCTIONS;
 use scope::Scope;
 
-/// Expands each macro of `text`; `constants` are what the process knows by name.
+/// Expands all macros of `text`. `constants` are values that the process supplies.
 pub(crate) fn preprocess(
     text: &str,
     constants: BTreeMap<String, Json>,
@@ -51,7 +51,7 @@ pub(crate) fn preprocess(
     Ok(expanded)
 }
 
-/// The types of objects that are calls, but for macros that a configuration defines.
+/// The types of objects that are calls, except for macros that a configuration defines.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|function| function.name).chain(BUILT.iter().map(|(name, ..)| *name))
 }

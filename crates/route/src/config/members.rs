@@ -1,11 +1,11 @@
-//! Entries of pools that stand for several servers, by what DNS says: `srv:NAME` for the targets of its SRV records,
+//! Pool entries that stand for several servers, as DNS returns them: `srv:NAME` for the targets of its SRV records,
 //! `all:HOST:PORT` for all addresses of a host. They are replaced before a tree is built, so that all threads build the
 //! same one.
 
 use super::sources::Sources;
 use guira_config::{ConfigError, Json, Object, Value};
 
-/// Replaces such entries wherever `servers` are listed.
+/// Replaces such entries in all lists of `servers`.
 pub(super) fn expand(json: &mut Json, sources: &mut dyn Sources) -> Result<(), ConfigError> {
     match &mut json.value {
         Value::Array(items) => items.iter_mut().try_for_each(|item| expand(item, sources)),

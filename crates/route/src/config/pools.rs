@@ -1,4 +1,4 @@
-//! Pools: servers by name, one pool's fields on top of another's.
+//! Pools: named lists of servers. A pool can inherit the fields of another.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,11 +11,11 @@ use crate::settings::Settings;
 use guira_config::budget::Budget;
 use guira_config::{ConfigError, Json, Object, Result, Value, perhaps};
 
-/// Pools by name, their fields complete once somebody has asked for them.
+/// Pools by name. Their fields are completed at their first use.
 #[derive(Debug)]
 pub(crate) struct Pools {
     pools: BTreeMap<String, State>,
-    /// How many pools wait for those that they inherit from.
+    /// The number of pools that wait for those that they inherit from.
     nested: u32,
 }
 
@@ -27,14 +27,14 @@ enum State {
 }
 
 impl Pools {
-    /// The members of a configuration's `pools`.
+    /// Creates the pools from a configuration's `pools`.
     pub(crate) fn new(pools: Option<&Json>) -> Self {
         let members = pools.and_then(Json::as_object).into_iter().flat_map(Object::iter);
         let raw = members.map(|(name, pool)| (name.to_owned(), State::Raw(pool.clone())));
         Self { pools: raw.collect(), nested: 0 }
     }
 
-    /// Name and fields of a pool: of that name, or written where it is used.
+    /// The name and fields of a pool, which is given by name or as an object.
     pub(crate) fn get(&mut self, pool: &Json, budget: &Budget) -> Result<(Rc<str>, Rc<Json>)> {
         if let Some(name) = pool.as_str() {
             return Ok((name.into(), self.named(name, pool.line, budget)?));
@@ -91,7 +91,7 @@ impl Pools {
     }
 }
 
-/// A place of a pool: a server, or a route that stands in its place.
+/// A place in a pool: a server, or a route used instead of one.
 pub(crate) enum Place<'j> {
     Server(LeafSpec),
     Route(&'j Json),
@@ -204,7 +204,7 @@ static TKO_TRACKER: Shape = Shape {
     ]],
 };
 
-/// What stands at each place of a pool.
+/// The contents of each place of a pool.
 pub(crate) fn places<'j>(
     name: &Rc<str>,
     pool: &'j Json,
@@ -259,7 +259,7 @@ pub(crate) fn places<'j>(
     servers.iter().enumerate().map(place).collect()
 }
 
-/// Why a server that is secured can't be asked.
+/// Why a server that uses TLS can't be reached.
 fn unreachable(server: &Server, settings: &Settings) -> Option<&'static str> {
     match (server.is_secured(), server.is_unix, settings.has_tls) {
         (true, true, _) => Some("is a unix socket, which takes no TLS: leave one of them out"),
@@ -270,7 +270,7 @@ fn unreachable(server: &Server, settings: &Settings) -> Option<&'static str> {
     }
 }
 
-/// For a reply, and for a connection.
+/// The timeouts for a reply and for a connection.
 fn timeouts(fields: Fields<'_>, settings: &Settings) -> Result<(Duration, Duration)> {
     let mut timeout = fields.milliseconds("server_timeout")?.unwrap_or(settings.server_timeout);
     let connect_timeout = fields.milliseconds("connect_timeout")?.unwrap_or(timeout);
@@ -286,7 +286,7 @@ fn timeouts(fields: Fields<'_>, settings: &Settings) -> Result<(Duration, Durati
     Ok((timeout, connect_timeout))
 }
 
-/// Whether the pool is of our region, and of our cluster, where it says so.
+/// Whether the pool is in the router's region, and in its cluster; `None` if the pool doesn't name both.
 fn locality(fields: Fields<'_>, settings: &Settings) -> Result<Option<(bool, bool)>> {
     let (Some(region), Some(cluster)) = (fields.string("region")?, fields.string("cluster")?)
     else {
@@ -296,7 +296,7 @@ fn locality(fields: Fields<'_>, settings: &Settings) -> Result<Option<(bool, boo
     Ok(Some((region == our_region, cluster == our_cluster)))
 }
 
-/// What servers of the pool have in common.
+/// The properties that all servers of the pool share.
 fn defaults(fields: Fields<'_>, settings: &Settings) -> Result<Server> {
     let mut server = Server::default();
     if let Some(protocol) = fields.string("protocol")? {
@@ -327,7 +327,7 @@ fn defaults(fields: Fields<'_>, settings: &Settings) -> Result<Server> {
     Ok(server)
 }
 
-/// Class and path as the byte that marks packets: 0x20 a class, 4 a path.
+/// The class and path as the byte that marks packets: class · 0x20 + path · 4.
 fn dscp(fields: Fields<'_>, settings: &Settings) -> Result<u8> {
     let Some((mut class, mut path)) = settings.qos else { return Ok(0) };
     if let Some(qos) = fields.object("qos")? {
@@ -338,9 +338,9 @@ fn dscp(fields: Fields<'_>, settings: &Settings) -> Result<u8> {
     Ok(class << 5 | path << 2)
 }
 
-/// Deeper than any pools.
+/// More than any pools need.
 const INHERITED_MAX: u32 = 64;
-/// No stale value is kept longer. Seconds.
+/// The longest time in seconds for which stale values are kept.
 const DAY_S: i64 = 24 * 60 * 60;
 
 fn fail_open(fields: Fields<'_>, servers: usize) -> Result<Option<(usize, usize)>> {
@@ -361,7 +361,7 @@ fn fail_open(fields: Fields<'_>, servers: usize) -> Result<Option<(usize, usize)
     Ok(Some((upper, lower)))
 }
 
-/// Domains by number, or by a name of which the number is made.
+/// A domain's number, or one made from its name.
 fn domain(json: &Json) -> u32 {
     match &json.value {
         Value::Int(number) => u32::try_from(*number).unwrap_or(0),

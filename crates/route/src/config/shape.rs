@@ -1,23 +1,23 @@
-//! What a configuration may say: each kind of object declares its fields once, here or beside the route that it makes.
+//! The syntax of configurations. Each kind of object declares its fields once, here or next to the route that it makes.
 //!
 //! ```text
-//!                ┌─▶ Fields      types and bounds, while a tree is built: what is wrong there is refused
-//! Shape, Field ──┼─▶ check       fields and values that nobody reads, with what was perhaps meant
+//!                ┌─▶ Fields      types and bounds, while a tree is built: errors there are fatal
+//! Shape, Field ──┼─▶ check       unknown fields and wrong values, with suggestions
 //!                ├─▶ schema      `guira route --schema`
 //!                └─▶ table       the fields in docs/reference/route-fields.md
 //! ```
 //! # Invariants
-//! 1. Whoever reads a field has declared it: [`Fields`](super::fields::Fields) says so in a debug build.
-//! 2. Each route may have a `name`, and its `type`, without a declaration.
+//! 1. Code that reads a field must have declared it: [`Fields`](super::fields::Fields) checks that in debug builds.
+//! 2. Each route may have a `name` and a `type`, without a declaration.
 
 use guira_config::{Json, Value};
 
 /// An object and its fields.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    /// A route's type; of other objects, whose field they are.
+    /// A route's type; for other objects, the name of the field.
     pub(crate) name: &'static str,
-    /// In groups, since several routes share some.
+    /// In groups, some of which several routes share.
     pub(crate) fields: &'static [&'static [Field]],
 }
 
@@ -26,20 +26,20 @@ pub(crate) struct Shape {
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) takes: Takes,
-    /// For people; empty: mcrouter has it, and here it is without effect.
+    /// The description for users; empty: a field of mcrouter without effect here.
     pub(crate) says: &'static str,
     pub(crate) is_needed: bool,
 }
 
-/// Values that a field may have.
+/// The values that a field may have.
 #[derive(Debug)]
 pub(crate) enum Takes {
     Any,
     Bool,
     Text,
-    /// A whole number, and its bounds.
+    /// A whole number within bounds.
     Whole(i64, i64),
-    /// A number, and its bounds.
+    /// A number within bounds.
     Number(f64, f64),
     Word(Words),
     /// A route: an object, a name, or `Type|argument`.
@@ -54,50 +54,50 @@ pub(crate) enum Takes {
     /// An array of two.
     Pair(&'static Takes),
     Object(&'static Shape),
-    /// An object with names of any kind.
+    /// An object with arbitrary member names.
     Map(&'static Takes),
-    /// An object with names that are known.
+    /// An object with a fixed set of member names.
     MapOf(Words, &'static Takes),
     OneOf(&'static [Takes]),
 }
 
-/// Words of a closed set.
+/// A closed set of words.
 pub(crate) type Words = fn() -> Vec<String>;
 
-/// Such words, listed.
+/// Makes a list of words.
 pub(crate) fn words(all: &[&str]) -> Vec<String> {
     all.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// A field with an effect.
+/// Declares a field with an effect.
 pub(crate) const fn field(name: &'static str, takes: Takes, says: &'static str) -> Field {
     Field { name, takes, says, is_needed: false }
 }
 
-/// A field that must be there.
+/// Declares a required field.
 pub(crate) const fn needed(name: &'static str, takes: Takes, says: &'static str) -> Field {
     Field { name, takes, says, is_needed: true }
 }
 
-/// A field of mcrouter's that is accepted, and has no effect.
+/// Declares a field of mcrouter that is accepted, but has no effect.
 pub(crate) const fn ignored(name: &'static str) -> Field {
     Field { name, takes: Takes::Any, says: "", is_needed: false }
 }
 
-/// `children`, as most routes over several have it.
+/// The `children` of most routes that have several.
 pub(crate) static CHILDREN: [Field; 1] =
     [field("children", Takes::Routes, "the routes to choose from, or to ask")];
 
-/// Upper bounds of counts, and of seconds.
+/// The upper bounds of counts, and of seconds.
 pub(crate) const U32: i64 = 0xffff_ffff;
 pub(crate) const I32: i64 = 0x7fff_ffff;
-/// Any number at all.
+/// Any number.
 pub(crate) const NUMBER: Takes = Takes::Number(f64::MIN, f64::MAX);
-/// From nothing to all.
+/// From 0 to 1.
 pub(crate) const SHARE: Takes = Takes::Number(0.0, 1.0);
 
 impl Shape {
-    /// The field of that name.
+    /// The field with this name.
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
         self.all().find(|field| field.name == name)
     }
@@ -115,7 +115,7 @@ impl Field {
 }
 
 impl Takes {
-    /// The objects that stand in it.
+    /// Adds the objects that are nested in it.
     pub(crate) fn objects(&self, found: &mut Vec<&'static Shape>) {
         match self {
             Self::Object(shape) => found.push(shape),
@@ -127,7 +127,7 @@ impl Takes {
         }
     }
 
-    /// Whether a value is of the type that is wanted, whatever it says.
+    /// Whether a value has the right type. Its bounds and words aren't checked.
     pub(crate) fn fits(&self, json: &Json) -> bool {
         match self {
             Self::Any => true,

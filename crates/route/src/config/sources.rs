@@ -1,18 +1,18 @@
-//! What the text of a configuration may ask for besides itself.
+//! What the text of a configuration may need besides itself.
 
-/// Where `@import` and pools of other files are read from.
+/// The source of imports and of pool members.
 pub trait Sources {
-    /// The text at a path: `file:/etc/x.json`, or a bare path, which begins where the configuration stands. Whoever reads
-    /// remembers the path, to watch it.
+    /// Reads the text at a path: `file:/etc/x.json`, or a path relative to the configuration. The implementation
+    /// records the path, so that the file can be watched.
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// Why the text can't be read.
     fn read(&mut self, path: &str) -> Result<String, String>;
 
-    /// The servers that an entry `srv:NAME` or `all:HOST:PORT` of a pool stands for, each as a pool writes it.
+    /// The servers that a pool entry `srv:NAME` or `all:HOST:PORT` stands for, written as in a pool.
     ///
     /// # Errors
-    /// Why they can't be told.
+    /// Why the entry can't be resolved.
     fn members(&mut self, _entry: &str) -> Result<Vec<String>, String> {
         Err("names can't be looked up here".to_owned())
     }

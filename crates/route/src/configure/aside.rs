@@ -1,7 +1,7 @@
-//! Work that may take long or never end, away from those who serve: each on a thread of its own, given up after a while.
+//! Work that may take long or never end: each piece runs on a thread of its own, and is given up after a while.
 //!
-//! A thread can't be stopped from outside. One that was given up goes on, and its result is dropped; of those there are
-//! [`STUCK_MAX`] at most, and no more work is begun until one ends.
+//! A thread can't be stopped from outside. If it was given up it goes on, and its result is dropped. At most
+//! [`STUCK_MAX`] pieces of work run at once; with as many, new work is refused.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use guira_config::budget::STACK_BYTES;
 
-/// Where such work is done.
+/// Runs such work.
 #[derive(Debug)]
 pub(crate) struct Aside {
     places: Arc<Semaphore>,
@@ -22,11 +22,11 @@ pub(crate) struct Aside {
 /// Why work has no result.
 #[derive(Debug)]
 pub(crate) enum Lost {
-    /// It took too long, and may still.
+    /// It took too long, and may still run.
     TooLong,
-    /// Too much work that was given up still runs.
+    /// Too much work that was given up is still running.
     Stuck,
-    /// There is no thread for it, or it panicked.
+    /// No thread could be started, or the work panicked.
     Failed(String),
 }
 
@@ -35,7 +35,7 @@ impl Aside {
         Self { places: Arc::new(Semaphore::new(STUCK_MAX)) }
     }
 
-    /// Has `work` done, and waits `patience` for its result.
+    /// Runs `work`, and waits at most `patience` for its result.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         patience: Duration,
@@ -45,9 +45,9 @@ impl Aside {
         let (done, result) = oneshot::channel();
         let run = move || {
             let value = work();
-            // Before it is known to be done: the next one may come at once.
+            // Before the result is sent: the caller may start new work at once.
             drop(place);
-            // Whoever gave it up hears nothing any more.
+            // The caller may have stopped waiting.
             let _ = done.send(value);
         };
         let thread =
@@ -61,7 +61,7 @@ impl Aside {
     }
 }
 
-/// Work under way at once.
+/// The limit of work under way.
 const STUCK_MAX: usize = 4;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What a configuration says that nobody reads: unknown fields, and values that no route could use, also where this
-//! configuration has no use for them (one server needs no hash function).
+//! The check of a configuration: finds unknown fields, and values that no route could use. It also checks values that
+//! this configuration doesn't need, such as the hash function for a single server.
 //!
-//! The tree is built all the same, as mcrouter builds it; whoever asked for strictness refuses.
+//! The tree is built anyway, as mcrouter does. Callers that want strictness refuse the configuration.
 
 use crate::RouteConfig;
 use crate::config::pools;
@@ -9,7 +9,7 @@ use crate::config::shape::{Field, Shape, Takes};
 use crate::tree::{CONFIG, shapes};
 use guira_config::{ConfigError, ConfigFindings, Json, Object, Value, is_comment, perhaps};
 
-/// What nobody reads in a configuration and in its flavors, and what was noted when it was read.
+/// Checks a configuration and its flavors. The result includes the findings from reading it.
 pub(crate) fn look(config: &RouteConfig) -> ConfigFindings {
     let mut look = Look(config.findings().clone());
     look.object(&CONFIG, config.expanded(), CONFIG.name);
@@ -26,7 +26,7 @@ impl Look {
         self.0.mistake(line, message);
     }
 
-    /// The members of an object; `at` is where it stands.
+    /// Checks the members of an object. `at` describes its place.
     fn object(&mut self, shape: &Shape, json: &Json, at: &str) {
         let Some(object) = json.as_object() else {
             return self.unfit(json, at, "an object");
@@ -140,7 +140,7 @@ impl Look {
         }
     }
 
-    /// A route by its name, as an object, or several of them.
+    /// Checks a route: a name, an object, or a list of them.
     fn route(&mut self, json: &Json, at: &str) {
         match &json.value {
             Value::String(_) => {}

@@ -1,15 +1,15 @@
 //! A configuration in etcd: `--config etcd:HOST:PORT,…/KEY`, read and watched.
 //!
 //! ```text
-//! range ─▶ the text, and the revision it was seen at ─▶ watch from the next revision ─ a change ─▶ range …
+//! range ─▶ the text and its revision ─▶ watch from the next revision ─ a change ─▶ range …
 //! ```
-//! Of several members of a cluster one is asked as long as it answers, then the next.
+//! If the cluster has several members, one is asked as long as it answers, and then the next.
 //!
-//! One thread waits in the watch, and asks for a reload when the text isn't what it was. When etcd goes away it tries
-//! again, for ever, and what the router has stays in use.
+//! One thread waits in the watch, and requests a reload when the text has changed. If etcd fails, the thread tries
+//! again forever, and the router keeps its configuration.
 //!
 //! # Costs
-//! One connection, and nothing while the key stays as it is.
+//! One connection, and no work while the key doesn't change.
 
 use std::io;
 use std::path::PathBuf;
@@ -30,7 +30,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Reads `etcd:HOST:PORT,HOST:PORT/KEY`, or `etcds:` for TLS; a key that begins with a slash stands behind two.
+    /// Parses `etcd:HOST:PORT,HOST:PORT/KEY`, or `etcds:` for TLS. A key that begins with a slash is written after two
+    /// slashes.
     pub(crate) fn parse(text: &str, typed: &Typed) -> Result<Self, String> {
         let name = text.split(':').next().unwrap_or_default();
         let bad = || {
@@ -44,7 +45,7 @@ impl Place {
         Ok(Self { etcd: Etcd::new(&place, access), key: place.path })
     }
 
-    /// The text, and the revision of the store at which it was read.
+    /// Reads the text, and the revision of the store at that time.
     pub(crate) fn read(&self) -> Result<(String, u64), String> {
         let range =
             self.etcd.range(&EtcdKeys::one(&self.key)).map_err(|error| error.to_string())?;
@@ -54,13 +55,13 @@ impl Place {
         Ok((value, range.revision))
     }
 
-    /// Tells it from other keys and other stores.
+    /// A name that distinguishes it from other keys and other stores.
     pub(crate) fn name(&self) -> String {
         format!("etcd:{}/{}", self.etcd.urls().join(","), self.key)
     }
 
-    /// Returns when the key has changed behind `revision`, or may have: after [`WATCH_MAX`], since a connection whose other
-    /// end is gone says nothing.
+    /// Returns when the key may have changed after `revision`, and at the latest after [`WATCH_MAX`], because a dead
+    /// connection sends no events.
     fn wait(&self, revision: u64) -> Result<(), Error> {
         let mut watch = self.etcd.watch(&EtcdKeys::one(&self.key), revision + 1, WATCH_MAX)?;
         watch.next_events().map(drop)
@@ -78,8 +79,8 @@ pub(super) fn flags(typed: &Typed) -> EtcdFlags {
     }
 }
 
-/// Asks for a reload whenever the text isn't what it was, on a thread of its own, for ever. What it was is at first
-/// `text`, which the router has loaded: it may have changed since.
+/// Starts a thread that requests a reload whenever the text changes, forever. `text` is the one that the router has
+/// loaded, which may be outdated already.
 pub(crate) fn watch(place: Arc<Place>, mut text: String, reload: Arc<Notify>) -> io::Result<()> {
     let watching = move || {
         let mut is_away = false;
@@ -107,7 +108,7 @@ pub(crate) fn watch(place: Arc<Place>, mut text: String, reload: Arc<Notify>) ->
     thread::Builder::new().name("etcd".to_owned()).spawn(watching).map(drop)
 }
 
-/// A watch is begun anew after this.
+/// How long one watch lasts.
 const WATCH_MAX: Duration = Duration::from_secs(60);
-/// Between attempts.
+/// The pause after a failed attempt.
 const REST: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
-//! Files that a running router reads again and again: regular ones, of a size that a configuration may have.
+//! Files that a running router reads repeatedly: regular files of a size that a configuration may have.
 //!
-//! A FIFO would block whoever opens it, and a device has no end.
+//! Opening a FIFO would block, and a device has no end.
 
 use std::fmt::Write as _;
 use std::fs::{self, Metadata, OpenOptions};
@@ -10,27 +10,27 @@ use std::path::Path;
 
 use md5::{Digest, Md5};
 
-/// The text of a regular file.
+/// Reads the text of a regular file.
 ///
 /// # Errors
-/// In words: there is none, it isn't one, it is too large, or no text.
+/// A message: the file doesn't exist, isn't regular, is too large, or isn't UTF-8.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let text = String::from_utf8(bytes(path)?);
     text.map_err(|_| format!("{shown}: stream did not contain valid UTF-8"))
 }
 
-/// As [`read`], whatever it holds.
+/// As [`read`], for any bytes.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let failed = |error: std::io::Error| format!("{shown}: {error}");
-    // Before it is opened: some devices take that for an order.
+    // Check before opening, because opening some devices has side effects.
     check(&fs::metadata(path).map_err(failed)?).map_err(|words| format!("{shown}: {words}"))?;
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
     check(&file.metadata().map_err(failed)?).map_err(|words| format!("{shown}: {words}"))?;
     let mut bytes = Vec::new();
-    // It may grow meanwhile, or have a size that it doesn't tell.
+    // The file may grow meanwhile, or report a wrong size.
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(format!("{shown}: {}", too_large()));
@@ -38,12 +38,12 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The digest of what a file holds, if it can be read.
+/// The digest of a file's contents, if it can be read.
 pub(super) fn file_digest(path: &Path) -> Option<String> {
     bytes(path).ok().map(|bytes| digest(&bytes))
 }
 
-/// MD5, as mcrouter shows it: it tells configurations apart, and guards nothing.
+/// The MD5 digest, as mcrouter shows it. It distinguishes configurations, and is no protection against attackers.
 pub(super) fn digest(bytes: &[u8]) -> String {
     Md5::digest(bytes).iter().fold(String::new(), |mut text, byte| {
         // Writing to a string doesn't fail.
@@ -52,9 +52,9 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     })
 }
 
-/// Replaces a file at once: a reader finds the old text or the new.
+/// Replaces a file atomically: a reader finds the old text or the new one.
 pub(super) fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
-    // Routers that keep theirs in the same directory at the same time have a file each.
+    // Each router needs a temporary file of its own: several may share the directory.
     let mut fresh = tempfile::NamedTempFile::new_in(dir)?;
     fresh.write_all(text.as_bytes())?;
     fresh.persist(dir.join(name))?;
@@ -82,7 +82,7 @@ fn too_large() -> String {
     format!("has more than {} MB", BYTES_MAX >> 20)
 }
 
-/// Far more than any configuration.
+/// Far more than any configuration needs.
 const BYTES_MAX: u64 = 16 << 20;
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
         fs::remove_dir_all(dir).unwrap();
     }
 
-    /// Two routers wrote to one temporary file: one's text became the other's, or was gone.
+    /// With a shared temporary file, a router's text could become another's, or be lost.
     #[test]
     fn routers_that_keep_their_configurations_in_one_directory_do_not_meet() {
         let dir = tempfile::tempdir().expect("a directory");

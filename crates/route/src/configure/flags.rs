@@ -1,8 +1,8 @@
-//! The router's flags: each is declared once, here, and the command line, its help, the start-up options that
-//! statistics show and the constants that a configuration sees follow from the declaration.
+//! The router's flags. Each is declared once, here. The declaration defines the command line, its help, the start-up
+//! options in statistics, and the constants that a configuration can read.
 //!
-//! Names, short names and defaults are mcrouter's, so that its command lines and unit files work as they are. Flags
-//! of parts that this router does without (fibers, thrift, Meta's own services) are accepted and have no effect;
+//! Names, short names and defaults are mcrouter's, so that its command lines and unit files work unchanged. Flags of
+//! parts that this router lacks (fibers, thrift, Meta's own services) are accepted and have no effect.
 //! `--validate-config` lists them.
 
 mod table;
@@ -14,7 +14,7 @@ use guira_log::Format;
 pub(crate) use table::FLAGS;
 use table::{Flag, FlagKind, NUMBERS_IGNORED, SWITCHES_IGNORED, TEXTS_IGNORED};
 
-/// What follows a good configuration under `--validate-config`.
+/// What `--validate-config` does after a good configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Validate {
     Exit,
@@ -33,13 +33,13 @@ pub(crate) fn augment(command: Command) -> Command {
         .after_help(EXAMPLES)
 }
 
-/// How the flag of that name is typed.
+/// The spelling of a flag on the command line.
 pub(crate) fn typed_as(name: &str) -> String {
     let flag = FLAGS.iter().find(|flag| flag.name == name);
     format!("--{}", flag.map_or(name, |flag| flag.long))
 }
 
-/// Flags without an effect: parsed, and not shown.
+/// Flags without effect, which are parsed but not shown.
 fn ignored() -> impl Iterator<Item = Arg> {
     let hidden = |long: &&'static str| Arg::new(*long).long(*long).hide(true);
     let switches = SWITCHES_IGNORED.iter().map(move |long| hidden(long).action(ArgAction::SetTrue));
@@ -47,7 +47,7 @@ fn ignored() -> impl Iterator<Item = Arg> {
     switches.chain(others.map(move |long| hidden(long).allow_hyphen_values(true)))
 }
 
-/// As [`augment`], for a command whose help shows its own arguments only.
+/// As [`augment`], for a command whose help shows mainly its own arguments.
 pub(crate) fn augment_quietly(command: Command) -> Command {
     let command = command.args_override_self(true).arg(validate().hide(true));
     let shown = ["config", "config_file", "config_str", "default_route", "config_params"];
@@ -81,7 +81,7 @@ fn argument(flag: &'static Flag) -> Arg {
     }
 }
 
-/// Units are powers of two, as those of `guira serve`.
+/// Parses a size. Units are powers of two, as in `guira serve`.
 fn size(text: &str) -> Result<i64, String> {
     let bytes = guira_front::size::parse(text)?;
     i64::try_from(bytes).map_err(|_| format!("{text} is too much"))
@@ -107,7 +107,7 @@ fn schema() -> Arg {
         .help_heading("Configuration")
 }
 
-/// What was typed, by the flags' names.
+/// The values from the command line, by the flags' names.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed(ArgMatches);
 
@@ -120,32 +120,32 @@ impl Typed {
         self.0.get_flag(name)
     }
 
-    /// Whether it stands on the command line.
+    /// Whether the flag is on the command line.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.0.value_source(name) == Some(ValueSource::CommandLine)
     }
 
-    /// Empty if it wasn't given and has no default.
+    /// The value, or the default; empty if there is neither.
     pub(crate) fn text(&self, name: &str) -> String {
         self.0.get_one::<String>(name).cloned().unwrap_or_default()
     }
 
-    /// The first word without a flag: flavors of mcrouter's are taken, and not read.
+    /// The first word without a flag. mcrouter's flavors are accepted, and not read.
     pub(crate) fn stray(&self) -> Option<&str> {
         self.0.try_get_one::<String>("flavor").ok().flatten().map(String::as_str)
     }
 
-    /// `None`: not given, and no default.
+    /// The value, or the default; `None` if there is neither.
     pub(crate) fn number(&self, name: &str) -> Option<i64> {
         self.0.get_one::<i64>(name).copied()
     }
 
-    /// What a line of the log looks like.
+    /// The format of log lines.
     pub(crate) fn log_format(&self) -> Format {
         self.0.get_one("log_format").copied().unwrap_or_default()
     }
 
-    /// A flag's value as text: `1` and `0` for switches.
+    /// The value of a flag as text: `1` and `0` for switches.
     pub(crate) fn shown(&self, flag: &Flag) -> String {
         match flag.kind {
             FlagKind::Switch => u8::from(self.switch(flag.name)).to_string(),
@@ -157,12 +157,12 @@ impl Typed {
         }
     }
 
-    /// What `--validate-config` wants, if it was given.
+    /// The value of `--validate-config`, if it was given.
     pub(crate) fn validates(&self) -> Option<Validate> {
         self.0.get_one("validate_config").copied()
     }
 
-    /// The flags that were given though they have no effect.
+    /// The flags that were given although they have no effect.
     pub(crate) fn without_effect(&self) -> Vec<&'static str> {
         let all = [SWITCHES_IGNORED, NUMBERS_IGNORED, TEXTS_IGNORED];
         let all = all.into_iter().flatten().copied();

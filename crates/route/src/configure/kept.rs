@@ -1,18 +1,19 @@
-//! The last good configuration, kept on disk for a start without: its text, imported files, and what DNS said that entries of
-//! pools stand for.
+//! The last good configuration, kept on disk for a start without its source: its text, imported files, and the servers
+//! that DNS returned for pool entries.
 //!
 //! # Layout
-//! `SOURCE` and `SOURCE+imports` in the directory of a service and a router, where `SOURCE` is the configuration's file, key in
-//! etcd or, for a text from the command line, its digest. What has no place in a name is written as `%2F`; of a name that would be
-//! too long there is a digest.
+//! `SOURCE` and `SOURCE+imports` in the directory of a service and a router. `SOURCE` is the configuration's file or
+//! key in etcd, or the digest of a text from the command line. Special characters are escaped, such as `/` by `%2F`. A
+//! name that would be too long is replaced by its digest.
 //!
 //! # Invariants
-//! 1. A text stands in for its own source only: routers by other files have others, even in the same directory.
-//! 2. Its age is the time since its source last had it: what is in use is kept anew each hour, while the source confirms it.
-//! 3. Imports are used with the text that they were kept with, and with no other: they hold that text's digest.
+//! 1. A text is used only for its own source. Routers with other files have other texts, even in the same directory.
+//! 2. Its age is the time since its source last had it: the text in use is written anew each hour, if the source
+//!    confirms it.
+//! 3. Imports are used only with the text that they were kept with: they contain that text's digest.
 //!
-//! # Weaknesses
-//! What sources that nobody uses any more left behind stays until somebody deletes it.
+//! # Bad at
+//! Cleaning up: entries of sources that are no longer used stay until an operator deletes them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use serde_json::{Map, Value, json};
 use super::source::Shelf;
 use crate::servers::names::Members;
 
-/// Imported files' texts, and members of pools.
+/// The texts of imported files, and the members of pools.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     digest: String,
@@ -35,7 +36,7 @@ impl Kept {
         Self { digest: digest.to_owned(), texts: texts.clone(), members: members.clone() }
     }
 
-    /// What was kept with the text of that digest; nothing, if anything is wrong with it.
+    /// Reads the entry that was kept with the text of this digest. It is empty if anything is wrong with it.
     pub(super) fn read(shelf: &Shelf, digest: &str) -> Self {
         let json: Value = serde_json::from_str(&shelf.kept_imports()).unwrap_or_default();
         if json["digest"] != digest {
@@ -50,13 +51,13 @@ impl Kept {
         Self { digest: digest.to_owned(), texts: texts.collect(), members: members.collect() }
     }
 
-    /// As a text; none, if there is nothing.
+    /// The entry as JSON text; `None` if it is empty.
     pub(super) fn to_json(&self) -> Option<String> {
         if self.texts.is_empty() && self.members.is_empty() {
             return None;
         }
         let texts = self.texts.iter().filter_map(|(path, text)| {
-            // What has no name in JSON is read from its file.
+            // A path that JSON can't represent is read from its file instead.
             Some((path.to_str()?.to_owned(), text.clone().into()))
         });
         let (digest, members) = (&self.digest, &self.members);

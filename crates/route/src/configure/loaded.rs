@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. Each thread builds its tree from the same [`Loaded`]: files are read once.
-//! 2. What can't be built is a [`Refusal`].
+//! 2. A configuration that can't be built is a [`Refusal`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,15 +32,15 @@ use guira_config::{ConfigError, ConfigFindings};
 pub(crate) struct Loaded {
     pub(crate) text: String,
     pub(crate) config: RouteConfig,
-    /// What nobody reads in it.
+    /// Its mistakes and warnings, including fields that nothing reads.
     pub(crate) findings: ConfigFindings,
-    /// The files that it was read from, with the digest of what they held.
+    /// The files that it was read from, with digests of their contents.
     pub(crate) files: BTreeMap<PathBuf, String>,
-    /// What those of them held that are imported.
+    /// The texts of those files that are imported.
     pub(super) texts: BTreeMap<PathBuf, String>,
     /// The digest of its text.
     pub(crate) digest: String,
-    /// What DNS said that entries of pools stand for, and until when that holds.
+    /// The servers that DNS returned for pool entries, and how long they are valid.
     pub(super) members: Members,
     pub(super) holds_until: Option<Instant>,
 }
@@ -49,22 +49,22 @@ pub(crate) struct Loaded {
 #[derive(Debug)]
 pub(crate) struct Refusal {
     why: Why,
-    /// Each file that was looked at, with the digest of what it held; none: it couldn't be read.
+    /// The files that were tried, with digests of their contents. `None`: the file couldn't be read.
     pub(super) tried: BTreeMap<PathBuf, Option<String>>,
 }
 
 #[derive(Debug)]
 enum Why {
-    /// A file, a store or DNS gave no answer: perhaps not yet.
+    /// A file, a store or DNS gave no answer; it may later.
     Unread(String),
-    /// What it says can't be built; and what nobody reads in it, which is often why.
+    /// The configuration can't be built. The other mistakes in it are listed, because they are often the cause.
     Bad(ConfigError, Vec<ConfigError>),
-    /// It could be built, but nobody reads all of it, and that was asked for.
+    /// The configuration can be built, but has mistakes, and strictness was asked for.
     Odd(Vec<ConfigError>),
 }
 
 impl Refusal {
-    /// The source gave no answer, for a reason in words.
+    /// A refusal because the source gave no answer, with the reason.
     pub(super) fn unread(words: String) -> Self {
         Self { why: Why::Unread(words), tried: BTreeMap::new() }
     }
@@ -74,18 +74,18 @@ impl Refusal {
         matches!(self.why, Why::Unread(_))
     }
 
-    /// Whether an earlier configuration may stand in: not where a start is to be strict.
+    /// Whether an earlier configuration may be used instead. Not if mistakes are refused.
     pub(crate) fn allows_kept(&self) -> bool {
         !matches!(self.why, Why::Odd(_))
     }
 
-    /// In sentences, one per mistake.
+    /// A sentence per mistake.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let said = |mistakes: &[ConfigError]| mistakes.iter().map(ToString::to_string).collect();
         match &self.why {
             Why::Unread(words) => vec![format!("Can not read config: {words}")],
             Why::Bad(error, mistakes) => {
-                // Whoever looks for mcrouter's words expects the line behind them, wherever else it stands.
+                // Tools that search for mcrouter's message expect the line number at its end.
                 let line = error.file.as_ref().map(|_| format!(" line: {}", error.line));
                 let line = line.unwrap_or_default();
                 [vec![format!("Failed to configure: {error}{line}")], said(mistakes)].concat()
@@ -122,7 +122,7 @@ impl Loaded {
     fn of_text(text: String, options: &Options, files: &mut Files) -> Result<Self, Why> {
         let read = RouteConfig::read(&text, &options.settings, files);
         let source = options.config.from.name();
-        // Where others are imported, a value's line may be theirs.
+        // If other files are imported, a value's line may be in one of them.
         let named = |error: ConfigError, files: &Files| match &source {
             Some(source) if files.texts.is_empty() => error.in_file(source),
             _ => error,
@@ -146,7 +146,7 @@ impl Loaded {
         Ok(Self { text, config, findings, files, texts, digest, members, holds_until })
     }
 
-    /// The configuration that was last good, if it is young enough; and in words which one that is.
+    /// The last good configuration, if it is young enough, with a description of it.
     pub(crate) fn kept(options: &Options) -> Option<(Self, String)> {
         let shelf = options.config.kept.as_ref()?;
         let (text, age) = shelf.text(options.config.kept_age_max)?;
@@ -156,7 +156,7 @@ impl Loaded {
         Some((loaded.ok()?, words))
     }
 
-    /// Each source's name and digest, as a JSON object.
+    /// The name and digest of each source, as a JSON object.
     pub(crate) fn sources(&self) -> serde_json::Value {
         let named = self.files.iter().filter(|(_, digest)| **digest != self.digest);
         let mut sources: serde_json::Map<_, _> = named
@@ -167,18 +167,18 @@ impl Loaded {
     }
 }
 
-/// Reads files, and remembers them.
+/// Reads files, and records what was read.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     digests: BTreeMap<PathBuf, String>,
-    /// What couldn't be read.
+    /// Files that couldn't be read.
     missing: Vec<PathBuf>,
-    /// DNS didn't say what an entry stands for.
+    /// Whether DNS failed to resolve an entry.
     is_unanswered: bool,
     texts: BTreeMap<PathBuf, String>,
-    /// What is believed instead of files and DNS, as far as it goes.
+    /// Used instead of files and DNS, for the entries that it has.
     kept: Kept,
-    /// Paths without `file:` begin here.
+    /// The directory of paths without `file:`.
     base: PathBuf,
     members: Members,
     holds_until: Option<Instant>,
@@ -186,7 +186,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Files whose bare paths begin where the configuration stands, as mcrouter has it.
+    /// Creates an empty record. Plain paths are relative to the configuration's file, as in mcrouter.
     fn new(options: &Options) -> Self {
         let base = match &options.config.from {
             From::File(path) => path.parent().map(Path::to_owned),
@@ -241,11 +241,11 @@ impl Sources for Files {
     }
 }
 
-/// Leaves that send nothing: for a configuration that is only to be tried.
+/// Leaves that send nothing, for a configuration that is only tried.
 #[derive(Debug)]
 pub(crate) struct Nowhere;
 
-/// Such a leaf.
+/// A leaf of [`Nowhere`].
 #[derive(Debug)]
 struct Silent(Server, u32);
 
@@ -278,5 +278,5 @@ impl Route for Silent {
     }
 }
 
-/// The main text's name among the sources, which is mcrouter's.
+/// The name of the main text among the sources, as in mcrouter.
 const MAIN_NAME: &str = "mcrouter_config";

@@ -1,4 +1,4 @@
-//! What the flags mean: numbers in their units, paths, and the settings that a tree is built with.
+//! The meaning of the flags: numbers in their units, paths, and the settings for building a tree.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,59 +17,59 @@ use crate::servers::names::{DnsServers, dns_servers};
 use crate::servers::{PermitLimits, PoolStats, ServersOptions, TkoOptions};
 use crate::settings::Settings;
 
-/// What the process does.
+/// All options of the process.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) listen: ListenOptions,
     /// At least one.
     pub(crate) proxies: usize,
     pub(crate) clients: ClientLimits,
-    /// Routes may know a client's address.
+    /// Whether routes may know a client's address.
     pub(crate) keeps_address: bool,
     pub(crate) tls: TlsOptions,
     pub(crate) dns_servers: DnsServers,
-    /// Who may ask.
+    /// The users that may log in.
     pub(crate) auth_file: Option<PathBuf>,
-    /// What servers are told that want a login.
+    /// The login for servers that require one.
     pub(crate) server_auth_file: Option<PathBuf>,
     pub(crate) config: Source,
     pub(crate) servers: ServersOptions,
-    /// Per proxy thread.
+    /// The limits per proxy thread.
     pub(crate) routed: PermitLimits,
     pub(crate) spool: Option<(PathBuf, u64)>,
     pub(crate) is_spool_version_2: bool,
     pub(crate) is_flush_enabled: bool,
-    /// Of servers.
+    /// Whether replies of servers are matched by their order alone.
     pub(crate) trusts_order: bool,
     pub(crate) log: LogOptions,
     pub(crate) stats_root: PathBuf,
     pub(crate) stats_interval: Duration,
-    /// Where pipes show what goes through.
+    /// The directory of pipes that show the traffic.
     pub(crate) fifo_root: Option<PathBuf>,
     /// Pools that have statistics of their own.
     pub(crate) counted_pools: Vec<String>,
     pub(crate) http: Option<String>,
     pub(crate) validates: Option<Validate>,
-    /// What the tree of routes depends on.
+    /// Settings that the tree of routes depends on.
     pub(crate) settings: Settings,
-    /// Where runtime variables are read from.
+    /// The file of runtime variables.
     pub(crate) runtime_variables_path: PathBuf,
-    /// Whether somebody named that file: the usual one needn't be there.
+    /// Whether the flag names that file. The default one may be missing.
     pub(crate) wants_runtime_variables: bool,
-    /// Each flag and its value, as text.
+    /// Each flag with its value, as text.
     pub(crate) shown: Vec<(&'static str, String)>,
-    /// Given, without effect.
+    /// Flags that were given but have no effect.
     pub(crate) without_effect: Vec<&'static str>,
 }
 
-/// What the log is told, and where it goes.
+/// What is logged, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct LogOptions {
     /// `None`: standard error.
     pub(crate) file: Option<PathBuf>,
     pub(crate) format: Format,
     pub(crate) verbosity: i64,
-    /// Says that it is ready, and what to type: not under mcrouter's name.
+    /// Whether a line tells users that the router is ready, and what to type. Not under mcrouter's name.
     pub(crate) says_ready: bool,
 }
 
@@ -82,10 +82,10 @@ impl LogOptions {
 }
 
 impl Options {
-    /// Gives the flags their meaning.
+    /// Converts the flags.
     ///
     /// # Errors
-    /// In a sentence: which flag can't mean what it says.
+    /// A sentence about a flag whose value is impossible.
     pub(crate) fn new(typed: &Typed) -> Result<Self, String> {
         let proxies = match typed.number("num_proxies") {
             None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -177,7 +177,7 @@ fn servers(typed: &Typed) -> Result<ServersOptions, String> {
     })
 }
 
-/// What a thread has under way at once, and what waits.
+/// The limits of requests that a thread has under way, and of those that wait.
 fn routed(typed: &Typed) -> Result<PermitLimits, String> {
     let waiting = at_most(typed, "proxy_max_throttled_requests")?;
     let patience = milliseconds(typed, "waiting_request_timeout_ms")?;
@@ -226,7 +226,7 @@ fn settings(typed: &Typed) -> Result<Settings, String> {
     })
 }
 
-/// The default class and path, where packets are marked at all.
+/// The default class and path, if packets are marked at all.
 fn qos(typed: &Typed) -> Result<Option<(u8, u8)>, String> {
     let part = |name: &str, most: usize| -> Result<u8, String> {
         let n = count(typed, name)?;
@@ -276,7 +276,7 @@ fn source(typed: &Typed) -> Result<Source, String> {
     } else if config.contains('{') {
         From::Text(config)
     } else if !config.is_empty() {
-        // What has no brace can't be a configuration: it names one.
+        // A configuration contains a brace, so text without one is a path.
         From::File(config.into())
     } else if !text.is_empty() {
         From::Text(text)
@@ -306,12 +306,12 @@ fn source(typed: &Typed) -> Result<Source, String> {
     })
 }
 
-/// The same number for this host each time: its name, hashed.
+/// A number that identifies this host: a hash of its name.
 fn host_id() -> u32 {
     let name = rustix::system::uname();
     let mut hasher = DefaultHasher::new();
     name.nodename().to_bytes().hash(&mut hasher);
-    // Folded to 32 bits, of which mcrouter's users see the decimal digits.
+    // Folded to 32 bits, whose decimal digits mcrouter's users see.
     let hash = hasher.finish();
     u32::try_from((hash >> 32) ^ (hash & 0xffff_ffff)).unwrap_or_default()
 }
@@ -321,7 +321,7 @@ fn count(typed: &Typed, name: &str) -> Result<usize, String> {
     usize::try_from(n).map_err(|_| format!("{} {n}: not below 0", flags::typed_as(name)))
 }
 
-/// A limit of which 0 says that there is none.
+/// A limit; 0 means that there is none.
 fn at_most(typed: &Typed, name: &str) -> Result<usize, String> {
     Ok(match count(typed, name)? {
         0 => usize::MAX,

@@ -1,9 +1,12 @@
-//! `guira route --schema`: the declarations as a JSON Schema (draft 2020-12), for editors and for other programs' checks.
+//! `guira route --schema`: the declarations as a JSON Schema (draft 2020-12), for editors and for checks by other
+//! programs.
 //!
-//! It describes a configuration after its macros, and lets calls stand wherever a value may: a string with `@` or `%`, and
-//! an object whose type is a function's name. Calls of a configuration's own macros by an object are unknown types to it.
+//! It describes a configuration after macro expansion, but allows calls in place of values: a string with `@` or `%`,
+//! and an object whose type is a function's name. An object that calls a macro of the configuration itself is an
+//! unknown type to it.
 //!
-//! Bad at: names. Whether a pool or a route of that name exists is `--validate-config`'s to say.
+//! # Bad at
+//! Names. Only `--validate-config` checks whether a pool or a route with some name exists.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +14,7 @@ use crate::config::macros;
 use crate::config::shape::{Shape, Takes};
 use crate::tree::{CONFIG, shapes};
 
-/// A JSON Schema of configurations.
+/// The JSON Schema of configurations.
 #[must_use]
 pub fn schema() -> Value {
     let mut defs = Map::new();
@@ -32,7 +35,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The objects that stand in others, each once.
+/// All objects that are nested in others, each once.
 pub(super) fn objects() -> Vec<&'static Shape> {
     let mut all: Vec<&'static Shape> = Vec::new();
     let mut left: Vec<&'static Shape> = shapes().chain([&CONFIG]).collect();
@@ -46,7 +49,7 @@ pub(super) fn objects() -> Vec<&'static Shape> {
     all
 }
 
-/// An object whose fields are known.
+/// The schema of an object with known fields.
 fn object(shape: &Shape, is_route: bool) -> Value {
     let mut properties = Map::new();
     if is_route {
@@ -71,12 +74,13 @@ fn object(shape: &Shape, is_route: bool) -> Value {
     })
 }
 
-/// Comments, and names that a macro will make.
+/// Comments, and names that a macro will produce.
 fn other_names() -> Value {
     json!({ "^[_#/@]": true, "%": true })
 }
 
-/// A route: a string, an object of a known type, or an array, which has to hold one where one is wanted.
+/// The schema of a route: a string, an object of a known type, or an array. It accepts any array where one route is
+/// needed.
 fn route(may_select: bool) -> Value {
     let is_there = |shape: &&'static Shape| may_select || shape.name != "PrefixSelectorRoute";
     let kinds = || shapes().filter(is_there);
@@ -106,7 +110,7 @@ fn call() -> Value {
     ]})
 }
 
-/// What a field takes, or a call that makes it.
+/// The schema of a field's value, or of a call that produces it.
 fn value(takes: &Takes) -> Value {
     let plain = plain(takes);
     match takes {

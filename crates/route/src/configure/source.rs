@@ -1,4 +1,4 @@
-//! Where the configuration comes from, and where the last good one of that source is kept.
+//! The source of the configuration, and the place where its last good text is kept.
 
 use std::fs;
 use std::io;
@@ -11,10 +11,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::etcd::Place;
 use super::files;
 
-/// Where the configuration comes from, and when it is looked at again.
+/// The source of the configuration, and when it is read again.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// A path, or the text itself.
+    /// A path, a key in etcd, or the text itself.
     pub(crate) from: From,
     /// Where the last good one is kept.
     pub(crate) kept: Option<Shelf>,
@@ -23,17 +23,17 @@ pub(crate) struct Source {
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
     pub(crate) is_watched: bool,
-    /// What nobody reads is refused.
+    /// Whether a configuration with mistakes is refused.
     pub(crate) is_strict: bool,
 }
 
 impl Source {
-    /// How often what is kept is kept anew: often enough that it never grows too old while its source is there.
+    /// How often the kept text is written anew: often enough that it never gets too old while its source is available.
     pub(crate) fn keep_every(&self) -> Duration {
         (self.kept_age_max / 4).clamp(Duration::from_secs(1), Duration::from_secs(3600))
     }
 
-    /// The key in etcd that is to be watched, if that is where it comes from.
+    /// The key in etcd to watch, if the configuration comes from there.
     pub(crate) fn watched_place(&self) -> Option<Arc<Place>> {
         match &self.from {
             From::Etcd(place) if self.is_watched => Some(Arc::clone(place)),
@@ -51,7 +51,7 @@ pub(crate) enum From {
 }
 
 impl From {
-    /// As messages name it; a text has no name.
+    /// The name in messages. A text has none.
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             From::File(path) => Some(path.display().to_string()),
@@ -61,11 +61,11 @@ impl From {
     }
 }
 
-/// Where the last good configuration of one source is kept.
+/// The place where the last good configuration of one source is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
     dir: PathBuf,
-    /// The source, as people read it.
+    /// The source's name in messages.
     pub(super) source: String,
     name: String,
 }
@@ -73,13 +73,13 @@ pub(crate) struct Shelf {
 impl Shelf {
     pub(crate) fn new(dir: PathBuf, from: &From) -> Self {
         let source = match from {
-            // Links stay as they are: that they lead elsewhere is how some replace a file.
+            // Links are not resolved: some tools replace a file by changing a link.
             From::File(path) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
                 format!("file:{}", path.display())
             }
             From::Etcd(place) => place.name(),
-            // It stays what it is, but what it imports and DNS may be missing.
+            // The text is given, but its imports and DNS may be unavailable.
             From::Text(text) => format!("text:{}", files::digest(text.as_bytes())),
         };
         let mut name = utf8_percent_encode(&source, &ESCAPED).to_string();
@@ -89,7 +89,7 @@ impl Shelf {
         Self { dir, source, name }
     }
 
-    /// The text, and how long ago it was kept, unless that is longer than `age_max`.
+    /// Returns the text and its age, unless it is older than `age_max`.
     pub(super) fn text(&self, age_max: Duration) -> Option<(String, Duration)> {
         let path = self.dir.join(&self.name);
         let modified = fs::metadata(&path).and_then(|file| file.modified()).ok()?;
@@ -100,18 +100,18 @@ impl Shelf {
         Some((files::read(&path).ok()?, age))
     }
 
-    /// Keeps a text, and beside it what belongs to it; nothing: what is there of another text goes.
+    /// Keeps a text, and its imports in a second file. `None`: the imports of an earlier text are removed.
     pub(super) fn keep(&self, text: &str, imports: Option<&str>) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         match imports {
             Some(imports) => files::replace(&self.dir, &self.imports(), imports)?,
-            // There may be none.
+            // There may be no such file.
             None => drop(fs::remove_file(self.dir.join(self.imports()))),
         }
         files::replace(&self.dir, &self.name, text)
     }
 
-    /// What was kept beside a text.
+    /// The imports that were kept with a text.
     pub(super) fn kept_imports(&self) -> String {
         fs::read_to_string(self.dir.join(self.imports())).unwrap_or_default()
     }
@@ -121,7 +121,7 @@ impl Shelf {
     }
 }
 
-/// What has no place in a file's name.
+/// Characters that are escaped in a file's name.
 const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':');
-/// Bytes of a name, with room for what comes behind it: file systems take 255.
+/// The longest name in bytes, with room for a suffix: file systems accept 255.
 const NAME_MAX: usize = 240;

@@ -1,4 +1,5 @@
-//! The declarations for people: what a field takes in words, and the table of all fields in `docs/reference/route-fields.md`.
+//! The declarations as text for readers: what a field takes, and the table of all fields in
+//! `docs/reference/route-fields.md`.
 
 use std::fmt::{self, Write};
 
@@ -54,7 +55,7 @@ pub fn markdown() -> String {
         let (fields, without): (Vec<_>, Vec<_>) = shape.all().partition(|field| field.has_effect());
         let mut inner = Vec::new();
         fields.iter().for_each(|field| field.takes.objects(&mut inner));
-        // What stands inside of it comes right behind it.
+        // Nested objects follow directly after it.
         all.splice(at..at, inner);
         section(&mut text, shape, &fields, &without);
     }

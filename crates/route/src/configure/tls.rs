@@ -1,11 +1,11 @@
-//! TLS towards clients and towards servers: which files there are, when they are read, and what new connections get.
+//! TLS for clients and for servers: the files, when they are read, and the settings of new connections.
 //!
 //! # Invariants
-//! 1. A refresh reads all files and uses them, or changes nothing. Connections keep what they began with.
-//! 2. A server's certificate is always checked; no flag turns that off.
+//! 1. A refresh reads all files and uses them, or changes nothing. Existing connections keep their settings.
+//! 2. A server's certificate is always checked; no flag disables that.
 //!
 //! # Costs
-//! A handshake is about a millisecond of a proxy thread, in which its other clients wait.
+//! A handshake takes about a millisecond of a proxy thread, during which its other clients wait.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,20 +19,20 @@ use rustls::{DEFAULT_VERSIONS, ServerConfig};
 
 use super::flags::{self, Typed};
 
-/// What the flags say about TLS.
+/// The TLS options from the flags.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsOptions {
     pub(crate) ports: Vec<u16>,
-    /// Shown to clients, and what their certificates are checked against.
+    /// The certificate shown to clients, and the authorities for theirs.
     listening: Option<Paths>,
     needs_client_certificates: bool,
-    /// Shown to servers, and what their certificates are checked against.
+    /// The certificate shown to servers, and the authorities for theirs.
     upstream: Option<Paths>,
-    /// Expected in servers' certificates instead of their host's name.
+    /// The name expected in servers' certificates instead of their host name.
     servers_name: String,
 }
 
-/// Files in PEM; each label is its flag.
+/// Files in PEM. Their labels are the flags.
 #[derive(Clone, Debug, Default)]
 struct Paths {
     /// Chain and key.
@@ -41,7 +41,8 @@ struct Paths {
 }
 
 impl TlsOptions {
-    /// Reads the flags; mcrouter's `--server-pem-…` are for clients, `--pem-…` for servers and, without those, for both.
+    /// Reads the flags. mcrouter's `--server-pem-…` are for clients. `--pem-…` are for servers and, without the others,
+    /// for both.
     pub(crate) fn new(typed: &Typed) -> Result<Self, String> {
         let path = |name: &str| {
             let path = Some(typed.text(name)).filter(|text| !text.is_empty())?;
@@ -86,7 +87,7 @@ impl TlsOptions {
         })
     }
 
-    /// Whether servers can be spoken to over TLS.
+    /// Whether connections to servers can use TLS.
     pub(crate) fn knows_authorities(&self) -> bool {
         self.upstream.is_some()
     }
@@ -119,7 +120,7 @@ impl TlsOptions {
         }
     }
 
-    /// When each file was last written.
+    /// The modification time of each file.
     fn times(&self) -> Vec<Option<SystemTime>> {
         let sides = self.listening.iter().chain(&self.upstream);
         let paths = sides.flat_map(|side| {
@@ -130,17 +131,17 @@ impl TlsOptions {
     }
 }
 
-/// What new connections to servers get, and where all files are.
+/// The settings of new connections to servers, and the paths of all files.
 #[derive(Debug)]
 pub(crate) struct Tls {
     options: TlsOptions,
-    /// When the certificate that clients see ends.
+    /// The end of the certificate that clients see.
     pub(crate) expiry: CertificateEnd,
     upstream: Option<Upstream>,
 }
 
 impl Tls {
-    /// Reads all files; the caller shows the second to clients.
+    /// Reads all files. The caller must use the second result for clients.
     pub(crate) fn open(options: TlsOptions) -> Result<(Self, Option<ServerConfig>), String> {
         let listening = options.listening.as_ref().map(|paths| options.server_config(paths));
         let upstream = options.upstream.as_ref().map(|paths| options.client_tls(paths));
@@ -150,7 +151,7 @@ impl Tls {
         Ok((tls, listening))
     }
 
-    /// Notes when the certificate that clients see ends.
+    /// Records the end of the certificate that clients see.
     fn note_end(&self) {
         let shown = self.options.listening.as_ref().and_then(|paths| paths.identity.as_ref());
         let chain = shown.and_then(|(chain, _)| chain.parsed(certificates).ok());
@@ -169,13 +170,13 @@ impl Tls {
         Ok(())
     }
 
-    /// For servers.
+    /// The settings for connections to servers.
     pub(crate) fn upstream(&self) -> Option<Upstream> {
         self.upstream.clone()
     }
 }
 
-/// Reads the files again, if there are any, and logs how that went.
+/// Reads the files again, if there are any, and logs the result.
 pub(crate) fn refresh(tls: &Tls, clients: &Clients) {
     if tls.options.listening.is_none() && tls.upstream.is_none() {
         return;
@@ -186,7 +187,7 @@ pub(crate) fn refresh(tls: &Tls, clients: &Clients) {
     }
 }
 
-/// Reads the files again when they have changed, and says once a day that the certificate ends, forever.
+/// Reads the files again when they have changed, and warns daily of a certificate that is about to end. Runs forever.
 pub(crate) async fn watch(tls: Arc<Tls>, clients: Arc<Clients>) {
     let mut seen = tls.options.times();
     while !seen.is_empty() {

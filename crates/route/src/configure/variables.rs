@@ -1,7 +1,8 @@
 //! The file of runtime variables (`--runtime-vars-file`): a JSON object that may change while the router runs.
 //!
-//! Routes ask for a variable when they need it; a file that can't be read or isn't an object changes nothing, and the log
-//! says so. It says as well which variables routes can't use as they are; those routes go on as without them.
+//! Routes read a variable when they need it. A file that can't be read, or isn't an object, changes nothing and is
+//! logged. Variables with values that routes can't use are logged too. Those routes behave as if the variable didn't
+//! exist.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use super::options::Options;
 use crate::settings::RuntimeVariables;
 use guira_config as json;
 
-/// What stands in the file, or why it can't be read.
+/// The contents of the file, or why it can't be read.
 pub(crate) type Known = Result<String, String>;
 
-/// Reads the file, if there is one. A file that isn't there is nothing to tell unless somebody named it.
+/// Reads the file, if there is one. A missing file is logged only if a flag names it.
 pub(crate) fn begin(options: &Options) -> Known {
     let path = &options.runtime_variables_path;
     let known = files::read(path);
@@ -25,7 +26,7 @@ pub(crate) fn begin(options: &Options) -> Known {
     known
 }
 
-/// Looks after the file forever.
+/// Reads the file at intervals, forever.
 pub(crate) async fn watch(options: Arc<Options>, mut known: Known) {
     let path = &options.runtime_variables_path;
     loop {
@@ -40,7 +41,7 @@ pub(crate) async fn watch(options: Arc<Options>, mut known: Known) {
     }
 }
 
-/// Takes the variables of a text, and says what is wrong with it; whether it was taken.
+/// Adopts the variables of a text, and logs what is wrong with it. Returns whether they were adopted.
 fn adopt(path: &Path, text: &Known, variables: &RuntimeVariables) -> bool {
     let shown = path.display();
     let stay =
@@ -73,5 +74,5 @@ fn adopt(path: &Path, text: &Known, variables: &RuntimeVariables) -> bool {
     true
 }
 
-/// How often the file is looked at.
+/// How often the file is read.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -1,12 +1,12 @@
-//! The configuration in use: kept for a bad day, watched, replaced.
+//! The configuration in use: how it is watched, replaced, and kept on disk for a start without its source.
 //!
 //! ```text
-//! source ─ read ─▶ Loaded ─ tried aside ─▶ sent to each proxy ─▶ kept on disk
+//! source ─ read ─▶ Loaded ─ tried on a thread ─▶ sent to each proxy ─▶ kept on disk
 //!   ▲                └─ bad: a line in the log, and the old one stays
-//!   └── looked at each --file-observer-poll-period-ms
+//!   └── checked every --file-observer-poll-period-ms
 //! ```
 //! # Invariants
-//! 1. A configuration that can't be built never replaces one that could.
+//! 1. A configuration that can't be built never replaces the one in use.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use super::options::Options;
 use super::source::{From, Source};
 use crate::servers::names::{self, DnsServers};
 
-/// What is in use since when, and what became of changes.
+/// The configuration in use, its age, and the results of changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) loaded: Option<Arc<Loaded>>,
@@ -36,7 +36,7 @@ pub(crate) struct Standing {
     pub(crate) is_from_disk: bool,
 }
 
-/// Notes that a configuration is in use.
+/// Records a configuration as the one in use.
 pub(crate) fn adopt(
     source: &Source,
     standing: &Mutex<Standing>,
@@ -58,7 +58,7 @@ pub(crate) fn adopt(
     (standing.loaded, standing.is_from_disk) = (Some(loaded), is_from_disk);
 }
 
-/// Looks after the source forever, and hands what changes to `adopted`. A message on `now` is a look at once.
+/// Watches the source forever, and passes new configurations to `adopted`. A message on `now` causes a reload at once.
 pub(crate) async fn watch(
     options: Arc<Options>,
     standing: Arc<Mutex<Standing>>,
@@ -103,7 +103,7 @@ pub(crate) async fn watch(
             Err(refusal) => {
                 tracing::warn!("{refusal}; the configuration in use stays");
                 note_failure(&standing);
-                // Names, or a store, that gave no answer may give one soon, and no file tells.
+                // DNS or a store may answer soon, and no file shows that.
                 let is_passing = has_moved || refusal.is_passing();
                 tokio::select! {
                     () = wait_for_change(&aside, source, &refusal) => {}
@@ -115,8 +115,8 @@ pub(crate) async fn watch(
     }
 }
 
-/// Reads and tries the configuration on another thread: etcd, DNS or a slow disk keep nobody waiting, and what takes too
-/// long is given up.
+/// Reads and tries the configuration on another thread: clients don't wait for etcd, DNS or a slow disk. If it takes
+/// too long, it is given up.
 async fn read_aside(options: &Arc<Options>, aside: &Aside) -> Result<Loaded, Refusal> {
     let options = Arc::clone(options);
     let read = aside.run(READ_MAX, move || Loaded::read(&options)).await;
@@ -136,7 +136,7 @@ fn note_failure(standing: &Mutex<Standing>) {
     standing.failures += 1;
 }
 
-/// After a bad text: waits until one of its files, those that it lacked among them, is other than it was when it was read.
+/// After a bad text: waits until one of its files, including missing ones, differs from what was read.
 async fn wait_for_change(aside: &Aside, source: &Source, refusal: &Refusal) {
     let tried = Arc::new(refusal.tried.clone());
     loop {
@@ -149,7 +149,7 @@ async fn wait_for_change(aside: &Aside, source: &Source, refusal: &Refusal) {
     }
 }
 
-/// Whether a file is other than it was, or gone; `None`: it can't be looked at in time.
+/// Checks whether a file has changed, or can't be read. `None`: the check took too long.
 async fn look(
     aside: &Aside,
     current: &Arc<Loaded>,
@@ -162,11 +162,11 @@ async fn look(
 
 fn look_now(current: &Loaded, source: &Source, is_from_disk: bool) -> Look {
     let mut look = Look::default();
-    // The main text is among the files, unless it's one that was kept. Whoever watches etcd says what changes there.
+    // The main text is among the files, unless the kept one is in use. Changes in etcd are reported by its watch.
     if let From::File(path) = &source.from
         && is_from_disk
     {
-        // One that comes back as it was kept is news too.
+        // If the file is back, that is a change, even with the same text.
         look.has_changed = file_digest(path).is_some();
     }
     for (path, was) in &current.files {
@@ -178,7 +178,7 @@ fn look_now(current: &Loaded, source: &Source, is_from_disk: bool) -> Look {
     look
 }
 
-/// Whether an entry of a pool stands for other servers than it did; DNS is asked when the last answer's time is over.
+/// Whether a pool entry stands for other servers than before. DNS is asked when its last answer has expired.
 async fn has_moved(
     current: &Loaded,
     holds_until: &mut Option<Instant>,
@@ -196,7 +196,7 @@ async fn has_moved(
                 return true;
             }
             Ok((_, holds)) => next = next.min(Instant::now() + holds),
-            // What can't be looked up just now stays as it is.
+            // An entry that can't be resolved now stays unchanged.
             Err(_) => next = next.min(Instant::now() + MEMBERS_HOLD_MIN),
         }
     }
@@ -214,7 +214,7 @@ fn keep(source: &Source, loaded: &Loaded) {
     }
 }
 
-/// Keeps the configuration in use anew if its source still has it.
+/// Keeps the configuration in use anew, if its source still has it.
 async fn keep_confirmed(source: &Source, standing: &Mutex<Standing>, aside: &Aside) {
     let current = {
         let standing = standing.lock();
@@ -226,11 +226,11 @@ async fn keep_confirmed(source: &Source, standing: &Mutex<Standing>, aside: &Asi
             keep(&source, &current);
         }
     };
-    // A disk or an etcd that doesn't answer confirms nothing.
+    // A disk or etcd that doesn't answer confirms nothing.
     let _ = aside.run(READ_MAX, keep_it).await;
 }
 
-/// Whether the source can be read and says what it did.
+/// Whether the source can be read and is unchanged.
 fn is_confirmed(current: &Loaded, source: &Source) -> bool {
     let is_same = |(path, digest): (&PathBuf, &String)| file_digest(path).as_ref() == Some(digest);
     let are_files_same = current.files.iter().all(is_same);
@@ -241,21 +241,21 @@ fn is_confirmed(current: &Loaded, source: &Source) -> bool {
         }
 }
 
-/// A look at the files of the configuration in use.
+/// The result of a check of the configuration's files.
 #[derive(Debug, Default)]
 struct Look {
-    /// One holds something else than it did.
+    /// Whether the contents of one have changed.
     has_changed: bool,
-    /// Those that can't be read, and why.
+    /// Files that can't be read, with the reasons.
     unread: Vec<(PathBuf, String)>,
 }
 
-/// The files that were told as gone.
+/// The missing files that were logged.
 #[derive(Debug, Default)]
 struct Gone(BTreeSet<PathBuf>);
 
 impl Gone {
-    /// Says what is new.
+    /// Logs files that are newly missing, or back.
     fn tell(&mut self, unread: &[(PathBuf, String)]) {
         for (path, words) in unread {
             if self.0.insert(path.clone()) {
@@ -278,10 +278,10 @@ pub(crate) fn seconds_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
-/// Entries of pools are looked up again after so long at most, and at least.
+/// The maximum and minimum time between lookups of pool entries.
 const MEMBERS_HOLD_MAX: Duration = Duration::from_secs(300);
 const MEMBERS_HOLD_MIN: Duration = Duration::from_secs(1);
-/// How long a reload may take.
+/// The longest time of a reload.
 const READ_MAX: Duration = Duration::from_secs(30);
-/// Between attempts at a configuration that couldn't be read.
+/// The time between attempts if a configuration can't be read.
 const RETRY: Duration = Duration::from_secs(5);

@@ -1,10 +1,10 @@
-//! What one server is owed: in which files, and whether somebody sends it.
+//! The debts of one server: the files with its deletes, and whether a task is sending them.
 //!
 //! ```text
-//!         enter: a delete is written down          start_sending
+//!         enter: a delete is logged                start_sending
 //! paid ──────────────────────────────────▶ owed ──────────────────▶ sending
 //!   ▲                                        ▲ it failed again        │
-//!   └────────────────────────────────────────┴────────────────────────┘ close: all is sent
+//!   └────────────────────────────────────────┴────────────────────────┘ close: all are sent
 //! ```
 
 use std::collections::BTreeMap;
@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-/// What one server is owed.
+/// The deletes that one server is owed.
 #[derive(Debug)]
 pub(crate) struct Account {
     /// `host:port`.
     pub(crate) name: String,
-    /// Written with the book locked.
+    /// Written only while the book is locked.
     state: AtomicU8,
-    /// Files that may hold deletes for the server, and where the last of these ends.
+    /// The files that may hold deletes for the server, each with the end of its last one.
     pub(super) book: Mutex<BTreeMap<PathBuf, u64>>,
-    /// Deletes that were written down and that the server hasn't got, to be shown.
+    /// The number of logged deletes that the server hasn't got, for statistics.
     waiting: AtomicU64,
-    /// Someone sends what is owed in a while, though the server isn't marked.
+    /// Whether a task will send what is owed, although the server isn't marked.
     pub(crate) is_tended: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ impl Account {
         }
     }
 
-    /// So many more deletes for the server are in a file, of which the last ends there.
+    /// Records `count` more deletes for the server in a file, the last of which ends at `end`.
     pub(super) fn enter(&self, file: &Path, count: u64, end: u64) {
         let mut book = self.book.lock();
         let known = book.entry(file.to_owned()).or_default();
@@ -53,19 +53,19 @@ impl Account {
         let _ = self.state.compare_exchange(PAID, OWED, SeqCst, SeqCst);
     }
 
-    /// The server has so many of them.
+    /// Records that the server has got `count` of them.
     pub(super) fn note_sent(&self, count: usize) {
         let fewer = |waiting: u64| Some(waiting.saturating_sub(count as u64));
-        // It always gives a number.
+        // The closure always returns a number.
         let _ = self.waiting.fetch_update(Relaxed, Relaxed, fewer);
     }
 
-    /// Deletes that wait.
+    /// The number of waiting deletes.
     pub(super) fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }
 
-    /// Whether deletes wait, and nobody sends them now.
+    /// Whether deletes wait and no task is sending them.
     pub(crate) fn is_owed(&self) -> bool {
         self.state.load(SeqCst) == OWED
     }
@@ -75,12 +75,12 @@ impl Account {
         self.state.load(SeqCst) == PAID
     }
 
-    /// Whether deletes are sent now: others may go to the server too, though it is marked.
+    /// Whether deletes are being sent. Then other deletes may go to the server too, though it is marked.
     pub(crate) fn is_sending(&self) -> bool {
         self.state.load(SeqCst) == SENDING
     }
 
-    /// Nobody sends any more.
+    /// Records that sending has ended.
     pub(super) fn close(&self, book: &BTreeMap<PathBuf, u64>) {
         if book.is_empty() {
             self.waiting.store(0, Relaxed);
@@ -88,7 +88,7 @@ impl Account {
         self.state.store(if book.is_empty() { PAID } else { OWED }, SeqCst);
     }
 
-    /// From now on the caller sends what is owed; false: another does.
+    /// Reserves sending for the caller. `false`: another task is sending.
     pub(super) fn start_sending(&self) -> bool {
         let _book = self.book.lock();
         self.state.swap(SENDING, SeqCst) != SENDING

@@ -1,16 +1,17 @@
-//! Who owes which server which deletes, and who sends them.
+//! The deletes that each server is owed, and their payment.
 //!
-//! Each `host:port` has one [`Account`]. It outlives clients, connections and configurations: a server that leaves the
-//! configuration and comes back finds what it is owed.
+//! There is one [`Account`] per `host:port`. It outlives clients, connections and configurations: a server that leaves
+//! the configuration and returns still gets what it is owed.
 //!
 //! # Invariants
-//! 1. Each delete that a client was told is done is in its server's account, until the server has it or has refused it.
-//! 2. One payer per account and process.
-//! 3. [`Paying::finish`] and the entry of a delete exclude each other. So a delete is either sent by the payer before the
-//!    server's mark comes off, or the leaf that wrote it down finds the mark off and sees to it.
+//! 1. Each delete that was reported done to a client is in its server's account, until the server has got or refused
+//!    it.
+//! 2. An account has at most one payer in a process.
+//! 3. [`Paying::finish`] and the entry of a delete exclude each other. The payer sends a delete before it clears the
+//!    server's mark. Otherwise the leaf that logged the delete finds the mark cleared, and gets the delete sent.
 //!
 //! # Costs
-//! Nothing where no delete fails: requests to marked servers read one atomic.
+//! None if no delete fails. Requests to marked servers read one atomic.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -25,17 +26,17 @@ use super::pay::{self, Wait};
 use super::spool::Spool;
 use crate::Server;
 
-/// All accounts, and the spool that holds what is owed.
+/// All accounts, and the spool that stores what is owed.
 #[derive(Debug)]
 pub(crate) struct Debts {
     accounts: Mutex<HashMap<String, Arc<Account>>>,
-    /// `None`: deletes that fail just fail.
+    /// `None`: deletes that fail are not logged.
     spool: Option<Spool>,
     held: Arc<Held>,
 }
 
 impl Debts {
-    /// With what processes that have ended left behind: by file, the servers that deletes in it wait for.
+    /// Creates the accounts, with the deletes in files of processes that have ended.
     pub(crate) fn new(spool: Option<Spool>, held: Arc<Held>) -> Self {
         let debts = Self { accounts: Mutex::default(), spool, held };
         let left = debts.spool.as_ref().map(Spool::left).unwrap_or_default();
@@ -50,24 +51,24 @@ impl Debts {
         debts
     }
 
-    /// Servers that are owed deletes, and how many.
+    /// The servers that are owed deletes, each with the number.
     pub(crate) fn owed(&self) -> Vec<(String, u64)> {
         let accounts = self.accounts.lock();
         let owed = accounts.iter().filter(|(_, account)| !account.is_paid());
         owed.map(|(name, account)| (name.clone(), account.waiting())).collect()
     }
 
-    /// How many deletes wait.
+    /// The number of waiting deletes.
     pub(crate) fn waiting(&self) -> u64 {
         self.accounts.lock().values().map(|account| account.waiting()).sum()
     }
 
-    /// How many deletes failed and could not be written down.
+    /// The number of failed deletes that could not be logged.
     pub(crate) fn unwritten(&self) -> u64 {
         self.spool.as_ref().map_or(0, Spool::unwritten)
     }
 
-    /// A server's account, by `host:port`.
+    /// Returns a server's account, by `host:port`.
     pub(crate) fn account(&self, name: &str) -> Arc<Account> {
         let mut accounts = self.accounts.lock();
         if let Some(account) = accounts.get(name) {
@@ -79,7 +80,7 @@ impl Debts {
         account
     }
 
-    /// Writes a delete down and enters it; false: it can't be, and isn't owed.
+    /// Logs a delete and enters it into the account. `false`: it can't be logged, and isn't owed.
     pub(crate) async fn owe(
         &self,
         account: &Arc<Account>,
@@ -91,7 +92,7 @@ impl Debts {
         spool.write_down(account, server, key, pool).await
     }
 
-    /// Waits until all that was to be written down is, or can't be.
+    /// Waits until all deletes are logged, or have failed to be.
     pub(crate) fn end(&self) {
         if let Some(spool) = &self.spool {
             spool.end();
@@ -100,7 +101,7 @@ impl Debts {
 
     /// Removes a file whose deletes are all sent, or sets it aside.
     fn tidy(&self, file: &Path) {
-        // Held by nobody else, or another process does this.
+        // If another process holds the file, it does this work.
         let Ok(Some(_held)) = self.held.hold(file) else { return };
         let tidied = tidy(file);
         if matches!(tidied, Tidied::Kept) {
@@ -118,25 +119,25 @@ impl Debts {
     }
 }
 
-/// Sends what a server is owed; dropped before [`finish`](Self::finish), it is owed again.
+/// Sends what a server is owed. If it is dropped before [`finish`](Self::finish), the rest is owed again.
 #[derive(Debug)]
 pub(crate) struct Paying {
     account: Arc<Account>,
-    /// By file: up to where its deletes were dealt with, and whether the server has them all.
+    /// By file: the position up to which its deletes are handled, and whether the server has got them all.
     sent: BTreeMap<PathBuf, (u64, bool)>,
     is_finished: bool,
 }
 
 impl Paying {
-    /// From now on the caller sends what is owed; `None`: another does.
+    /// Reserves sending for the caller. `None`: another task is sending.
     pub(crate) fn start(account: &Arc<Account>) -> Option<Self> {
         let account = Arc::clone(account);
         let paying = |account| Self { account, sent: BTreeMap::new(), is_finished: false };
         account.start_sending().then(|| paying(account))
     }
 
-    /// Sends the deletes of each file, file after file; true: the server answered some with an error, in words of its own
-    /// or by closing the connection. What it refused, and files that can't be read, stay.
+    /// Sends the deletes of one file after the other. `true`: the server answered some with an error, or closed the
+    /// connection. Refused deletes, and files that can't be read, are kept.
     ///
     /// # Errors
     /// The server fails.
@@ -199,7 +200,7 @@ impl Paying {
         sent
     }
 
-    /// A file with deletes that were not dealt with.
+    /// Returns a file with deletes that aren't handled yet, and the end of its last one.
     fn next_due(&self) -> Option<(PathBuf, u64)> {
         let book = self.account.book.lock();
         let is_due =
@@ -207,8 +208,8 @@ impl Paying {
         book.iter().find(|(file, end)| is_due(file, **end)).map(|(file, end)| (file.clone(), *end))
     }
 
-    /// Ends the payment, unless more was written down meanwhile: then the payment is given back, to go on. `unmark` is
-    /// called before anything else can be written down.
+    /// Ends the payment. If more deletes were logged meanwhile, the payment is returned and must go on. `unmark` is
+    /// called before another delete can be entered.
     pub(crate) fn finish(mut self, unmark: impl FnOnce()) -> Result<Finished, Self> {
         let account = Arc::clone(&self.account);
         let mut book = account.book.lock();
@@ -234,7 +235,7 @@ impl Paying {
 
 impl Drop for Paying {
     fn drop(&mut self) {
-        // After `finish` another may have begun.
+        // After `finish`, another payment may have begun.
         if !self.is_finished {
             self.account.close(&self.account.book.lock());
         }
@@ -244,12 +245,12 @@ impl Drop for Paying {
 /// A payment that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// Those whose deletes the server has.
+    /// The files whose deletes the server has got.
     files: Vec<PathBuf>,
 }
 
 impl Finished {
-    /// Removes files whose deletes are all sent, to any server, unless someone may still write to them.
+    /// Removes files whose deletes are all sent, to any server, unless a process may still write to them.
     pub(crate) async fn tidy(self, debts: &Arc<Debts>) {
         let debts = Arc::clone(debts);
         pay::aside(move || {
@@ -278,7 +279,7 @@ mod tests {
         Debts::new(None, Arc::default())
     }
 
-    /// A server that answers each delete so, and a connection to it.
+    /// Starts a server that answers each delete with `reply`, and connects to it.
     async fn server(reply: &'static str) -> Connection {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -293,7 +294,7 @@ mod tests {
         Connection::new(address.parse().unwrap(), ConnectionOptions::default())
     }
 
-    /// A file with deletes for `h:1`; where each ends.
+    /// Writes a file with deletes for `h:1`. Returns the position where each one ends.
     fn file(name: &str, keys: usize) -> (PathBuf, Vec<u64>) {
         let path = std::env::temp_dir().join(format!("guira-debts-{name}-{}", std::process::id()));
         let line = |key| format!("[\"AS1.0\", 1.5, \"C\", [\"h\", 1, \"delete k{key}\\r\\n\"]]\n");
@@ -352,7 +353,7 @@ mod tests {
         fs::remove_file(path).unwrap();
     }
 
-    /// A thread that enters a delete finds the mark on, and then the payer must see the delete before it finishes; or off.
+    /// A thread that enters a delete may find the mark set. Then the payer must see the delete before it finishes.
     #[test]
     fn no_delete_falls_between_the_payer_and_whoever_wrote_it_down() {
         let debts = debts();

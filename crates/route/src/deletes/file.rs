@@ -1,20 +1,20 @@
-//! The spool's files: which they are, what is in them, who may send them, when they go.
+//! The spool's files: their names and contents, which process may send them, and when they are removed.
 //!
 //! ```text
 //! <dir>/YYYYMMDDTHH-<hour>/YYYYMMDDTHHMMSS-<second>-<service>-<router>-t<id>-<number>
-//! <file>.replayed     which of its deletes their servers have: see the marks
-//! <file>.unreadable   a file that held more than deletes, once its deletes are sent: for a person to look at
+//! <file>.replayed     the deletes that servers have got: see the marks
+//! <file>.unreadable   a file with lines that are no deletes, after its deletes are sent: for an operator to look at
 //! ```
 //! # Invariants
 //! 1. Files with other names are never touched.
 //! 2. A file is removed only if each of its lines was read and each of its deletes was sent. A file with other lines is
 //!    renamed and kept.
-//! 3. A process holds a lock on a file while it writes to it or sends from it: no other process does either meanwhile.
-//!    mcrouter takes no lock. So a file that this process didn't write is removed only when no router writes to it any
-//!    more: by its lock if its name is one that Guira gives, else by its age.
+//! 3. A process holds a lock on a file while it writes to it or sends from it, so no other process does either
+//!    meanwhile. mcrouter takes no lock. So a file of another process is removed only when no router writes to it any
+//!    more. If Guira named the file, its lock shows that; otherwise its age does.
 //!
 //! # Costs
-//! Files are read as streams, a line at a time: memory doesn't grow with them. All functions block.
+//! Files are read line by line, so memory doesn't grow with them. All functions block.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -35,9 +35,9 @@ use super::marks::{self, Delete, Marks};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Delete(Delete),
-    /// The last line, of which a crash left a part, or that is being written: no client was told that it is done.
+    /// The last line, cut short by a crash or still being written. No client was told that its delete is done.
     CutShort,
-    /// Something else.
+    /// Anything else.
     Unreadable,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// From a line's beginning on.
+    /// Opens a file at `at`, which must be the beginning of a line.
     pub(super) fn open(file: &Path, at: u64) -> io::Result<Self> {
         let mut file = BufReader::with_capacity(READ_BYTES, File::open(file)?);
         file.seek(SeekFrom::Start(at))?;
         Ok(Self { file, at, line: Vec::new() })
     }
 
-    /// `None`: the file ends here, for now.
+    /// Reads a line. `None`: the file has no more lines now.
     pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
         self.line.clear();
         let mut read = (&mut self.file).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line)?;
@@ -82,7 +82,7 @@ impl Lines {
     }
 }
 
-/// Reads a line of either version: the server, and the key.
+/// Parses a line of either version: returns the server and the key.
 fn parse(line: &[u8]) -> Option<(String, Bytes)> {
     type Of<T> = (String, IgnoredAny, IgnoredAny, T);
     if let Ok((version, _, _, body)) = serde_json::from_slice::<Of<(String, u64, Raw)>>(line) {
@@ -97,7 +97,7 @@ fn parse(line: &[u8]) -> Option<(String, Bytes)> {
     (version == "AS2.0").then(|| (place, k.0.into()))
 }
 
-/// What a line of the second version says of a delete.
+/// The fields of a delete in a line of the second version.
 #[derive(Deserialize)]
 struct Second {
     /// Host and port.
@@ -106,7 +106,7 @@ struct Second {
     k: Raw,
 }
 
-/// A string of any bytes: routers write keys as they are, UTF-8 or not.
+/// A string of any bytes: routers write keys unchanged, even if they are not UTF-8.
 struct Raw(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Raw {
@@ -131,12 +131,12 @@ fn host_port(host: &str, port: u64) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// What waits in a file.
+/// The deletes that wait in a file.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// By server: how many deletes, and where the last one ends.
+    /// By server: the number of deletes, and the end of the last one.
     pub(crate) waiting: BTreeMap<String, (usize, u64)>,
-    /// Lines that are no deletes.
+    /// The number of lines that are no deletes.
     pub(crate) unreadable: usize,
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn survey(file: &Path) -> io::Result<Survey> {
     Ok(survey)
 }
 
-/// What is in a spool.
+/// The contents of a spool.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     /// Its files, oldest first: their names begin with their dates.
@@ -183,7 +183,7 @@ pub(crate) fn files(dir: &Path) -> io::Result<Listing> {
     Ok(Listing { files, unread })
 }
 
-/// Bytes of all files in a spool's folders, those beside the deletes among them. What can't be read counts as nothing.
+/// The bytes of all files in a spool's folders, including marks and files set aside. Unreadable entries count as 0.
 pub(super) fn bytes_in(dir: &Path) -> u64 {
     let entries = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
     entries(dir)
@@ -209,7 +209,8 @@ fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether a name begins with a date, as `DDDDDDDDTDD`, and a Unix time behind a `-`; and, for a file, goes on with more.
+/// Whether a name begins with a date, as `DDDDDDDDTDD`, then `-` and a Unix time. The name of a file must go on with
+/// more.
 fn is_named_as(name: &std::ffi::OsStr, (date_digits, has_more): &(usize, bool)) -> bool {
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let Some((date, rest)) = name.to_str().and_then(|name| name.split_once('-')) else {
@@ -225,17 +226,17 @@ fn is_named_as(name: &std::ffi::OsStr, (date_digits, has_more): &(usize, bool)) 
         && if *has_more { more.is_some_and(|more| more.contains("-t")) } else { more.is_none() }
 }
 
-/// What became of a file.
+/// The result of [`tidy`].
 #[derive(Debug)]
 pub(crate) enum Tidied {
-    /// It has deletes that wait, or can't be read.
+    /// The file has waiting deletes, or can't be read.
     Kept,
     Removed,
-    /// It held so many lines that are no deletes, and has this name now.
+    /// It had so many lines that are no deletes, and now has this name.
     SetAside(usize, PathBuf),
 }
 
-/// Removes a file whose deletes are all sent, or renames it if it held something else; by the process that holds it.
+/// Removes a file whose deletes are all sent, or renames it if it has other lines. The caller must hold the file.
 pub(crate) fn tidy(file: &Path) -> Tidied {
     let Ok(survey) = survey(file) else { return Tidied::Kept };
     if !survey.waiting.is_empty() {
@@ -252,21 +253,21 @@ pub(crate) fn tidy(file: &Path) -> Tidied {
     if done.is_err() {
         return Tidied::Kept;
     }
-    // Without their file the marks say nothing; and the folder goes when the file was its last.
+    // Marks are useless without their file. The folder is removed if it is empty.
     let _ = fs::remove_file(marks::path(file));
     let _ = file.parent().map(fs::remove_dir);
     tidied
 }
 
-/// Whether no router writes to the file any more: it goes on to another after a quarter of an hour.
+/// Whether no router writes to the file any more. A router changes to a new file after a quarter of an hour.
 pub(crate) fn is_old(file: &Path) -> bool {
     let modified = fs::metadata(file).and_then(|metadata| metadata.modified());
     let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     age.is_some_and(|age| age > WRITTEN_TO_FOR)
 }
 
-/// Whether its name is one that Guira gives, so that whoever holds the file has it alone. mcrouter's ends with an address of
-/// its memory, and there is none below 64 KiB.
+/// Whether Guira named the file, so that holding it excludes its writer. mcrouter's names end with a memory address,
+/// which is never below 64 KiB.
 pub(crate) fn is_locked_by_its_writer(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let number = name.rsplit_once("-0x").map(|(_, digits)| u64::from_str_radix(digits, 16));
@@ -278,13 +279,13 @@ pub(crate) fn is_locked_by_its_writer(file: &Path) -> bool {
 pub(crate) struct Held(Mutex<HashMap<PathBuf, Weak<File>>>);
 
 impl Held {
-    /// Holds a file until the last handle is dropped; `None`: another process holds it.
+    /// Holds a file until the last handle is dropped. `None`: another process holds it.
     pub(crate) fn hold(&self, path: &Path) -> io::Result<Option<Arc<File>>> {
         let known = self.0.lock().get(path).and_then(Weak::upgrade);
         if known.is_some() {
             return Ok(known);
         }
-        // With nothing locked: a file that hangs must not hold up the others.
+        // Open without holding the mutex: a file that hangs must not delay the others.
         let file = File::open(path)?;
         let mut held = self.0.lock();
         let known = held.get(path).and_then(Weak::upgrade);
@@ -293,13 +294,13 @@ impl Held {
         }
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(None),
-            // A file system without locks: what is sent twice does no harm.
+            // The file system has no locks. Sending deletes twice does no harm.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         Ok(Some(Self::enter(&mut held, path, file)))
     }
 
-    /// Holds a file that this process has just created; `None`: another one was quicker, and may remove it.
+    /// Holds a file that this process has just created. `None`: another process was faster, and may remove it.
     pub(super) fn hold_new(&self, path: &Path, file: File) -> Option<Arc<File>> {
         let mut held = self.0.lock();
         match file.try_lock() {
@@ -316,23 +317,23 @@ impl Held {
     }
 }
 
-/// The digits of a folder's date, and that its name ends after the hour.
+/// The number of digits in a folder's date. The name ends after the time.
 const FOLDER: (usize, bool) = (10, false);
-/// The same of a file.
+/// The number of digits in a file's date. More follows after the time.
 const FILE: (usize, bool) = (14, true);
-/// The lowest address that Linux gives a program, and numbers that no process's files come to.
+/// The lowest address that Linux gives a program. A process writes fewer files than this.
 const ADDRESS_MIN: u64 = 64 << 10;
-/// What each line begins with, in either version.
+/// The beginning of each line, in both versions.
 const BEGINNING: &[u8] = b"[\"AS";
-/// The ending of a file that held something else.
+/// The suffix of a file that had other lines.
 const UNREADABLE: &str = ".unreadable";
-/// A longer line is no delete's.
+/// The longest line of a delete.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Room for a read.
+/// The size of the read buffer.
 const READ_BYTES: usize = 64 << 10;
 /// How long a file is written to.
 pub(super) const FILE_SECONDS: u64 = 900;
-/// The same, with a margin.
+/// The same, plus a margin.
 const WRITTEN_TO_FOR: Duration = Duration::from_secs(FILE_SECONDS + 100);
 
 #[cfg(test)]
@@ -388,7 +389,7 @@ mod tests {
         fs::remove_file(path).unwrap();
     }
 
-    /// A file of deletes in a directory of its own.
+    /// Writes a file of deletes into a directory of its own.
     fn spool(name: &str, lines: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("guira-spool-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();

@@ -1,11 +1,11 @@
-//! Which deletes of a file each server has: lines in a file beside it, written as the server takes them.
+//! Marks: the deletes of a file that each server has got. They are lines in a second file, written as replies arrive.
 //!
 //! ```text
-//! host:port <bytes>           it has all up to there, but for
-//! host:port refused <bytes>   the one that ends there, which it refused
-//! host:port taken <bytes>     and took another time
+//! host:port <bytes>           the server has all deletes up to this offset, except refused ones
+//! host:port refused <bytes>   the server refused the delete that ends at this offset
+//! host:port taken <bytes>     the server accepted it later
 //! ```
-//! The last line that speaks of something counts.
+//! Of several lines about the same thing, the last one counts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, OpenOptions};
@@ -14,24 +14,24 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-/// A delete as it was written down.
+/// A delete as it was logged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Delete {
     pub(crate) host_port: String,
     pub(crate) key: Bytes,
-    /// Where its line ends in the file.
+    /// The end of its line in the file.
     pub(crate) end: u64,
 }
 
-/// What is known of a file.
+/// The marks of one file.
 #[derive(Debug, Default)]
 pub(super) struct Marks(HashMap<String, OfServer>);
 
 #[derive(Debug, Default)]
 struct OfServer {
-    /// All up to there,
+    /// The server has all deletes up to this offset,
     done: u64,
-    /// but for those that end here.
+    /// except those that end at these.
     refused: BTreeSet<u64>,
 }
 
@@ -61,19 +61,19 @@ impl Marks {
         self.0.entry(server.to_owned()).or_default()
     }
 
-    /// Whether its server has a delete.
+    /// Whether its server has got a delete.
     pub(super) fn has(&self, delete: &Delete) -> bool {
         let of = self.0.get(&delete.host_port);
         of.is_some_and(|of| delete.end <= of.done && !of.refused.contains(&delete.end))
     }
 
-    /// Before there, at the beginning of a line, the server has all.
+    /// Returns the beginning of a line, before which the server has got all deletes.
     pub(super) fn first_missing(&self, server: &str) -> u64 {
         let of = self.0.get(server).filter(|of| of.refused.is_empty());
         of.map_or(0, |of| of.done)
     }
 
-    /// Notes, here and beside the file, what became of a server's next deletes: those that end at `refused` were refused.
+    /// Records the replies to a server's next deletes, here and in the file. Those that end at `refused` were refused.
     pub(super) fn note(
         &mut self,
         file: &Path,
@@ -96,13 +96,13 @@ impl Marks {
             of.done = last.end;
             lines.push_str(&format!("{server} {}\n", last.end));
         }
-        // At once, so that a crash leaves none that was refused among those that the server has.
+        // One write, so that a crash can't make a refused delete look sent.
         let mut marks = OpenOptions::new().create(true).append(true).open(path(file))?;
         marks.write_all(lines.as_bytes())
     }
 }
 
-/// Where a file's marks are.
+/// The path of a file's marks.
 pub(super) fn path(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(SUFFIX);
@@ -111,5 +111,5 @@ pub(super) fn path(file: &Path) -> PathBuf {
 
 const REFUSED: &str = " refused";
 const TAKEN: &str = " taken";
-/// The ending of the marks' file.
+/// The suffix of the marks' file.
 pub(super) const SUFFIX: &str = ".replayed";

@@ -2,11 +2,10 @@
 //!
 //! # Invariants
 //! 1. A server's deletes are sent in the order in which they were written.
-//! 2. A mark is written after the replies are there: a crash sends a delete twice, never not at all.
-//! 3. A delete that its server refuses is set aside, and holds up none of the others. It stays in the file, and is sent
-//!    first the next time.
-//! 4. Files are read and marked by threads that may block, [`BATCH`] deletes at a time: no proxy waits for a disk, and
-//!    no file is held in memory.
+//! 2. A mark is written after the replies have arrived: after a crash a delete may be sent twice, but none is lost.
+//! 3. A delete that its server refuses doesn't delay the others. It stays in the file, and is sent first the next time.
+//! 4. Blocking threads read and mark files, [`BATCH`] deletes at a time. No proxy thread waits for a disk, and no file
+//!    is held in memory.
 
 use std::fmt;
 use std::io;
@@ -27,9 +26,9 @@ pub(crate) enum Wait {
     File(io::Error),
     /// Another process sends them.
     Held,
-    /// What the server answered to which delete, if it answered.
+    /// The outcome of a delete that failed, and its key.
     Server(Outcome, String),
-    /// So many went, so many were refused, that of a key among them.
+    /// The numbers of deletes that were sent and refused, and a refused key.
     Refused { sent: usize, refused: usize, key: String },
 }
 
@@ -52,21 +51,22 @@ impl fmt::Display for Wait {
     }
 }
 
-/// What was sent.
+/// The result of sending.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) count: usize,
-    /// The server has all up to there.
+    /// The server has got all deletes up to this offset.
     pub(crate) upto: u64,
-    /// Why the next process will send them again.
+    /// The error for which marks are missing. The next process will send these deletes again.
     pub(crate) unmarked: Option<io::Error>,
 }
 
-/// Sends what a file holds for a server and the server hasn't got, at most so many a second. `told` hears how many more
-/// the server has.
+/// Sends the deletes of a file that a server hasn't got, at most `rate` per second. Calls `told` with the number of
+/// deletes that the server accepted.
 ///
 /// # Errors
-/// The file can't be read, or the server fails: what it answered is marked, the rest waits. Or it refuses some.
+/// The file can't be read, or the server fails: answered deletes are marked, and the rest waits. Or the server refuses
+/// some.
 pub(crate) async fn send(
     connection: &Connection,
     name: &str,
@@ -84,7 +84,7 @@ pub(crate) async fn send(
         if batch.is_empty() {
             break;
         }
-        // An error is a refusal, or came with the end of the connection: a second one tells.
+        // An error is a refusal, or a sign that the connection ended. A second try distinguishes them.
         let failed = ask(connection, batch.iter()).await?;
         let failed = ask(connection, failed.into_iter()).await?;
         told(batch.len() - failed.len());
@@ -106,7 +106,7 @@ pub(crate) async fn send(
     }
 }
 
-/// Sends deletes once, together; returns those that were answered with an error.
+/// Sends deletes once, in parallel. Returns those that were answered with an error.
 async fn ask<'d>(
     connection: &Connection,
     deletes: impl Iterator<Item = &'d Delete>,
@@ -128,7 +128,7 @@ async fn ask<'d>(
     Ok(failed)
 }
 
-/// A key, for people.
+/// A key as text.
 fn shown(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
@@ -139,7 +139,7 @@ struct Courier {
     file: PathBuf,
     lines: Lines,
     marks: Marks,
-    /// Each delete up to there was handed out.
+    /// All deletes up to this offset were returned.
     upto: u64,
     unmarked: Option<io::Error>,
 }
@@ -152,7 +152,7 @@ impl Courier {
         Ok(Self { name, file, lines, marks, upto: from, unmarked: None })
     }
 
-    /// The next deletes that the server hasn't got; none: there are no more.
+    /// Returns the next deletes that the server hasn't got; empty at the end of the file.
     fn next(mut self) -> (Self, io::Result<Vec<Delete>>) {
         let batch = self.read();
         (self, batch)
@@ -174,8 +174,8 @@ impl Courier {
         Ok(batch)
     }
 
-    /// Marks what became of deletes: those that end at `refused` were refused. Where nothing can be marked they are sent
-    /// all the same: the server must not wait for a disk.
+    /// Marks deletes as sent, or as refused if they end at `refused`. Errors of the file don't stop the sending: the
+    /// server must not wait for a disk.
     fn note(mut self, deletes: &[Delete], refused: &[u64]) -> Self {
         let noted = self.marks.note(&self.file, deletes, refused);
         self.unmarked = self.unmarked.or(noted.err());
@@ -183,18 +183,18 @@ impl Courier {
     }
 }
 
-/// Does what may block where it may.
+/// Runs blocking work on a thread that may block.
 pub(super) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        // It isn't cancelled: it panicked.
+        // The task is never cancelled, so it panicked.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
-/// Deletes under way at once.
+/// The number of deletes under way at once.
 const BATCH: usize = 128;
-/// How long one may take.
+/// The time limit of a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::deletes::file::{Tidied, survey, tidy};
 
-    /// A file of deletes in a directory of its own.
+    /// Writes a file of deletes into a directory of its own.
     fn spool(name: &str, lines: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("guira-replay-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
@@ -227,7 +227,7 @@ mod tests {
         survey(file).unwrap().waiting.get(server).map_or(0, |(count, _)| *count)
     }
 
-    /// Answers deletes: with an error if `refuses` says so of the key. Tells `asked` each key.
+    /// Answers deletes. While `refuses` is set, the delete of `b` gets an error. Sends each key to `asked`.
     async fn answer(
         listener: tokio::net::TcpListener,
         refuses: Arc<AtomicBool>,

@@ -1,22 +1,23 @@
-//! Deletes that failed, written down in mcrouter's format to be sent again.
+//! The spool: failed deletes, logged in mcrouter's format to be sent again.
 //!
 //! ```text
 //! ["AS1.0", 1289416829.836, "C", ["10.0.0.1", 11302, "delete foo\r\n"]]
-//! ["AS2.0", 1289416829.836, "C", {"s": service, "f": flavor, "r": region, "h": "[10.0.0.1]:11302", "p": pool, "k": key, "a": {…}}]
+//! ["AS2.0", 1289416829.836, "C", {"s": service, "f": flavor, "r": region, "h": "[10.0.0.1]:11302", "p": pool,
+//!                                 "k": key, "a": {…}}]
 //! ```
-//! A key stands there as it is, UTF-8 or not, as mcrouter writes it. One thread writes for all, so that a burst of failures is few writes; a leaf that asks waits until its line is in the
-//! file. Dates are UTC.
+//! Keys are written unchanged, UTF-8 or not, as mcrouter does. One thread writes for all, so that a burst of failures
+//! takes few writes. A leaf waits until its line is in the file. Dates are UTC.
 //!
 //! # Invariants
-//! 1. A line is whole or not there: it goes out in one write, and what a failed write left of it is cut off. What a crash
-//!    cut short is no JSON.
-//! 2. A client that was told `NOT_FOUND` has its delete in the file (in the page cache: a machine that loses power
-//!    loses what the kernel had not written) and in its server's account.
-//! 3. While the disk is full no files are made: there is one, as before, and one line a minute in the log. So it is while the
-//!    directory holds as many bytes as it may.
+//! 1. A line is complete or missing: it is written at once, and the rest of a failed write is cut off. A line that a
+//!    crash cut short is no JSON.
+//! 2. If a client was told `NOT_FOUND`, its delete is in its server's account and in the file. The file is in the page
+//!    cache: a machine that loses power loses what the kernel had not written.
+//! 3. While the disk is full, no further files are created: the current file stays, and the log gets one line per
+//!    minute. The same holds while the directory has reached its limit.
 //!
 //! # Costs
-//! While deletes fail, what the directory holds is looked up once a minute, and once a second while it is too much.
+//! While deletes fail, the directory's size is read once per minute, and once per second while it is at its limit.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -38,43 +39,43 @@ use super::account::Account;
 use super::file::{FILE_SECONDS, Held, Listing, Survey, bytes_in, files, is_old, survey};
 use crate::Server;
 
-/// Where failed deletes are written down.
+/// The log of failed deletes.
 #[derive(Debug)]
 pub(crate) struct Spool {
     orders: SyncSender<Order>,
     names: SpoolNames,
-    /// Files that this process writes or wrote.
+    /// The files that this process writes or wrote.
     own: Arc<Mutex<Own>>,
-    /// What waits in files of other processes.
+    /// The deletes that wait in files of other processes.
     left: Mutex<Vec<(PathBuf, Survey)>>,
-    /// Deletes that could not be written down.
+    /// The number of deletes that could not be logged.
     unwritten: AtomicU64,
 }
 
 /// The files that this process wrote.
 #[derive(Debug, Default)]
 struct Own {
-    /// The one that is written to.
+    /// The file that is written to.
     current: Option<PathBuf>,
-    /// Those before it.
+    /// The files before it.
     before: HashSet<PathBuf>,
 }
 
-/// What lines and files say about the router.
+/// The names of the router in lines and files.
 #[derive(Clone, Debug)]
 pub(crate) struct SpoolNames {
     pub(crate) service: String,
     pub(crate) router: String,
     pub(crate) region: String,
-    /// Lines of mcrouter's second version.
+    /// Whether lines have the format of mcrouter's second version.
     pub(crate) is_version_2: bool,
 }
 
-/// What the writer is to do.
+/// A command to the writer.
 #[derive(Debug)]
 enum Order {
     Write(Entry),
-    /// To say when all before it is done.
+    /// Replies when all commands before it are done.
     End(std::sync::mpsc::Sender<()>),
 }
 
@@ -86,7 +87,8 @@ struct Entry {
 }
 
 impl Spool {
-    /// A spool in a directory, which is created, and whose files may have so many bytes. No file is before the first delete fails.
+    /// Starts a spool in a directory, which is created, with a limit for its files. No file is created before the first
+    /// delete fails.
     pub(crate) fn start(
         (dir, bytes_max): (PathBuf, u64),
         names: SpoolNames,
@@ -117,7 +119,7 @@ impl Spool {
         Ok(Self { orders, names, own, left, unwritten: AtomicU64::new(0) })
     }
 
-    /// Writes a delete down and enters it into the server's account; true once that is done.
+    /// Logs a delete and enters it into the server's account. Returns whether that was done.
     pub(super) async fn write_down(
         &self,
         account: &Arc<Account>,
@@ -128,19 +130,19 @@ impl Spool {
         let line = self.names.line(server, key, pool);
         let (written, done) = oneshot::channel();
         let entry = Entry { account: Arc::clone(account), line, written };
-        // A writer that can't keep up must not hold the proxies: the client is told that its delete failed.
+        // Proxy threads must not wait for a slow writer: the client is told that its delete failed.
         let is_written =
             self.orders.try_send(Order::Write(entry)).is_ok() && done.await.unwrap_or(false);
         self.unwritten.fetch_add((!is_written).into(), Relaxed);
         is_written
     }
 
-    /// Deletes that could not be written down since the start.
+    /// The number of deletes since the start that could not be logged.
     pub(super) fn unwritten(&self) -> u64 {
         self.unwritten.load(Relaxed)
     }
 
-    /// What other processes left, once.
+    /// Takes the deletes that other processes left.
     pub(super) fn left(&self) -> Vec<(PathBuf, Survey)> {
         std::mem::take(&mut self.left.lock())
     }
@@ -151,37 +153,37 @@ impl Spool {
         own.current.as_deref() == Some(file) || !(own.before.contains(file) || is_old(file))
     }
 
-    /// A file is gone.
+    /// Forgets a file that was removed.
     pub(super) fn forget(&self, file: &Path) {
         self.own.lock().before.remove(file);
     }
 
-    /// Waits until all that was to be written is, for a while.
+    /// Waits until all deletes so far are written, for a limited time.
     pub(super) fn end(&self) {
         let (done, all_done) = channel();
         if self.orders.send(Order::End(done)).is_ok() {
-            // A disk that hangs holds up no process that is to end.
+            // A disk that hangs must not keep the process from ending.
             let _ = all_done.recv_timeout(END_WAIT);
         }
     }
 }
 
-/// Whether files can be made in a directory, by making one; else what stands in the way, and why.
+/// Checks whether files can be created in a directory, by creating one. The error has the path that prevents it.
 fn check(dir: &Path) -> Result<(), (PathBuf, io::Error)> {
-    // What can't be made is named by what is there of its path.
+    // Name the longest part of the path that exists.
     let there =
         dir.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(dir).to_owned();
     fs::create_dir_all(dir).map_err(|error| (there, error))?;
     let path = dir.join(format!(".guira-{}", std::process::id()));
     let made = fs::write(&path, b"\n");
-    // It may not be there.
+    // The file may not exist.
     let _ = fs::remove_file(&path);
     made.map_err(|error| (dir.to_owned(), error))
 }
 
-/// What waits in the files that nobody writes to or sends from.
+/// Reads the waiting deletes in files that no process writes to or sends from.
 fn left(dir: &Path, held: &Held) -> Vec<(PathBuf, Survey)> {
-    // A directory that can't be read can't be written either: that is said.
+    // A directory that can't be read can't be written either, and `check` has logged that.
     let Ok(Listing { files, mut unread }) = files(dir) else { return Vec::new() };
     let mut left = Vec::new();
     for file in files {
@@ -191,7 +193,7 @@ fn left(dir: &Path, held: &Held) -> Vec<(PathBuf, Survey)> {
         });
         match survey {
             Ok(Some(survey)) => left.push((file, survey)),
-            // Its owner sends it.
+            // The process that holds the file sends it.
             Ok(None) => {}
             Err(error) => unread.push((file, error)),
         }
@@ -202,14 +204,14 @@ fn left(dir: &Path, held: &Held) -> Vec<(PathBuf, Survey)> {
     left
 }
 
-/// Where files of an hour are, by mcrouter's names: `20240101T10-1704103200`.
+/// The folder for files of this hour, named as mcrouter does: `20240101T10-1704103200`.
 fn folder(now: Timestamp) -> String {
     let seconds = now.as_second();
     format!("{}-{}", now.strftime("%Y%m%dT%H"), seconds - seconds % 3600)
 }
 
 impl SpoolNames {
-    /// A file's name: `20240101T101500-1704104100-libmcrouter-11211-t77-0x0`.
+    /// The name of a file: `20240101T101500-1704104100-libmcrouter-11211-t77-0x0`.
     fn file(&self, now: Timestamp, number: u64) -> String {
         let Self { service, router, .. } = self;
         let (date, seconds) = (now.strftime("%Y%m%dT%H%M%S"), now.as_second());
@@ -242,7 +244,7 @@ impl SpoolNames {
     }
 }
 
-/// A JSON string of any bytes: what is no UTF-8 stands there as it is, as mcrouter writes it.
+/// A JSON string of any bytes: those that are no UTF-8 are written unchanged, as mcrouter does.
 fn quoted(bytes: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'"'];
     for chunk in bytes.utf8_chunks() {
@@ -262,9 +264,9 @@ struct Writer {
     own: Arc<Mutex<Own>>,
     held: Arc<Held>,
     open: Option<Open>,
-    /// Of the next file.
+    /// The number of the next file.
     number: u64,
-    /// Writing fails.
+    /// Set while writing fails.
     trouble: Option<Trouble>,
 }
 
@@ -275,30 +277,30 @@ struct Open {
     file: Arc<File>,
     /// When the file was opened, in seconds since 1970.
     since: i64,
-    /// Whole lines.
+    /// The length of its complete lines.
     bytes: u64,
-    /// Behind them stands part of a line that could not be cut off.
+    /// Whether part of a line follows them, because it could not be cut off.
     is_torn: bool,
 }
 
-/// What the directory may hold.
+/// The space that is left in the directory.
 struct Room {
     dir: PathBuf,
     bytes_max: u64,
-    /// What it held when it was looked at last, and what was written since.
+    /// The size when it was last read, plus what was written since.
     bytes: u64,
     looked: Option<Instant>,
 }
 
 impl Room {
-    /// Takes so many bytes of it.
+    /// Reserves space for `bytes`.
     fn take(&mut self, bytes: u64) -> io::Result<()> {
         if self.bytes_max == u64::MAX {
             return Ok(());
         }
         let is_full = self.bytes + bytes > self.bytes_max;
         let pause = if is_full { LOOK_FOR_ROOM } else { LOOK_AGAIN };
-        // Sent deletes, and other processes, change it.
+        // Sent deletes and other processes change the size.
         if self.looked.is_none_or(|looked| looked.elapsed() >= pause) {
             self.looked = Some(Instant::now());
             self.bytes = bytes_in(&self.dir);
@@ -312,11 +314,11 @@ impl Room {
     }
 }
 
-/// Deletes that could not be written down.
+/// Deletes that could not be logged.
 struct Trouble {
-    /// Since the log last said so.
+    /// The number since the last warning.
     lost: usize,
-    /// When it did, in seconds since 1970.
+    /// The time of the last warning, in seconds since 1970.
     said: i64,
 }
 
@@ -331,7 +333,7 @@ impl Writer {
                 Ok(first) => {
                     self.obey(std::iter::once(first).chain(orders.try_iter()).take(BATCH_MAX));
                 }
-                // Nobody may replay a file that is written to: it is let go of in time.
+                // A file that is written to can't be replayed, so it is closed in time.
                 Err(RecvTimeoutError::Timeout) => self.close_if_old(Timestamp::now().as_second()),
                 Err(RecvTimeoutError::Disconnected) => return self.close(),
             }
@@ -350,7 +352,7 @@ impl Writer {
             let written = self.write(&batch);
             self.say(batch.len(), written.as_ref().err());
             for entry in batch {
-                // The leaf that asked may have gone.
+                // The leaf may have stopped waiting.
                 let _ = entry.written.send(written.is_ok());
             }
         }
@@ -359,7 +361,7 @@ impl Writer {
         }
     }
 
-    /// Writes lines and enters them, or leaves the file as it was.
+    /// Writes lines and enters them into accounts, or leaves the file unchanged.
     fn write(&mut self, batch: &[Entry]) -> io::Result<()> {
         let bytes: usize = batch.iter().map(|entry| entry.line.len()).sum();
         self.room.take(bytes as u64)?;
@@ -388,7 +390,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells people when writing begins to fail, once a minute while it does, and when it works again.
+    /// Warns when writing begins to fail and then once per minute, and reports when it works again.
     fn say(&mut self, deletes: usize, error: Option<&io::Error>) {
         let (dir, now) = (self.dir.display(), Timestamp::now().as_second());
         match (error, &mut self.trouble) {
@@ -414,7 +416,7 @@ impl Writer {
         }
     }
 
-    /// The file to write to: a new one each quarter of an hour.
+    /// Returns the file to write to, which changes every quarter of an hour.
     fn open(&mut self) -> io::Result<&mut Open> {
         let now = Timestamp::now();
         self.close_if_old(now.as_second());
@@ -438,10 +440,10 @@ impl Writer {
                         let since = now.as_second();
                         return Ok(Open { path, file, since, bytes: 0, is_torn: false });
                     }
-                    // A replay that looks into it just now may remove it.
+                    // A replay holds it at this moment, and may remove it.
                     None => drop(fs::remove_file(&path)),
                 },
-                // A process of the same number, in another container, was quicker.
+                // A process with the same id, in another container, has created it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -457,7 +459,7 @@ impl Writer {
         }
     }
 
-    /// Lets go of the file, and of its lock; one that stayed empty goes.
+    /// Closes the file, which unlocks it. An empty file is removed.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         let mut own = self.own.lock();
@@ -471,17 +473,17 @@ impl Writer {
     }
 }
 
-/// Deletes that may wait for the writer.
+/// The limit of deletes that wait for the writer.
 const ENTRIES_MAX: usize = 64 << 10;
-/// Deletes that share a write.
+/// The limit of deletes in one write.
 const BATCH_MAX: usize = 1024;
-/// How often a directory that is full by its limit is looked at.
+/// How often the size of a full directory is read.
 const LOOK_FOR_ROOM: Duration = Duration::from_secs(1);
-/// How often the writer looks whether its file is old, and what others did in its directory.
+/// How often the writer checks the age of its file and the size of its directory.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// How often the log says at most that deletes can't be written down.
+/// The shortest time between warnings that deletes can't be logged.
 const SAY_SECONDS: i64 = 60;
-/// How long a process that ends waits for its last deletes to be written down.
+/// How long an ending process waits for its last deletes to be logged.
 const END_WAIT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,39 +1,42 @@
-//! Which keys a small cache should hold: those asked for most, and no others because they came last.
+//! Chooses the keys that a small cache should hold: those asked for most, not those asked for last.
 //!
 //! # How
 //! ```text
 //! every get ─▶ sketch: an estimate ─▶ above the floor, first time in this window? ─▶ leaders: exact from here on
 //! end of a window: leaders that beat a chosen key by a quarter take its place; every count is halved
 //! ```
-//! Fan's theorem (thesis, chapter 2) is about a cache that holds the c most popular keys. A cache that admits what it
-//! just missed holds none of them under the worst queries: a scan of c + 1 keys in a circle hits nothing in LRU, FIFO or
-//! CLOCK. Here equals don't displace equals, so that such a scan hits c of c + 1.
+//! Fan's theorem (thesis, chapter 2) requires a cache of the c most popular keys. A cache that admits every miss holds
+//! none of them in the worst case: a cyclic scan of c + 1 keys never hits in LRU, FIFO or CLOCK. Here a key isn't
+//! displaced by an equally popular one, so such a scan hits c of c + 1 times.
 //!
-//! The leaders are what Space-Saving (Metwally et al., ICDT 2005) keeps, with as many counters to spare as there are
-//! chosen keys, times four: but a key that comes takes the sketch's estimate along instead of the smallest counter's, and
-//! the smallest go in one batch when there are twice as many, instead of one by one.
+//! The leaders are the counters of Space-Saving (Metwally et al., ICDT 2005), four per entry. There are two
+//! differences. A new key starts with the sketch's estimate, not with the smallest count. The smallest counters are
+//! removed in batches, when there are twice as many, not one by one.
 //!
 //! # Invariants
 //! 1. At most `entries` keys are chosen, and at most `8 * entries` counted.
 //! 2. A chosen key is a leader, and stays chosen until another takes its place.
 //!
 //! # Costs
-//! A get: four lines of the sketch, one of the leaders. The end of a window sorts the leaders: a millisecond for 15,000.
-//! Bad at: keys that are hot for less than a window.
+//! A get reads four cache lines of the sketch and one of the leaders. The end of a window sorts the leaders: a
+//! millisecond for 15,000.
+//!
+//! # Bad at
+//! Keys that are hot for less than a window.
 
 use std::collections::HashMap;
 
 use super::sketch::Sketch;
 
-/// See the module's head. Keys are known by their hashes.
+/// See the module's head. Keys are identified by their hashes.
 pub(crate) struct Detector {
     entries: usize,
     sketch: Sketch,
-    /// A bit a hash: who knocked in this window.
+    /// A bit per hash, set for keys that were admitted to the leaders in this window.
     door: Box<[u64]>,
     leaders: HashMap<u64, Leader>,
     chosen: usize,
-    /// What it takes to become a leader.
+    /// The count above which a key can become a leader.
     floor: u16,
 }
 
@@ -44,7 +47,7 @@ struct Leader {
 }
 
 impl Detector {
-    /// A detector of the `entries` hottest keys, at least one.
+    /// Creates a detector of the `entries` hottest keys. 0 counts as 1.
     pub(crate) fn new(entries: usize) -> Detector {
         Detector {
             entries: entries.max(1),
@@ -56,14 +59,14 @@ impl Detector {
         }
     }
 
-    /// Counts a get; whether its key is chosen.
+    /// Counts a get. Returns whether its key is chosen.
     pub(crate) fn count(&mut self, hash: u64) -> bool {
         if let Some(leader) = self.leaders.get_mut(&hash) {
             leader.count = leader.count.saturating_add(1);
             return leader.is_chosen;
         }
         let estimate = self.sketch.count(hash);
-        // While there is room everybody is let in; then who is rare need not knock.
+        // While there is room, every key is chosen. Then a key at or below the floor is refused, and its bit isn't set.
         let has_room = self.chosen < self.entries;
         if !has_room && (estimate <= self.floor || !self.knocks_first(hash)) {
             return false;
@@ -76,7 +79,7 @@ impl Detector {
         has_room
     }
 
-    /// Ends a window: chooses anew, and lets half of what was counted be forgotten. Tells `leaves` who is chosen no more.
+    /// Ends a window: chooses again, and halves all counts. Calls `leaves` for each key that is no longer chosen.
     pub(crate) fn end_window(&mut self, mut leaves: impl FnMut(u64)) {
         self.prune();
         let mut inside = self.hashes(|leader| leader.is_chosen);
@@ -97,7 +100,7 @@ impl Detector {
         self.leaders.retain(|_, leader| leader.is_chosen || leader.count > 0);
     }
 
-    /// Leaves the strongest leaders, and all that are chosen.
+    /// Keeps the strongest leaders, and all chosen ones.
     fn prune(&mut self) {
         self.floor = 0;
         let most = self.leaders_max() - self.chosen;
@@ -130,7 +133,7 @@ impl Detector {
         4 * self.entries
     }
 
-    /// Whether the key comes to the door for the first time in this window, as far as a bit can tell.
+    /// Sets the key's bit, and returns whether it is the first to do so in this window. Several keys share a bit.
     fn knocks_first(&mut self, hash: u64) -> bool {
         let bit = usize::try_from(hash % DOOR_BITS as u64).expect("below a usize");
         let word = &mut self.door[bit / 64];
@@ -140,7 +143,7 @@ impl Detector {
     }
 }
 
-/// Bits of the door: 128 KiB.
+/// The number of those bits: 128 KiB.
 const DOOR_BITS: usize = 1 << 20;
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
-//! How often keys were asked for lately: a count-min sketch that forgets by halves.
+//! The approximate frequency of keys: a count-min sketch whose counts are halved regularly.
 //!
-//! Cormode and Muthukrishnan's, with conservative update (Estan and Varghese): only the smallest of a key's counters
-//! grows, so that collisions add less.
+//! The sketch is Cormode and Muthukrishnan's, with conservative update (Estan and Varghese): only the smallest of a
+//! key's counters grow, so collisions add less.
 //!
 //! # Invariants
-//! 1. An estimate is never below the true count since the last halvings, each of which takes half, rounded down.
+//! 1. An estimate is never below the true count, if each halving also halves the true count, rounded down. It stops at
+//!    the maximum of a counter.
 //!
 //! # Costs
-//! 512 KiB. Four lines of it a count. Bad at: telling apart keys that are asked for less often than once in 65,536
-//! requests: their counters are full of others.
+//! 512 KiB; four cache lines per count.
+//!
+//! # Bad at
+//! Distinguishing keys that come less often than once in 65,536 requests: other keys fill their counters.
 
 /// See the module's head.
 pub(crate) struct Sketch {
@@ -21,7 +24,7 @@ impl Sketch {
         Sketch { rows: rows.try_into().expect("as many rows") }
     }
 
-    /// Counts a key by its hash; the estimate with it.
+    /// Counts a key by its hash. Returns the new estimate.
     pub(crate) fn count(&mut self, hash: u64) -> u16 {
         let places = places(hash);
         let least = places.iter().zip(self.rows.iter()).map(|(&at, row)| row[at]).min();
@@ -32,7 +35,7 @@ impl Sketch {
         more
     }
 
-    /// Takes half of every count.
+    /// Halves every count.
     pub(crate) fn halve(&mut self) {
         for row in self.rows.iter_mut() {
             row.iter_mut().for_each(|count| *count /= 2);
@@ -40,7 +43,7 @@ impl Sketch {
     }
 }
 
-/// A counter in each row: sixteen bits of the hash each, which is one that nobody outside can compute.
+/// The key's counter in each row, by 16 bits of the hash each. The hash is keyed, so that no client can compute it.
 fn places(hash: u64) -> [usize; ROWS] {
     std::array::from_fn(|row| (hash >> (16 * row) & 0xffff) as usize)
 }
@@ -52,7 +55,7 @@ const COUNTERS: usize = 1 << 16;
 mod tests {
     use super::*;
 
-    /// Bits as good as a hash's.
+    /// A hash function for tests.
     fn hash(n: u64) -> u64 {
         let n = (n ^ n >> 31).wrapping_mul(0x7fb5_d329_728e_a185);
         let n = (n ^ n >> 27).wrapping_mul(0x81da_def4_bc2d_d44d);

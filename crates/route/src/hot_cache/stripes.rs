@@ -1,22 +1,24 @@
-//! Whether a key was written since: counters by stripes of keys, shared by all proxy threads.
+//! Detects whether a key was written: counters for stripes of keys, shared by all proxy threads.
 //!
 //! # Layout
 //! ```text
 //! stripe    | writes begun or ended: 48 bits | writes under way: 16 bits |
 //! ```
 //! # Invariants
-//! 1. A write changes its key's stripe before it is sent and after each copy of it was answered, or given up. Keys are
-//!    without their routing prefixes: a write by another way to the same servers counts too.
-//! 2. A stamp is a stripe's word while no write is under way. Two equal stamps have no write between them, unless there
-//!    were 2^48 changes.
+//! 1. A write changes its key's stripe before it is sent, and again when all its copies are answered or given up. Keys
+//!    are without their routing prefixes, so a write on another way to the same servers counts too.
+//! 2. A stamp is a stripe's word while no write is under way. Between two equal stamps there was no write. That holds
+//!    for fewer than 2^48 changes, and fewer than 2^16 writes under way.
 //!
 //! # Orderings
-//! A write's first change is sequenced before its sending, its second after its reply; who learns of that reply by any
-//! way that orders memory, and then loads the stripe with `Acquire`, sees both.
+//! A write's first change is sequenced before it is sent, and its second after its reply. A thread may learn of that
+//! reply by any way that orders memory. If it then loads the stripe with `Acquire`, it sees both changes.
 //!
 //! # Costs
-//! 512 KiB for the process. A get loads a word, twice if it goes on to a server; a write adds to it twice. Bad at:
-//! writes to other keys of the stripe, for which an entry is given up in vain.
+//! 512 KiB per process. A get loads a word, and once more if it goes on to a server. A write adds to a word twice.
+//!
+//! # Bad at
+//! Writes to other keys of the stripe: they invalidate an entry without need.
 
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
@@ -25,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::key;
 
-/// See the module's head. Clones are the same stripes.
+/// See the module's head. Clones share the same stripes.
 #[derive(Clone, Debug)]
 pub(crate) struct Stripes {
     shared: Arc<Shared>,
@@ -33,22 +35,22 @@ pub(crate) struct Stripes {
 
 #[derive(Debug)]
 struct Shared {
-    /// There is a hot cache, or was.
+    /// Whether a hot cache exists or existed.
     is_used: AtomicBool,
     words: Box<[AtomicU64]>,
     hashes: RandomState,
 }
 
-/// A stripe without a write under way, at one time.
+/// The state of a stripe at a time when no write was under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp(u64);
 
-/// A write under way; ends when it is dropped.
+/// A write under way. It ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Write {
     stripes: Stripes,
     stripe: usize,
-    /// The same write, of the key that it began with.
+    /// The same write under its first key, if that was a different one.
     _first: Option<Rc<Write>>,
 }
 
@@ -59,7 +61,7 @@ impl Stripes {
         Stripes { shared: Arc::new(Shared { is_used, words, hashes }) }
     }
 
-    /// From now on writes are to be told of.
+    /// From now on writes must be recorded.
     pub(crate) fn begin_use(&self) {
         self.shared.is_used.store(true, Ordering::Relaxed);
     }
@@ -68,7 +70,7 @@ impl Stripes {
         self.shared.is_used.load(Ordering::Relaxed)
     }
 
-    /// The stamp of a key now; `None` while a write is under way.
+    /// The stamp of a key now. `None`: a write is under way.
     pub(crate) fn stamp(&self, key: &[u8]) -> Option<Stamp> {
         let word = self.shared.words[self.stripe(key)].load(Ordering::Acquire);
         word.is_multiple_of(CHANGE).then_some(Stamp(word))
@@ -86,7 +88,7 @@ impl Stripes {
         stripe
     }
 
-    /// Marks every key as written: before and after a flush.
+    /// Marks every key as written. Called before and after a flush.
     pub(crate) fn write_all(&self) {
         for word in &self.shared.words {
             word.fetch_add(CHANGE, Ordering::AcqRel);
@@ -100,7 +102,7 @@ impl Stripes {
 }
 
 impl Write {
-    /// The same write, now of another key too: of what the first stands for on the way to a server.
+    /// Extends the write to another key, to which its key was changed on the way to a server.
     pub(crate) fn also(self: &Rc<Self>, key: &[u8]) -> Rc<Write> {
         let stripe = self.stripes.begin(key);
         Rc::new(Write { stripes: self.stripes.clone(), stripe, _first: Some(Rc::clone(self)) })
@@ -114,7 +116,7 @@ impl Drop for Write {
 }
 
 const STRIPES: usize = 1 << 16;
-/// One change in a stripe's word; what is below counts the writes under way.
+/// One change in a stripe's word. The bits below count the writes under way.
 const CHANGE: u64 = 1 << 16;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! `get __mcrouter__.COMMAND(ARGUMENTS)`: what the router knows of itself, over its clients' connections.
+//! `get __mcrouter__.COMMAND(ARGUMENTS)`: what the router knows about itself, on its clients' connections.
 //!
-//! The answer is a value, so that any client library can ask. A command that can't be answered says `ERROR: …` there.
+//! The reply is a value, so that any client library can ask. For a command that can't be answered, the value
+//! begins with `ERROR:`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use crate::ops::{VERSION, op_named};
 use crate::server::Server;
 use crate::tree::{BoxFuture, Route, Tree, outline};
 
-/// What such a key begins with.
+/// The beginning of such keys.
 pub(crate) const PREFIX: &[u8] = b"__mcrouter__.";
 
 /// Answers a command: at once, or by asking the tree.
@@ -41,14 +42,14 @@ pub(crate) fn answer(
     })
 }
 
-/// What a command is answered from.
+/// The data for answers.
 struct Asked {
     view: Arc<View>,
     tree: Rc<Tree>,
 }
 
 impl Asked {
-    /// The servers that a request reaches when each answers as if it held nothing, one per line.
+    /// The servers that a request reaches if each answers a miss, one per line.
     async fn reached(&self, arguments: &str) -> Result<String, String> {
         let request = request("route", arguments)?;
         let record = Rc::new(RefCell::new(Vec::new()));
@@ -93,7 +94,7 @@ impl Asked {
         }
     }
 
-    /// The buckets of a key on its ways to servers, one a line: key, bucket, key space, tenant.
+    /// The buckets of a key on its ways to servers, one per line: key, bucket, key space, tenant.
     fn buckets(&self, key: &str) -> Result<String, String> {
         fn collect(
             route: &dyn Route,
@@ -129,7 +130,7 @@ impl Asked {
     }
 }
 
-/// `op,key`; the key may have commas.
+/// Parses `op,key`. The key may contain commas.
 fn request(command: &str, arguments: &str) -> Result<Request, String> {
     let (op, key) =
         arguments.split_once(',').ok_or_else(|| format!("{command}: 2 args expected"))?;

@@ -1,24 +1,23 @@
-//! What is said to clients and to servers, for whoever wants to look: named pipes in the layout that mcrouter's
-//! `mcpiper` reads.
+//! The traffic with clients and servers, for debugging: named pipes in the format that mcrouter's `mcpiper` reads.
 //!
 //! ```text
-//! <debug-fifo-root>/libmcrouter.<service>.<router>.server.debugfifo.<thread>   with clients, to whom we are a server
-//!                                                 .client.debugfifo.<thread>   with servers, whose client we are
+//! <debug-fifo-root>/libmcrouter.<service>.<router>.server.debugfifo.<thread>   traffic with clients
+//!                                                 .client.debugfifo.<thread>   traffic with servers
 //!
-//! message   0xfaceb00c 4  version 1  peer 40  its port 2  connection 8  our port 2  1: received 1  type 4  us 8  router 30
+//! message   0xfaceb00c 4  version 1  peer 40  port 2  connection 8  our port 2  1: received 1  type 4  µs 8  router 30
 //!           packets: connection 8  bytes 4  number 4  the bytes, at most 4,096 with all that is before them
 //! ```
-//! All numbers are little-endian, lengths in bytes. A request's type is odd, its reply's the next number; 0 is something
-//! else.
+//! All numbers are little-endian, and lengths are in bytes. The type of a request is odd, and its reply has the next
+//! number. 0 is anything else.
 //!
 //! # Invariants
-//! 1. Nobody waits for a reader: what a full pipe has no room for is lost, from some packet to its message's end.
-//! 2. Whole packets only: one is written at once, and is no longer than a pipe takes at once.
-//! 3. The pipes are their owner's only: whole values go through them. Passwords don't.
+//! 1. The router never waits for a reader. If a pipe is full, the rest of a message is lost.
+//! 2. Packets are written whole: each takes one write, and is no longer than a pipe accepts atomically.
+//! 3. Only the owner may read the pipes: complete values go through them. Passwords don't.
 //!
 //! # Costs
-//! Off, which is the default: a comparison a request. On, with nobody reading: one atomic load more. While somebody
-//! reads, each byte is copied and each message is a write.
+//! Off, which is the default: one comparison per request. On, without a reader: one more atomic load. While there is a
+//! reader, each byte is copied and each message is a write.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -43,29 +42,29 @@ use crate::settings::Settings;
 /// All pipes of the process.
 #[derive(Debug)]
 pub(crate) struct Fifos {
-    /// A pipe's path, up to what is its own.
+    /// The path of a pipe, up to the part that differs.
     prefix: PathBuf,
     fifos: Mutex<HashMap<PathBuf, Arc<Fifo>>>,
 }
 
-/// Whom a thread talks with.
+/// The other side of the traffic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum With {
     Clients,
     Servers,
 }
 
-/// One thread's pipe.
+/// The pipe of one thread.
 #[derive(Debug)]
 struct Fifo {
     is_read: AtomicBool,
-    /// While somebody reads.
+    /// Open while there is a reader.
     pipe: Mutex<Option<File>>,
     connections: AtomicU64,
 }
 
 impl Fifos {
-    /// Pipes in the directory that a flag names. It is made if it isn't there; where that fails there are no pipes.
+    /// Prepares pipes in the directory that a flag names. The directory is created; if that fails, there are no pipes.
     pub(crate) fn open(options: &Options) -> Option<Self> {
         let root = options.fifo_root.as_ref()?;
         if let Err(error) = std::fs::create_dir_all(root) {
@@ -77,7 +76,7 @@ impl Fifos {
         Some(Self { prefix, fifos: Mutex::default() })
     }
 
-    /// A connection's way into the pipe of the thread that this is called on.
+    /// Returns the access of a connection to the pipe of the calling thread.
     pub(crate) fn tap(
         &self,
         with: With,
@@ -99,14 +98,14 @@ impl Fifos {
         FifoTap { header: header(connection, peer, local), connection, fifo }
     }
 
-    /// Makes the pipes, and looks again and again who reads them.
+    /// Creates the pipes, and opens each when a reader appears. Runs forever.
     pub(crate) async fn open_forever(&self) {
         loop {
             let fifos = self.fifos.lock().clone();
-            // Beside clients and servers: a directory may be on a disk that doesn't answer.
+            // On a blocking thread: the directory may be on a disk that doesn't answer.
             let opened = tokio::task::spawn_blocking(move || {
                 for (path, fifo) in fifos {
-                    // One that can't be made or opened is tried again.
+                    // A pipe that can't be created or opened is tried again.
                     let _ = fifo.open(&path);
                 }
             });
@@ -117,7 +116,7 @@ impl Fifos {
         }
     }
 
-    /// Takes the pipes away.
+    /// Removes the pipes.
     pub(crate) fn remove(&self) {
         for (path, _) in self.fifos.lock().drain() {
             let _ = std::fs::remove_file(path);
@@ -126,7 +125,7 @@ impl Fifos {
 }
 
 impl Fifo {
-    /// Opens the pipe if somebody reads it and it isn't open.
+    /// Opens the pipe if it has a reader and isn't open.
     fn open(&self, path: &Path) -> io::Result<()> {
         if self.is_read.load(Relaxed) {
             return Ok(());
@@ -135,7 +134,7 @@ impl Fifo {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        // Without a reader this fails instead of waiting for one.
+        // Without a reader this fails instead of blocking.
         let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits());
         let flags = flags.map_err(io::Error::other)?;
         let pipe = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
@@ -146,7 +145,7 @@ impl Fifo {
         Ok(())
     }
 
-    /// Writes a packet, whole or not at all; false: not at all.
+    /// Writes a packet, completely or not at all. Returns whether it was written.
     fn write(&self, packet: &[IoSlice<'_>]) -> bool {
         let mut pipe = self.pipe.lock();
         let Some(mut open) = pipe.as_ref() else { return false };
@@ -162,17 +161,17 @@ impl Fifo {
     }
 }
 
-/// A connection's way into its thread's pipe.
+/// The access of a connection to its thread's pipe.
 #[derive(Debug)]
 pub(crate) struct FifoTap {
     fifo: Arc<Fifo>,
     connection: u64,
-    /// What is a message's own is filled in.
+    /// A template: fields that differ per message are set later.
     header: [u8; HEADER_BYTES],
 }
 
 impl FifoTap {
-    /// Whether anybody reads.
+    /// Whether the pipe has a reader.
     pub(crate) fn is_open(&self) -> bool {
         self.fifo.is_read.load(Relaxed)
     }
@@ -241,7 +240,7 @@ impl connection::Tap for FifoTap {
     }
 }
 
-/// How long the first reply is.
+/// The length of the first reply.
 fn reply_bytes(bytes: &[u8], op: Option<Op>) -> usize {
     let mut at = 0;
     while let Ok(ReplyParsed::Reply { reply, used }) = parse(&bytes[at..], &ReplyLimits::DEFAULT) {
@@ -305,14 +304,14 @@ fn header(
     header
 }
 
-/// What speaks memcached's protocol among the routers that mcpiper knows.
+/// The router name for which mcpiper expects memcached's protocol.
 const ROUTER: &[u8] = b"Memcache";
-/// A message's header.
+/// The length of a message's header.
 const HEADER_BYTES: usize = 100;
-/// Where in it a message's own begins: direction, type, time.
+/// The offset of the fields that differ per message: direction, type, time.
 const DIRECTION: usize = 57;
 const PACKET_HEADER_BYTES: usize = 16;
-/// So much a pipe takes whole or not at all.
+/// The largest write that a pipe accepts completely or not at all.
 const PIPE_BUF: usize = 4096;
-/// Between looks who reads.
+/// How often new readers are looked for.
 const LOOK: Duration = Duration::from_secs(1);

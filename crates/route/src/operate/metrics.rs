@@ -1,7 +1,7 @@
-//! The router's numbers in Prometheus' text format: names begin with `guira_route_`.
+//! The router's metrics in Prometheus' text format. Their names begin with `guira_route_`.
 //!
-//! Latencies are histograms by pool and server, as the router saw them: from a request's turn to its reply. Each family is
-//! declared once, with its help; the reference prints the same tables.
+//! Latencies are histograms by pool and server, as the router measures them: from a request's turn to its reply. Each
+//! family is declared once, with its help. The reference prints the same tables.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::counters::Counter;
 use crate::process::Process;
 use crate::servers::{ClusterWatch, Latencies};
 
-/// The metrics of one name, told apart by their labels.
+/// The metrics of one name, which differ in their labels.
 struct Family {
     name: Cow<'static, str>,
     kind: &'static str,
@@ -30,7 +30,7 @@ impl Family {
     }
 }
 
-/// A family of one figure of each `S`.
+/// A family with one value per `S`.
 struct Figure<S>(Family, fn(&S) -> u64);
 
 impl<S> Figure<S> {
@@ -171,12 +171,12 @@ const DURATION: Family = Family::new(
 const ERRORS: Family =
     Family::new("counter", "request_errors_total", "Replies of servers that were errors.");
 
-/// The command whose keys `counter` counts, if it does.
+/// The command whose keys `counter` counts, if there is one.
 fn command(counter: Counter) -> Option<&'static str> {
     counter.name().strip_prefix("cmd_")?.strip_suffix("_count")
 }
 
-/// The counters that have a family of their own, with it.
+/// All other counters, each with a family of its own.
 fn others() -> impl Iterator<Item = (Counter, Family)> {
     Counter::ALL.iter().filter(|&&counter| command(counter).is_none()).map(|&counter| {
         let name = counter.name();
@@ -185,7 +185,7 @@ fn others() -> impl Iterator<Item = (Counter, Family)> {
     })
 }
 
-/// Each metric's name, type and meaning, in the order of a scrape.
+/// The name, type and meaning of each metric, in the order of a scrape.
 pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static str)> {
     let all = [BUILD]
         .into_iter()
@@ -228,7 +228,8 @@ impl Probed for Process {
         all.into_text()
     }
 
-    /// Servers that fail are no reason: all routers in front of them would be taken out at once.
+    /// Failed servers don't make a router unready: otherwise all routers in front of them would be taken out of service
+    /// at once.
     fn unready(&self) -> Option<Cow<'static, str>> {
         self.lifecycle.unready(&self.clients, None).map(Cow::Borrowed)
     }
@@ -247,7 +248,7 @@ fn counters(all: &mut Exposition, process: &Process) {
     }
 }
 
-/// One server, over all threads.
+/// The metrics of one server, over all threads.
 #[derive(Default)]
 struct Server {
     is_marked: bool,

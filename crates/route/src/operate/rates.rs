@@ -1,7 +1,7 @@
-//! Rates among the statistics: what was counted within the last four minutes, a second, as mcrouter shows it.
+//! Rates in the statistics: counts per second over the last four minutes, as mcrouter shows them.
 //!
 //! # Costs
-//! A look at the counters each second, and 150 KB; nothing on the way of a request.
+//! The counters are read once per second, into 150 KB of samples. Requests pay nothing.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,12 +16,12 @@ use crate::process::Process;
 /// Names and values.
 pub(crate) type Rows = Vec<(String, String)>;
 
-/// What was counted until when.
+/// The counters at one time.
 #[derive(Clone, Debug)]
 struct Sample {
     at: Instant,
     counts: Box<[u64]>,
-    /// Requests to servers, answered or timed out, and how long they took in all.
+    /// Requests to servers that were answered or timed out, and their total time.
     timed: u64,
     took_us: u64,
 }
@@ -31,7 +31,7 @@ struct Sample {
 pub(crate) struct Rates(Mutex<VecDeque<Sample>>);
 
 impl Rates {
-    /// The rates now.
+    /// Returns the current rates.
     pub(crate) fn now(&self, process: &Process) -> Rows {
         self.rows(&sample(process))
     }
@@ -44,7 +44,7 @@ impl Rates {
         }
     }
 
-    /// Nothing is counted yet.
+    /// Begins with a sample of zeros.
     pub(crate) fn new(at: Instant) -> Self {
         let counts = vec![0; Counter::ALL.len()].into();
         Self(Mutex::new([Sample { at, counts, timed: 0, took_us: 0 }].into()))
@@ -58,7 +58,7 @@ impl Rates {
         samples.push_back(sample);
     }
 
-    /// Each rate by its name, and the mean time of a request to a server.
+    /// Returns each rate with its name, and the mean time of a request to a server.
     fn rows(&self, now: &Sample) -> Rows {
         let samples = self.0.lock();
         let Some(then) = samples.front() else { return Rows::new() };
@@ -78,7 +78,7 @@ impl Rates {
     }
 }
 
-/// A counter's rate has its name without what says that it counts.
+/// The name of a counter's rate, usually the counter's name without `_count`. `None`: it has no rate.
 fn name(counter: Counter) -> Option<String> {
     match counter.name() {
         "asynclog_requests" => Some("asynclog_requests_rate".to_owned()),
@@ -86,13 +86,13 @@ fn name(counter: Counter) -> Option<String> {
     }
 }
 
-/// The mean time of a request to a server: its name and meaning.
+/// The name and meaning of the mean time of a request to a server.
 const DURATION: (&str, &str) = (
     "duration_us",
     "microseconds that a request to a server took until its reply or its timeout, on average",
 );
 
-/// Each line's name and meaning.
+/// The name and meaning of each line.
 pub(crate) fn meanings() -> impl Iterator<Item = (String, String)> {
     let rate =
         |&counter: &Counter| Some((name(counter)?, format!("`{}` per second", counter.name())));
@@ -105,7 +105,7 @@ fn quotient(count: u64, by: f64) -> f64 {
     count as f64 / by
 }
 
-/// Three digits behind the point, if there are as many.
+/// Formats a number with at most three decimals.
 fn shown(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

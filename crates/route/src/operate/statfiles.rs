@@ -1,7 +1,7 @@
-//! Statistics as files, for monitors that read mcrouter's.
+//! Statistics as files, for monitors that read mcrouter's files.
 //!
 //! ```text
-//! <stats-root>/libmcrouter.<service>.<router>.stats                 each number, its name behind the files' prefix
+//! <stats-root>/libmcrouter.<service>.<router>.stats                 all statistics; names begin with the files' prefix
 //!                                            .startup_options      each flag
 //!                                            .config_sources_info  each file of the configuration, and its digest
 //! ```
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use super::stats;
 use super::view::View;
 
-/// Writes the files, again and again; not at all if their directory isn't there.
+/// Writes the files at intervals, forever. If their directory doesn't exist, it returns at once.
 pub(crate) async fn write_forever(view: Arc<View>) {
     let options = &view.process.options;
     let interval = options.stats_interval;
@@ -54,14 +54,14 @@ fn write(view: &View) -> io::Result<()> {
     put("config_sources_info", &sources.unwrap_or_default())
 }
 
-/// A number where the text is one.
+/// A JSON number, if the text is one.
 fn as_json(text: String) -> Value {
     let whole = text.parse::<i64>().map(Value::from);
     let number = whole.or_else(|_| text.parse::<f64>().map(Value::from));
     number.unwrap_or_else(|_| text.into())
 }
 
-/// A reader finds the old text or the new.
+/// Replaces a file atomically: a reader finds the old text or the new one.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let fresh = path.with_extension("new");
     fs::write(&fresh, text)?;

@@ -1,6 +1,6 @@
-//! What `stats` answers: numbers of the process, summed over its threads, and a line for each server.
+//! The replies to `stats`: numbers of the process, summed over its threads, and a line for each server.
 //!
-//! Each line is declared once, with what it means: the reference has the same tables.
+//! Each line is declared once, with its meaning. The reference has the same tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ use crate::outcome;
 use crate::process::Process;
 use crate::servers::{Link, Permits, pool_meanings};
 
-/// Answers `stats GROUP`, with its `END`.
+/// Answers `stats GROUP`, including the `END`.
 pub(crate) fn answer(view: &View, group: &str) -> Vec<u8> {
     let process = &view.process;
     let rows = match group {
@@ -44,7 +44,7 @@ pub(crate) fn answer(view: &View, group: &str) -> Vec<u8> {
     out
 }
 
-/// A line: its name, what it means, how it is read.
+/// A line: its name, its meaning, and the function that reads its value.
 struct Row {
     name: &'static str,
     meaning: &'static str,
@@ -53,7 +53,7 @@ struct Row {
 
 type Read = fn(&Look<'_>) -> String;
 
-/// A table of lines, in the order in which they are shown: `name, "what it means", |view| value;`.
+/// A table of lines, in the order of display: `name, "meaning", |view| value;`.
 macro_rules! rows {
     ($($name:ident, $meaning:literal, |$view:tt| $value:expr;)*) => {
         &[$(Row {
@@ -122,7 +122,7 @@ const CONFIGURATION: &[Row] = rows! {
     configs_from_disk, "1 while the last good configuration stands in for one that can't be used", |v| u8::from(v.standing.is_from_disk);
 };
 
-/// Each line's name and meaning, under what is asked for.
+/// The name and meaning of each line, in tables with headings.
 #[must_use]
 pub fn stat_tables() -> Vec<(&'static str, Vec<(String, String)>)> {
     let declared = |table: &[Row]| {
@@ -141,7 +141,7 @@ pub fn stat_tables() -> Vec<(&'static str, Vec<(String, String)>)> {
     ]
 }
 
-/// The numbers that stats files hold.
+/// All statistics, as the stats files have them.
 pub(crate) fn all(view: &View) -> Rows {
     let process = &view.process;
     let look = Look::new(process);
@@ -157,7 +157,7 @@ pub(crate) fn all(view: &View) -> Rows {
     .concat()
 }
 
-/// What lines are read from: one look at what changes meanwhile.
+/// The source of all lines: a snapshot of values that change meanwhile.
 struct Look<'s> {
     process: &'s Process,
     usage: Usage,
@@ -188,9 +188,9 @@ impl<'s> Look<'s> {
     }
 }
 
-/// What the process has used.
+/// The resources that the process has used.
 struct Usage {
-    /// Seconds of processor time, in user mode and in the kernel.
+    /// CPU seconds in user mode, and in the kernel.
     user: f64,
     system: f64,
     rss_bytes: u64,
@@ -199,7 +199,7 @@ struct Usage {
     major_faults: u64,
 }
 
-/// As the kernel tells.
+/// Reads the figures of the kernel.
 fn usage(vitals: &Vitals) -> Usage {
     let stat = vitals.stat();
     let field = |at: usize| stat.get(at).copied().unwrap_or(0);
@@ -215,7 +215,7 @@ fn usage(vitals: &Vitals) -> Usage {
     }
 }
 
-/// Of the kernel's times, whatever the kernel's own clock does.
+/// The unit of the kernel's times, independent of the kernel's own clock rate.
 const TICKS_A_SECOND: f64 = 100.0;
 
 fn counts(process: &Process) -> Rows {
@@ -224,7 +224,7 @@ fn counts(process: &Process) -> Rows {
     Counter::ALL.iter().map(row).collect()
 }
 
-/// A server's line, over all threads.
+/// The line of a server, over all threads.
 #[derive(Default)]
 struct ServerLine {
     timed: u64,

@@ -1,4 +1,4 @@
-//! What operators see: the process, how fast it counts, and what goes through it.
+//! What operators see: the process, its rates, and its traffic.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::process::Process;
 pub(crate) struct View {
     pub(crate) process: Arc<Process>,
     pub(crate) rates: Rates,
-    /// Pipes that show what is said.
+    /// Pipes that show the traffic.
     pub(crate) fifos: Option<Arc<Fifos>>,
 }
 
@@ -23,7 +23,7 @@ impl View {
         Self { process, rates: Rates::new(Instant::now()), fifos }
     }
 
-    /// The way of one of this thread's connections with a client into its pipe.
+    /// Returns the access of a client connection to the pipe of the calling thread.
     pub(crate) fn client_tap(
         &self,
         peer: Option<SocketAddr>,

@@ -34,7 +34,7 @@ pub struct Args {
     entry_bytes: u64,
 }
 
-/// Why there is no plan.
+/// The error if there is no plan.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NoPlan(String);
 
@@ -46,10 +46,10 @@ impl std::fmt::Display for NoPlan {
 
 impl std::error::Error for NoPlan {}
 
-/// The plan as text.
+/// Returns the plan as text.
 ///
 /// # Errors
-/// [`NoPlan`] says which argument makes it impossible, and what would do.
+/// [`NoPlan`] names the argument that makes it impossible, and a value that works.
 pub fn plan(args: &Args) -> Result<String, NoPlan> {
     let servers = match args.servers {
         Some(n) => f64::from(n),
@@ -88,7 +88,7 @@ pub fn plan(args: &Args) -> Result<String, NoPlan> {
     };
     let k = k_of(target, ALPHA);
     let thesis = (entries(servers, k * factor)).ceil();
-    // Equal bins of which a strong server has several: each of them keeps to the target, and so does their sum.
+    // A strong server counts as several equal bins: if each of them meets the target, so does their sum.
     let bins = if args.capacities.is_empty() { servers } else { shares };
     let (by_chance, keys) = entries_by_chance(bins, target, args.failure);
     let mut table = Table::new();

@@ -1,9 +1,9 @@
-//! What a proxy thread is doing for a client: a request at a server, in the tree, or several at once.
+//! The work of a proxy thread for a client: a request at a server, in the tree, or several at once.
 //!
 //! # Costs
-//! A request that goes straight to a server takes two uncontended locks, when it is queued and when its reply is fetched, and
-//! allocates for the value. One that goes through routes is a future on the heap. A get of several keys allocates a list of
-//! places, and for each server that it asks its keys and its replies.
+//! A request that goes straight to a server takes two uncontended locks, when it is queued and when its reply is
+//! fetched. It allocates for the value. A request through routes is a heap-allocated future. A get of several keys
+//! allocates a list of places, and for each server its keys and replies.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,19 +17,19 @@ use guira_front::sessions::{KEY_BYTES, Start};
 use crate::context::Context;
 use crate::servers::{Asking, AskingKeys, Leaf};
 
-/// The answer to a request, or to keys of a get, on its way.
+/// The answer to a request, or to the keys of a get, while it is under way.
 pub(crate) enum Answer {
-    /// On its way through routes.
+    /// Under way through routes.
     Routed(Pin<Box<dyn Future<Output = Reply>>>),
-    /// On its way to a server, and no more.
+    /// Sent to a server, without routes above.
     Sent(Asking),
     Done(Reply),
-    /// Boxed, so that an answer to one key, the usual one, is short.
+    /// Boxed to keep answers to single keys small, which are the usual case.
     Keys(Box<Gets>),
 }
 
 impl Answer {
-    /// Polls what is under way.
+    /// Polls the work under way.
     #[inline]
     pub(crate) fn go_on(&mut self, cx: &mut task::Context<'_>, context: &Context) {
         let poll = match self {
@@ -43,7 +43,7 @@ impl Answer {
         }
     }
 
-    /// Bytes that it takes, if a value has so many.
+    /// The memory that it takes, in bytes, if each value has `value_bytes`.
     pub(crate) fn held_with(&self, value_bytes: usize) -> usize {
         value_bytes
             + match self {
@@ -53,7 +53,7 @@ impl Answer {
             }
     }
 
-    /// The reply to the nth key, once it is there.
+    /// The reply to the nth key, if it has arrived.
     #[inline]
     pub(crate) fn reply_to(&self, n: usize) -> Option<&Reply> {
         match self {
@@ -64,52 +64,52 @@ impl Answer {
     }
 }
 
-/// Keys of a get; those that one server answers are asked for together.
+/// The keys of a get. Keys for the same server are requested together.
 pub(crate) struct Gets {
     op: Op,
-    /// Of each key, where its reply will be.
+    /// The place of the reply to each key.
     places: Vec<Place>,
     shares: Vec<Share>,
-    /// Keys that go through routes, each by itself.
+    /// Keys that go through routes, one by one.
     others: Vec<Answer>,
 }
 
-/// Where the reply to a key will be.
+/// The place of the reply to a key.
 #[derive(Clone, Copy)]
 enum Place {
     Share { number: u32, at: u32 },
     Other(u32),
 }
 
-/// What one server answers of a get of several keys.
+/// The part of a get of several keys that one server answers.
 struct Share {
     leaf: Rc<Leaf>,
-    /// How many of the keys.
+    /// The number of keys.
     count: u32,
     state: ShareState,
 }
 
 enum ShareState {
-    /// Not asked yet.
+    /// Not sent yet.
     Keys(Vec<Bytes>),
     Asking(AskingKeys),
     Done(Vec<Reply>),
 }
 
 impl Gets {
-    /// Of no key yet, with room for so many.
+    /// Creates a get without keys, with room for `keys` of them.
     pub(crate) fn new(op: Op, keys: usize) -> Self {
         let places = Vec::with_capacity(keys);
         Self { op, places, shares: Vec::new(), others: Vec::new() }
     }
 
-    /// The next key goes through routes.
+    /// Adds a key that goes through routes.
     pub(crate) fn ask(&mut self, answer: Answer) {
         self.places.push(Place::Other(index(self.others.len())));
         self.others.push(answer);
     }
 
-    /// The next key is for this server, and may be asked together with others.
+    /// Adds a key for this server, which may be requested together with others.
     pub(crate) fn share(&mut self, leaf: Rc<Leaf>, key: Bytes) {
         let known = self.shares.iter().position(|share| Rc::ptr_eq(&share.leaf, &leaf));
         let number = known.unwrap_or_else(|| {
@@ -125,7 +125,7 @@ impl Gets {
         }
     }
 
-    /// Asks the servers.
+    /// Sends the requests to the servers.
     pub(crate) fn begin(&mut self, context: &Context, start: Start<'_>) {
         for share in &mut self.shares {
             let ShareState::Keys(keys) = &mut share.state else { continue };
@@ -147,7 +147,7 @@ impl Gets {
         (self.places.len() - self.others.len()) * (KEY_BYTES + value_bytes) + others
     }
 
-    /// Keys whose replies are not there.
+    /// The number of keys whose replies haven't arrived.
     pub(crate) fn under_way(&self) -> usize {
         let shares = self.shares.iter().filter(|share| !share.is_answered());
         let others = self.others.iter().filter(|answer| answer.reply_to(0).is_none());
@@ -179,10 +179,10 @@ impl Share {
     }
 }
 
-/// A key that goes through routes, without its value: their futures. Bytes.
+/// The memory of a key that goes through routes, without its value: its futures. Bytes.
 const ROUTED_BYTES: usize = 2 << 10;
 
-/// Of a list in memory.
+/// Converts an index of a list in memory.
 fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! How a proxy thread begins what clients ask: at a server, at its routes, or at the router itself.
+//! How a proxy thread begins client requests: at a server, at its routes, or at the router itself.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;

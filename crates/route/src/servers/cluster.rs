@@ -1,26 +1,27 @@
-//! A cluster of stores (`guira store --cluster`) as a proxy thread asks it: changes at the head of a key's slot, values at its
-//! reader.
+//! A cluster of stores (`guira store --cluster`), as a proxy thread uses it: changes go to the head of a key's slot,
+//! reads to its reader.
 //!
 //! ```text
 //! etcd ─▶ watches   the newest view, one watch for all threads
 //!            │
-//! request ─▶ asking ─▶ nodes   links of this thread: for reads, for changes, for what another node passes on
+//! request ─▶ asking ─▶ nodes   this thread's links: for reads, for changes, and for requests that a node passes on
 //! ```
-//! Any node answers any request: if its view is newer, it passes the request on. So an old view here costs a hop, and never
-//! gives a wrong answer. Where the node that is meant doesn't answer, another one is asked.
+//! Any node answers any request: a node with a newer view passes the request on. So an old view costs a hop, and never
+//! gives a wrong answer. If the right node doesn't answer, another one is asked.
 //!
 //! # Invariants
-//! 1. A change has one number, which travels with it ([`WriteTag`]). So it happens once, however many nodes are asked. What
-//!    has none, a touch, is sent again only if it surely wasn't sent.
-//! 2. Of one client's requests for one key, a change waits for those before it, and those behind it wait for it.
-//! 3. Each request ends within [`asking::PATIENCE`] and a try, with an answer or an error that says what isn't known.
+//! 1. A change has one number, which travels with it ([`WriteTag`]). So it happens once, however many nodes are asked.
+//!    A touch has no number, and is repeated only if it certainly wasn't sent.
+//! 2. Among one client's requests for one key, a change waits for the earlier ones, and the later ones wait for it.
+//! 3. Each request ends within [`asking::PATIENCE`] and one more try, with a reply, or an error that says what isn't
+//!    known.
 //!
 //! # Costs
-//! A future on the heap for each key. A node has three connections of each thread, since it answers on each in the order of
-//! requests: what waits for the next view keeps no others waiting.
+//! One heap-allocated future per key. Each thread has three connections to a node, because a node answers on each in
+//! the order of requests. So a request that waits for the next view doesn't block the others.
 //!
-//! # Weaknesses
-//! A delete that fails isn't written down to be sent later.
+//! # Bad at
+//! Failed deletes: they aren't logged to be sent later.
 
 mod asking;
 mod place;

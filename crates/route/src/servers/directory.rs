@@ -1,7 +1,7 @@
-//! The servers that the process knows, over all its threads: who is marked, which links and leaves there are.
+//! The servers of the process, shared by all threads: their marks, links and leaves.
 //!
-//! Nothing here is touched while a request is served, except for relaxed atomics; locks are for those who start, reload and
-//! show statistics.
+//! As long as nothing fails, serving a request touches only relaxed atomics here. Locks are taken for starting, reloading
+//! and showing statistics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -21,22 +21,22 @@ use crate::deletes::account::Account;
 use crate::deletes::debts::Debts;
 use crate::server::{LeafSpec, Server};
 
-/// How servers are asked.
+/// Limits and timeouts for all servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServersOptions {
     pub(crate) tko: TkoOptions,
-    /// What each link may have under way.
+    /// The limits per link.
     pub(crate) at_servers: PermitLimits,
-    /// Requests under way at once whose replies nobody waits for, per leaf.
+    /// The limit of shadow requests under way, per leaf.
     pub(crate) shadows_max: usize,
-    /// As above, per proxy thread.
+    /// The limit of shadow requests under way, per proxy thread.
     pub(crate) all_shadows_max: usize,
 }
 
 /// A pool's name, and a server's address.
 pub(crate) type PoolMember = (String, String);
 
-/// How a connection with a server begins, except for what is a link's own.
+/// Makes the options of a connection to a server, except for those that the link sets.
 pub(crate) type Speak = Box<dyn Fn(&Server) -> ConnectionOptions + Send + Sync>;
 
 /// See the module's head.
@@ -49,7 +49,7 @@ pub(crate) struct Servers {
     pub(crate) pool_stats: PoolStats,
     /// The views of clusters of stores.
     pub(crate) clusters: ClusterWatches,
-    /// The process ends: servers that go were not removed.
+    /// Whether the process is ending. Then servers disappear although they were not removed.
     pub(crate) is_ending: AtomicBool,
     tkos: Mutex<HashMap<String, Weak<Tko>>>,
     pools: Mutex<HashMap<String, Weak<FailOpen>>>,
@@ -85,8 +85,8 @@ impl Servers {
         }
     }
 
-    /// The state of a server, by its address; true: it is new and owed deletes, which the caller is to send. If servers
-    /// are marked at all, this one is until it has them.
+    /// Returns the state of a server, by its address. `true`: the server is new and owed deletes, which the caller must
+    /// send. If servers are marked at all, it stays marked until it has them.
     pub(super) fn tko(&self, name: &str) -> (Arc<Tko>, bool) {
         let mut tkos = self.tkos.lock();
         if let Some(tko) = tkos.get(name).and_then(Weak::upgrade) {
@@ -103,13 +103,13 @@ impl Servers {
         (tko, is_owed)
     }
 
-    /// The state of a server that nobody marks and nobody owes deletes.
+    /// Creates the state of a server that is never marked and never owed deletes.
     pub(super) fn tko_apart(&self, name: &str) -> Arc<Tko> {
         let timeouts = self.options.tko.timeouts;
         Arc::new(Tko::new(name.to_owned(), timeouts, Arc::clone(&self.totals)))
     }
 
-    /// The limits of a pool that fails open, as the configuration of that number has them.
+    /// Returns the limits of a pool that fails open, updated to those of this configuration.
     pub(super) fn fail_open(
         &self,
         pool: &str,
@@ -127,7 +127,7 @@ impl Servers {
         fresh
     }
 
-    /// Servers that failed last time they were asked.
+    /// The servers whose last request failed, sorted by name.
     pub(crate) fn suspects(&self) -> Vec<Arc<Tko>> {
         let tkos = self.tkos.lock();
         let mut suspects: Vec<_> = tkos.values().filter_map(Weak::upgrade).collect();
@@ -136,7 +136,7 @@ impl Servers {
         suspects
     }
 
-    /// A link to a server of that state, which marks it when it fails, if it may.
+    /// Creates a link to a server with this state. The link marks the server when it fails, if `may_mark` allows it.
     pub(super) fn connect(
         self: &Arc<Self>,
         name: String,
@@ -163,12 +163,12 @@ impl Servers {
         self.links.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The newest link to the server of an account.
+    /// Returns the newest link to the server of an account.
     pub(super) fn link_to(&self, account: &Arc<Account>) -> Option<Arc<Link>> {
         self.links().into_iter().rfind(|link| Arc::ptr_eq(&link.account, account))
     }
 
-    /// Makes a place in a pool known to those who show statistics.
+    /// Registers a place in a pool for statistics.
     pub(super) fn enter_leaf(&self, pool: &str, server: &str, stats: &Arc<LeafStats>) {
         let mut leaves = self.leaves.lock();
         let threads = leaves.entry((pool.to_owned(), server.to_owned())).or_default();
@@ -176,7 +176,7 @@ impl Servers {
         threads.push(Arc::downgrade(stats));
     }
 
-    /// Each pool's servers, with what each thread counted.
+    /// All servers of each pool, with the counters of each thread.
     pub(crate) fn leaves(&self) -> Vec<(PoolMember, Vec<Arc<LeafStats>>)> {
         let leaves = self.leaves.lock();
         let upgraded = leaves.iter().map(|(name, threads)| {

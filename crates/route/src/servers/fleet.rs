@@ -1,7 +1,7 @@
-//! A proxy thread's servers: the leaves that a tree is given, and the links behind them.
+//! The servers of one proxy thread: the leaves that its tree gets, and the links behind them.
 //!
 //! # Invariants
-//! 1. A leaf holds its link; the fleet only knows it. A link ends with the last tree that reaches it.
+//! 1. A leaf owns its link, and the fleet has a weak reference. A link ends with the last tree that uses it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use super::link::{Care, Link};
 use super::returning;
 use crate::server::{ClusterSpec, LeafSpec};
 
-/// What tells links apart: name, time to connect, mark of packets, and which of several.
+/// Identifies a link: name, connect timeout, DSCP, and the number of the connection.
 type LinkKey = (String, Duration, u8, u32);
 
 /// The links of one proxy thread.
@@ -28,11 +28,11 @@ pub(crate) struct Fleet {
     this: Weak<Self>,
     servers: Arc<Servers>,
     links: RefCell<HashMap<LinkKey, sync::Weak<Link>>>,
-    /// How many configurations this thread has had: the same one has the same number on each thread.
+    /// The number of configurations that this thread has had. All threads give a configuration the same number.
     configuration: Cell<u64>,
-    /// Links that send first what their servers are owed.
+    /// Tasks of links that first send what their servers are owed.
     recovering: RefCell<Vec<JoinHandle<()>>>,
-    /// Under way.
+    /// Shadow requests under way.
     shadows: Rc<Cell<usize>>,
 }
 
@@ -50,7 +50,7 @@ impl Fleet {
         })
     }
 
-    /// What is asked for from now on is of the next configuration.
+    /// Begins the next configuration, to which all leaves from now on belong.
     pub(crate) fn reconfigure(&self) {
         self.configuration.set(self.configuration.get() + 1);
     }
@@ -75,7 +75,7 @@ impl Fleet {
         link
     }
 
-    /// The leaf for a place in a pool.
+    /// Returns the leaf for a place in a pool.
     pub(crate) fn leaf(&self, wanted: &LeafSpec) -> Rc<Leaf> {
         let links: Vec<_> = (0..wanted.connections.max(1)).map(|n| self.link(wanted, n)).collect();
         let configuration = self.configuration.get();
@@ -86,24 +86,24 @@ impl Fleet {
         Leaf::new(wanted, links, &self.servers, &self.shadows)
     }
 
-    /// The nodes of a cluster of stores.
+    /// Returns a cluster of stores.
     pub(crate) fn cluster(&self, wanted: &ClusterSpec) -> Rc<Cluster> {
         let watch = self.servers.clusters.of(wanted);
         let this: Weak<Self> = Weak::clone(&self.this);
         Cluster::new(wanted, watch, this)
     }
 
-    /// The links since the last call that send first what their servers are owed.
+    /// Takes the tasks started since the last call that send what servers are owed.
     pub(crate) fn take_recovering(&self) -> Vec<JoinHandle<()>> {
         self.recovering.take()
     }
 
-    /// The links that a tree holds.
+    /// The links that trees use.
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
         self.links.borrow().values().filter_map(sync::Weak::upgrade).collect()
     }
 
-    /// Closes, from now on and each `interval`, connections that were idle since the last look.
+    /// Closes connections that were idle for a whole `interval`. Runs forever.
     pub(crate) async fn close_idle(self: Rc<Self>, interval: Duration) {
         let mut sent: HashMap<*const Link, u64> = HashMap::new();
         loop {
@@ -121,7 +121,7 @@ impl Fleet {
 }
 
 impl NodeLinks for Fleet {
-    /// Nobody marks the node: others are asked in its place.
+    /// The node is never marked: other nodes are asked instead.
     fn node_link(&self, wanted: &LeafSpec, role: u32) -> Arc<Link> {
         let name = format!("{}-{}", wanted.server, wanted.timeout.as_millis());
         let key = (name.clone(), wanted.connect_timeout, wanted.dscp, NODES_FROM + role);
@@ -137,5 +137,5 @@ impl NodeLinks for Fleet {
     }
 }
 
-/// The first number of links to nodes of clusters: no pool has so many connections to a server.
+/// The first number of links to cluster nodes, above the number of any connection in a pool.
 const NODES_FROM: u32 = 1 << 31;

@@ -1,18 +1,18 @@
-//! What happened at a place in a pool: errors, and how long replies took, in classes that double.
+//! Statistics of a place in a pool: errors, and a histogram of response times whose class bounds double.
 //!
-//! One thread writes, others read.
+//! One thread writes, and others read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Classes below 32 µs, 64 µs, … 8.4 s, and one for the rest.
+/// Classes below 32 µs, 64 µs, … 8.4 s, and a class for the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     classes: [AtomicU64; CLASSES],
     sum_us: AtomicU64,
 }
 
-/// A copy of a histogram's numbers, to be added up.
+/// A snapshot of histograms, for adding them up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     pub(crate) classes: [u64; CLASSES],
@@ -20,7 +20,7 @@ pub(crate) struct Shape {
 }
 
 impl Histogram {
-    /// Notes one reply; by the one thread that writes.
+    /// Records one reply. Only the one writing thread may call it.
     pub(crate) fn add(&self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bits = (u64::BITS - us.leading_zeros()) as usize;
@@ -44,7 +44,7 @@ impl Shape {
         self.classes.iter().sum()
     }
 
-    /// The upper bound of each class but the last, in seconds, and how many replies took less.
+    /// The upper bound of each class except the last, in seconds, with the number of replies below it.
     pub(crate) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut sum = 0;
         self.classes[..CLASSES - 1].iter().zip(FIRST_BITS..).map(move |(count, bits)| {
@@ -54,12 +54,12 @@ impl Shape {
     }
 }
 
-/// Bits of the first class's upper bound, in microseconds.
+/// The number of bits below the upper bound of the first class, in microseconds.
 const FIRST_BITS: usize = 5;
-/// With the one for the rest.
+/// The number of classes, including the one for the rest.
 const CLASSES: usize = 20;
 
-/// What happened at a place in a pool, on one thread.
+/// Statistics of a place in a pool, on one thread.
 #[derive(Debug, Default)]
 pub(crate) struct LeafStats {
     pub(crate) took: Histogram,

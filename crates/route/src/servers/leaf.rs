@@ -1,7 +1,7 @@
-//! A place in a pool: sends requests to its server, counts what comes back, and writes down deletes that fail.
+//! A place in a pool: sends requests to its server, counts the replies, and logs deletes that fail.
 //!
 //! # Costs
-//! A request that nothing but its server delays, [`Leaf::begin`], needs no future on the heap.
+//! A request sent by [`Leaf::begin`], which only its server can delay, needs no heap-allocated future.
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -32,19 +32,19 @@ pub struct Leaf {
     turn: Cell<usize>,
     stats: Arc<LeafStats>,
     wanted: LeafSpec,
-    /// Under way.
+    /// Shadow requests under way.
     shadows: Cell<usize>,
-    /// The same of the whole thread.
+    /// Shadow requests under way on the whole thread.
     all_shadows: Rc<Cell<usize>>,
     servers: Arc<Servers>,
-    /// What a delete says at a server that keeps the value as stale.
+    /// The flags for a delete that leaves the value as stale.
     keeping: Option<Arc<[u8]>>,
-    /// The pool's number, where it has statistics of its own.
+    /// The pool's number, if the pool has statistics of its own.
     counted: Option<usize>,
 }
 
 impl Leaf {
-    /// A leaf over `links`, of which there is at least one; `all_shadows` counts those of its thread.
+    /// Creates a leaf over `links`, which must not be empty. `all_shadows` counts the shadow requests of its thread.
     pub(super) fn new(
         wanted: &LeafSpec,
         links: Vec<Arc<Link>>,
@@ -73,7 +73,7 @@ impl Leaf {
         })
     }
 
-    /// What the configuration says of it.
+    /// The leaf's configuration.
     pub(crate) fn spec(&self) -> &LeafSpec {
         &self.wanted
     }
@@ -114,8 +114,8 @@ impl Leaf {
         reply
     }
 
-    /// Itself, if this request may be begun by [`begin`](Self::begin) or [`begin_keys`](Self::begin_keys):
-    /// nothing but sending it and waiting is to be done here.
+    /// Returns itself if the request may be sent by [`begin`](Self::begin) or [`begin_keys`](Self::begin_keys): it
+    /// needs nothing but sending and waiting.
     pub(crate) fn plain(&self, request: &Request, context: &Context) -> Option<Rc<Leaf>> {
         let is_plain = self.links.iter().all(|link| link.may_carry(request))
             && context.record.is_none()
@@ -125,7 +125,7 @@ impl Leaf {
         if is_plain { self.this.upgrade() } else { None }
     }
 
-    /// Sends a request, without a future on the heap; `Err`: it was answered at once.
+    /// Sends a request without a heap-allocated future. `Err`: the reply is known at once.
     pub(crate) fn begin(
         self: Rc<Self>,
         mut request: Request,
@@ -142,7 +142,7 @@ impl Leaf {
         }
     }
 
-    /// Sends a get of several keys.
+    /// Sends a get of several keys. `Err`: the reply for all of them is known at once.
     pub(crate) fn begin_keys(
         self: Rc<Self>,
         op: Op,
@@ -192,8 +192,8 @@ impl Leaf {
         }
     }
 
-    /// Makes of a request what travels: its key, and a delete that leaves the value as stale, where the pool wants that and
-    /// the client says nothing of its own.
+    /// Prepares a request for sending: its key, and the flags of a delete that leaves the value as stale. The flags are
+    /// added if the pool wants them and the client gave none of its own.
     fn fit(&self, request: &mut Request) {
         self.strip(&mut request.key);
         let is_plain = request.op == Op::Delete && request.meta.is_none() && request.exptime == 0;
@@ -202,14 +202,14 @@ impl Leaf {
         }
     }
 
-    /// Leaves of a key what travels.
+    /// Removes the routing prefix of a key, unless the pool keeps it.
     fn strip(&self, key: &mut Bytes) {
         if !self.wanted.keep_routing_prefix {
             key.advance(key::prefix(key).len());
         }
     }
 
-    /// The key as it travels.
+    /// The key as it is sent.
     fn key(&self, key: &Bytes) -> Bytes {
         let mut key = key.clone();
         self.strip(&mut key);
@@ -224,7 +224,8 @@ impl Leaf {
         context.count_error(reply.outcome);
     }
 
-    /// Writes a delete down to be sent when the server is back; then the client may believe it done.
+    /// Logs a delete, to be sent when the server returns. If that succeeds, the client gets a reply as if the delete
+    /// was done.
     async fn write_down(
         &self,
         request: &Request,
@@ -233,7 +234,7 @@ impl Leaf {
         reply: Reply,
     ) -> Reply {
         let key = self.key(&request.key);
-        // What reads the log sends a text command: it takes such a key for another, or for several commands.
+        // Readers of the log send a text command, in which such a key would become another one, or several commands.
         if key.iter().any(|&byte| byte <= b' ' || byte == 0x7f) {
             return reply;
         }
@@ -242,11 +243,11 @@ impl Leaf {
             return reply;
         }
         context.count(Counter::Spooled);
-        // Where the server is marked, the link that probes it sends the delete before the mark comes off.
+        // If the server is marked, the link that probes it sends the delete before the mark is cleared.
         if !link.tko.is_marked() {
             Arc::clone(&self.servers).tend(&link.account, self.servers.options.tko.probe_first);
             if reply.outcome == Outcome::Tko {
-                // It returned just now: the next get may be quicker than that.
+                // The server has just returned. Its next get may be faster than the logged delete, so try again now.
                 let request = Request { key, ..request.clone() };
                 let (again, _) = link.ask(request, self.wanted.timeout, context).await;
                 if !is_failover_error(again.outcome) {
@@ -258,7 +259,7 @@ impl Leaf {
     }
 }
 
-/// One more, until it is dropped.
+/// Adds one to a count until it is dropped.
 struct Counted<'a>(&'a Cell<usize>);
 
 impl<'a> Counted<'a> {
@@ -274,7 +275,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A request that a leaf sent.
+/// A request that a leaf has sent.
 #[derive(Debug)]
 pub(crate) struct Asking {
     leaf: Rc<Leaf>,
@@ -282,8 +283,8 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// The reply, once it is there. Each poll is by the task whose waker it began with: it costs next to nothing as long
-    /// as the server answers nobody.
+    /// Returns the reply when it has arrived. Must be polled by the task whose waker it began with. Polling costs
+    /// almost nothing while the server sends no replies.
     pub(crate) fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) -> Poll<Reply> {
         if !self.under_way.is_due() {
             return Poll::Pending;
@@ -294,7 +295,7 @@ impl Asking {
     }
 }
 
-/// A get of several keys that a leaf sent.
+/// A get of several keys that a leaf has sent.
 #[derive(Debug)]
 pub(crate) struct AskingKeys {
     leaf: Rc<Leaf>,
@@ -302,7 +303,7 @@ pub(crate) struct AskingKeys {
 }
 
 impl AskingKeys {
-    /// The replies in the order of the keys, once all are there; as [`Asking::poll`].
+    /// Returns the replies in the order of the keys, when all have arrived. Otherwise as [`Asking::poll`].
     pub(crate) fn poll(
         &mut self,
         cx: &mut task::Context<'_>,

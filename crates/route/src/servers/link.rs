@@ -1,14 +1,15 @@
-//! A proxy thread's connection to one server, and what is known of that server.
+//! A proxy thread's connection to one server, and the thread's knowledge about that server.
 //!
-//! Leaves of the same address and timeouts share a link, over trees: a new configuration finds the links of the old.
+//! Leaves with the same address and timeouts share a link, also across trees: a new configuration finds the links of
+//! the old one.
 //!
 //! # Invariants
-//! 1. Whoever marks a server TKO on a link probes it over that link until a probe succeeds or the link is gone; a link
-//!    that goes takes its mark off, or hands that over to another of the same server, if that is owed deletes.
-//! 2. While the server is marked no request travels: only probes do, and deletes that were written down.
-//! 3. A connection that is lost after the server answered on it marks nobody: a request that makes a server close the
-//!    connection is no outage. The server is asked for its version at once, and marked if it doesn't answer.
-//! 4. A server that returns, or comes back into the configuration, is asked once it has the deletes that it is owed
+//! 1. A link that marks its server TKO probes it, until a probe succeeds or the link is gone. A link that goes clears
+//!    its mark, or hands it over to another link of the server if the server is owed deletes.
+//! 2. While the server is marked, no requests are sent. Only probes are, and deletes that were logged.
+//! 3. If a connection is lost on which the server has answered, the server isn't marked: a request can make a server
+//!    close the connection. The server is asked for its version at once, and marked if it doesn't answer.
+//! 4. A server that returns, or comes back into the configuration, gets the deletes that it is owed before any requests
 //!    (`returning`).
 
 mod carrying;
@@ -35,40 +36,40 @@ use super::tko::Tko;
 use crate::deletes::account::Account;
 use crate::server::{LeafSpec, Server};
 
-/// One thread's way to one server.
+/// The connection of one thread to one server.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// As `stats servers` names it: address, protocol, timeout.
+    /// The name in `stats servers`: address, protocol, timeout.
     pub(crate) name: String,
     pub(crate) server: Server,
     pub(crate) tko: Arc<Tko>,
     /// The deletes that the server is owed.
     pub(crate) account: Arc<Account>,
     pub(crate) stats: LinkStats,
-    /// What the server may have under way, if that is limited.
+    /// The limits of requests under way, if there are any.
     permits: Option<Permits>,
     connection: Connection,
     connect_timeout: Duration,
-    /// A reply that takes longer is late, a probe's too.
+    /// The time limit of a reply, including a probe's.
     timeout: Duration,
-    /// Servers are marked at all.
+    /// Whether servers are marked at all.
     is_tracked: bool,
     care: Arc<dyn Care>,
-    /// This link is to probe.
+    /// Whether this link must probe the server.
     is_responsible: AtomicBool,
-    /// We close the connection ourselves, because it is idle.
+    /// Whether this router closes the connection itself, because it is idle or abandoned.
     is_resetting: AtomicBool,
-    /// What the server showed on this connection.
+    /// The abilities that the server has shown on this connection.
     skills: Skills,
 }
 
-/// What happened on a link: written by its thread, but for `is_up`.
+/// Counters of a link. Only its own thread writes them, except `is_up`.
 #[derive(Debug, Default)]
 pub(crate) struct LinkStats {
     pub(crate) outstanding: AtomicUsize,
     pub(crate) results: [AtomicU64; Outcome::ALL.len()],
     pub(crate) sent: AtomicU64,
-    /// Requests that the server answered, or that waited in vain for its reply, and how long they took in all.
+    /// Requests that the server answered or that timed out, and their total time.
     pub(crate) timed: AtomicU64,
     pub(crate) took_us: AtomicU64,
     pub(crate) is_up: AtomicBool,
@@ -78,7 +79,7 @@ pub(crate) struct LinkStats {
 }
 
 impl Link {
-    /// A link that connects when the first request comes. The thread must be in a tokio runtime.
+    /// Creates a link that connects at the first request. The thread must be in a tokio runtime.
     pub(super) fn new(
         name: String,
         tko: Arc<Tko>,
@@ -97,7 +98,7 @@ impl Link {
             };
             let options = ConnectionOptions {
                 connect_timeout,
-                // TKO is the back-off, and it is what makes a silent server's connection worth nothing.
+                // TKO takes the place of back-off, and also replaces connections of silent servers.
                 backoff: None,
                 stall: if is_tracked { STALL } else { STALL_UNTRACKED },
                 traffic_class,
@@ -127,7 +128,7 @@ impl Link {
     fn observe(self: &Arc<Self>, event: &Event) {
         match event {
             Event::Up => {
-                // A connection that follows its server's name takes the place of another without a word about that.
+                // A connection that follows its server's name replaces another one without an event.
                 if self.stats.is_up.swap(true, Relaxed) {
                     self.stats.closed.fetch_add(1, Relaxed);
                 }
@@ -142,10 +143,10 @@ impl Link {
                 let was_asked = self.stats.outstanding.load(Relaxed) > 0;
                 match why.outcome {
                     Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(why.outcome),
-                    // Not the server's fault: the next request tries again.
+                    // The server isn't at fault, and the next request tries again.
                     Outcome::LocalError => self.tell_of_lack(why),
                     _ if self.is_resetting.swap(false, Relaxed) => {}
-                    // A request that the server didn't take, a server that has ended, or one that tidies up.
+                    // The server refused a request, ended, or closed an idle connection.
                     _ if *has_answered && !self.tko.is_marked() => self.check(),
                     _ if was_asked => self.lost(),
                     _ => {}
@@ -154,7 +155,7 @@ impl Link {
         }
     }
 
-    /// Marks the server at once if it doesn't answer any more, before a client's request has to.
+    /// Asks for the version, so that a failed server is marked before client requests have to fail.
     fn check(self: &Arc<Self>) {
         let link = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -162,14 +163,14 @@ impl Link {
                 match link.ask_version().await {
                     Outcome::RemoteError => link.lost(),
                     Outcome::Timeout => link.failed(Outcome::Timeout),
-                    // Failures to connect count already.
+                    // A failure to connect is counted elsewhere.
                     _ => {}
                 }
             }
         });
     }
 
-    /// Says that this process lacks what a connection needs.
+    /// Warns that this process lacks a resource that a connection needs.
     fn tell_of_lack(&self, reply: &Reply) {
         static TOLD: Seldom = Seldom::new();
         if TOLD.admits() {
@@ -180,7 +181,7 @@ impl Link {
         }
     }
 
-    /// Sends a request, unless the server is marked or has enough to do: then the reply is there already.
+    /// Sends a request. `Err`: the server is marked, and the reply is known at once.
     pub(crate) fn begin(
         self: &Arc<Self>,
         request: Request,
@@ -193,7 +194,7 @@ impl Link {
         Ok(UnderWay::new(self, ask, 1, start.at))
     }
 
-    /// The same for a get of several keys.
+    /// As [`begin`](Self::begin), for a get of several keys.
     pub(crate) fn begin_keys(
         self: &Arc<Self>,
         op: Op,
@@ -207,8 +208,8 @@ impl Link {
         Ok(UnderWay::new(self, ask, count, start.at))
     }
 
-    /// The same for one request, until its reply is there; also says how long that took. One whose value a server could read
-    /// as commands travels only once that is known not to be so.
+    /// Sends a request and waits for its reply. Returns the reply, and the time it took. A request whose value a server
+    /// could read as commands is sent only after the server has shown that it won't.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         request: Request,
@@ -226,7 +227,8 @@ impl Link {
         }
     }
 
-    /// The same, whatever the server has shown: it is known to understand all. Also says whether the reply is the server's.
+    /// As [`ask`](Self::ask), for a server that is known to understand all requests. Also returns whether the server
+    /// sent the reply.
     pub(super) async fn ask_once(
         self: &Arc<Self>,
         request: Request,
@@ -254,8 +256,8 @@ impl Link {
         Ok(())
     }
 
-    /// A permit, where what the server may have under way is limited. It takes part of the time that a reply may take: what
-    /// is left of that, too.
+    /// Returns a permit if requests under way are limited, and the time that is left of `timeout`. Waiting for the
+    /// permit counts as part of the time for the reply.
     pub(crate) async fn permit(
         &self,
         timeout: Duration,
@@ -274,22 +276,22 @@ impl Link {
         }
     }
 
-    /// Whether what a server may have under way is limited.
+    /// Whether requests under way are limited.
     pub(crate) fn is_limited(&self) -> bool {
         self.permits.is_some()
     }
 
-    /// Counts a reply that took so long, and says it in mcrouter's words. `is_servers`: the server sent it; else the reply,
-    /// a refusal or a lost connection, tells nothing good of it.
+    /// Counts a reply, and translates it to mcrouter's messages. `is_servers`: the server sent the reply. Otherwise it
+    /// is a local refusal or a lost connection, and no sign that the server works.
     fn settle(self: &Arc<Self>, reply: &mut Reply, took: Duration, is_servers: bool) {
-        // A server that answers too late is slow: that is no time of nothing.
+        // A timeout also counts in the mean time: a server that is too slow has not answered in zero time.
         if is_servers || reply.outcome == Outcome::Timeout {
             add(&self.stats.took_us, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
             add(&self.stats.timed, 1);
         }
         match reply.outcome {
-            // It was others' long values that the request waited for: that their clients read slowly is no fault of the
-            // server.
+            // The request waited for long values of other requests. Their clients may read slowly, which is no fault of
+            // the server.
             Outcome::Timeout if self.connection.brought_long_within(self.timeout) => {}
             Outcome::Timeout
             | Outcome::ConnectError
@@ -304,7 +306,7 @@ impl Link {
         say_in_mcrouters_words(reply);
     }
 
-    /// How long a reply may take. Where no connection stands, its failure comes before the request's.
+    /// The time limit of a reply. While there is no connection, connecting must fail before the request does.
     fn patience(&self, timeout: Duration) -> Duration {
         let is_up = self.stats.is_up.load(Relaxed);
         if is_up { timeout } else { timeout.max(self.connect_timeout) + CONNECT_SLACK }
@@ -319,7 +321,7 @@ impl Link {
         add(&self.stats.results[outcome as usize], 1);
     }
 
-    /// The connection was lost before the server answered anything on it.
+    /// Marks the server: the connection was lost before the server answered on it.
     fn lost(self: &Arc<Self>) {
         self.mark(Outcome::ConnectError, true);
     }
@@ -328,7 +330,7 @@ impl Link {
         self.mark(outcome, false);
     }
 
-    /// Notes a failure; `is_prompt`: the server may well serve, so that it is probed at once if it is marked now.
+    /// Records a failure. `is_prompt`: the server may work, so probe it at once if this failure marks it.
     fn mark(self: &Arc<Self>, outcome: Outcome, is_prompt: bool) {
         if !self.is_tracked || !self.tko.failed(outcome) {
             return;
@@ -341,31 +343,31 @@ impl Link {
         Arc::clone(&self.care).probe(self, is_prompt);
     }
 
-    /// From now on this link probes its server, which is marked.
+    /// Makes this link probe its server, which is marked.
     pub(super) fn take_charge(self: &Arc<Self>) {
         self.is_responsible.store(true, Relaxed);
         Arc::clone(&self.care).probe(self, false);
     }
 
-    /// The server is marked, and its owner probes it at once.
+    /// Records that the caller probes the server, which is marked.
     pub(super) fn is_in_charge(&self) {
         self.is_responsible.store(true, Relaxed);
     }
 
-    /// The server serves again.
+    /// Clears the server's mark.
     pub(super) fn unmark(&self) {
         self.is_responsible.store(false, Relaxed);
         self.tko.clear();
     }
 
-    /// Closes the connection if nothing is under way.
+    /// Closes the connection if no request is under way.
     pub(crate) fn close_if_idle(&self) {
         if self.stats.outstanding.load(Relaxed) == 0 {
             self.give_up();
         }
     }
 
-    /// Closes the connection, without a word about the server; what didn't reach it never will.
+    /// Closes the connection without marking the server. Requests that weren't sent are never sent.
     pub(crate) fn give_up(&self) {
         if self.stats.is_up.load(Relaxed) {
             self.is_resetting.store(true, Relaxed);
@@ -373,13 +375,13 @@ impl Link {
         }
     }
 
-    /// Fails all that is under way, whether a connection stands or not.
+    /// Fails all requests under way, connected or not.
     pub(crate) fn abandon(&self) {
         self.is_resetting.store(true, Relaxed);
         self.connection.reset();
     }
 
-    /// Requests that wait for the socket, and those that wait for replies.
+    /// The numbers of requests that wait to be sent, and that wait for replies.
     pub(crate) fn load(&self) -> (usize, usize) {
         let waiting = self.permits.as_ref().map_or(0, Permits::waiting);
         let outstanding = self.connection.load().0;
@@ -390,7 +392,7 @@ impl Link {
         }
     }
 
-    /// Whether the server answers in the time that a request has.
+    /// Whether the server answers within the time limit of a request.
     pub(crate) async fn probe(&self) -> bool {
         self.ask_version().await == Outcome::Ok
     }
@@ -401,7 +403,7 @@ impl Link {
         self.connection.ask(Request::new(Op::Version, ""), deadline).await.outcome
     }
 
-    /// Past the mark: for deletes that are sent again before the server counts as returned.
+    /// The connection, which ignores the mark. It sends logged deletes before the server counts as returned.
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -415,28 +417,28 @@ impl Drop for Link {
     }
 }
 
-/// What a link is made with.
+/// The options of a new link.
 pub(super) struct LinkOptions {
     pub(super) connection: ConnectionOptions,
     pub(super) at_server: PermitLimits,
-    /// Servers are marked at all.
+    /// Whether servers are marked at all.
     pub(super) is_tracked: bool,
     pub(super) care: Arc<dyn Care>,
 }
 
-/// What a link leaves to its owner.
+/// The work that a link leaves to its owner.
 pub(crate) trait Care: fmt::Debug + Send + Sync {
-    /// Probes the link's server, which is marked, until it answers; at once, or after the first pause.
+    /// Probes the link's server, which is marked, until it answers. The first probe comes at once, or after a pause.
     fn probe(self: Arc<Self>, link: &Arc<Link>, is_prompt: bool);
 
-    /// A link that was to probe its server goes.
+    /// Takes over from a link that was to probe its server and is dropped.
     fn hand_over(self: Arc<Self>, link: &Link);
 
-    /// Has the deletes that a server is owed sent after a first pause, though it isn't marked.
+    /// Sends the deletes that a server is owed after a first pause, though the server isn't marked.
     fn tend(self: Arc<Self>, account: &Arc<Account>, first: Duration);
 }
 
-/// A request, or a get of several keys, that was sent and not yet answered; dropped, it counts as outstanding no more.
+/// A request, or a get of several keys, whose reply hasn't arrived. Until it is dropped, it counts as outstanding.
 #[derive(Debug)]
 pub(crate) struct UnderWay<A> {
     link: Arc<Link>,
@@ -453,7 +455,7 @@ impl<A> UnderWay<A> {
         Self { link: Arc::clone(link), ask, keys, began }
     }
 
-    /// How long it took, until the server's reply or until now.
+    /// The time until the server's reply, or until now.
     fn took(&self, came: Option<Instant>) -> Duration {
         came.unwrap_or_else(Instant::now).saturating_duration_since(self.began)
     }
@@ -465,7 +467,7 @@ impl UnderWay<Ask> {
         self.ask.is_due()
     }
 
-    /// The reply, once it is there, and how long it took.
+    /// Returns the reply when it has arrived, and the time it took.
     #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Duration)> {
         let (mut reply, came) = ready!(self.ask.poll_timed(cx));
@@ -474,7 +476,7 @@ impl UnderWay<Ask> {
         Poll::Ready((reply, took))
     }
 
-    /// The reply, once it is there, and whether it is the server's.
+    /// Returns the reply when it has arrived, and whether the server sent it.
     fn poll_told(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, bool)> {
         let (mut reply, came) = ready!(self.ask.poll_timed(cx));
         self.link.settle(&mut reply, self.took(came), came.is_some());
@@ -488,7 +490,7 @@ impl UnderWay<AskKeys> {
         self.ask.is_due()
     }
 
-    /// The replies, once all are there, and how long they took.
+    /// Returns the replies when all have arrived, and the time they took.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Duration)> {
         let (mut replies, came) = ready!(self.ask.poll_timed(cx));
         let took = self.took(came);
@@ -508,12 +510,12 @@ fn now() -> Start<'static> {
     Start { at: Instant::now(), waker: None }
 }
 
-/// Adds to a number that only this thread writes.
+/// Adds to a counter that only this thread writes.
 fn add(cell: &AtomicU64, n: u64) {
     cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
 }
 
-/// Failures of our own making, as mcrouter's clients know them.
+/// Replaces the messages of local failures by mcrouter's.
 fn say_in_mcrouters_words(reply: &mut Reply) {
     match reply.outcome {
         Outcome::Timeout => *reply = Reply::failure(Outcome::Timeout, "Reply timeout"),
@@ -526,10 +528,10 @@ fn say_in_mcrouters_words(reply: &mut Reply) {
     }
 }
 
-/// By so much a connect that takes too long is known before the requests that wait for it fail.
+/// How much earlier a connection times out than the requests that wait for it.
 const CONNECT_SLACK: Duration = Duration::from_millis(20);
-/// How long a server may be silent, its oldest request overdue, before its connection is given up: marked servers are
-/// probed and their connections replaced before that.
+/// How long a server may be silent, with its oldest request overdue, before its connection is closed. Marked servers
+/// are probed and get new connections before that.
 const STALL: Duration = Duration::from_secs(60);
-/// The same where nobody marks servers.
+/// The same if servers are never marked.
 const STALL_UNTRACKED: Duration = Duration::from_secs(5);

@@ -1,14 +1,14 @@
-//! Servers' names, looked up again when their records' time is over: one lookup per name for all threads.
+//! Addresses of server names, which are looked up again when their records expire: one lookup per name for all threads.
 //!
 //! ```text
 //! link ─ name, port ─▶ Names ─▶ a task on the main thread ─ addresses, when they change ─▶ the link's connection
 //! ```
-//! DNS is asked itself, since the system's resolver tells neither how long an answer holds nor what an SRV record says;
-//! `/etc/hosts` comes first, and names that DNS doesn't know are left to the system.
+//! The router queries DNS itself, because the system's resolver returns neither expiry times nor SRV records.
+//! `/etc/hosts` comes first. Names that DNS doesn't know are left to the system.
 //!
 //! # Invariants
-//! 1. A lookup that fails changes nothing for links that have an answer.
-//! 2. Addresses are in order of their numbers, so that all threads and routers try the same one first.
+//! 1. A failed lookup changes nothing for links that already have addresses.
+//! 2. Addresses are sorted, so that all threads and routers try the same one first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -28,19 +28,19 @@ use tokio::time::Instant;
 
 use crate::Server;
 
-/// A name to look after, and who is to be told.
+/// A name to look up, and the channel for its addresses.
 pub(crate) struct Job {
     host: String,
     port: u16,
     told: watch::Sender<Known>,
 }
 
-/// The names that links want to know of.
+/// The names that links have asked for.
 #[derive(Debug)]
 pub(crate) struct Names {
     known: Mutex<HashMap<(String, u16), Whereabouts>>,
     jobs: UnboundedSender<Job>,
-    /// For whoever looks names up.
+    /// The receiver of jobs, until the lookup task takes it.
     orders: Mutex<Option<UnboundedReceiver<Job>>>,
 }
 
@@ -50,7 +50,7 @@ impl Names {
         Self { known: Mutex::default(), jobs, orders: Mutex::new(Some(orders)) }
     }
 
-    /// Where a server's name leads; `None`: it has no name.
+    /// Returns a watch of the addresses of a server's name. `None`: the server is given by an IP address or a path.
     pub(crate) fn whereabouts(&self, server: &Server) -> Option<Whereabouts> {
         if server.is_unix || server.host.parse::<IpAddr>().is_ok() {
             return None;
@@ -60,14 +60,14 @@ impl Names {
         let fresh = || {
             let (told, whereabouts) = watch::channel(None);
             let job = Job { host: server.host.clone(), port: server.port, told };
-            // The main thread has ended: so will this one.
+            // This fails only if the main thread has ended, and then this thread ends too.
             let _ = self.jobs.send(job);
             whereabouts
         };
         Some(known.entry(place).or_insert_with(fresh).clone())
     }
 
-    /// Looks names up for ever. To be called once, in the main thread's runtime.
+    /// Looks names up forever. Must be called once, in the main thread's runtime.
     pub(crate) async fn look_up_forever(self: Arc<Self>, servers: DnsServers) {
         let Some(mut orders) = self.orders.lock().take() else { return };
         while let Some(job) = orders.recv().await {
@@ -75,7 +75,7 @@ impl Names {
         }
     }
 
-    /// Tells where a name leads until nobody listens.
+    /// Looks a name up, until no link uses it.
     async fn look_after(self: Arc<Self>, job: Job, servers: DnsServers) {
         let Job { host, port, told } = job;
         loop {
@@ -99,7 +99,7 @@ impl Names {
             tokio::time::sleep(pause).await;
             let mut known = self.known.lock();
             if told.receiver_count() <= 1 {
-                // The map's own: whoever wants the name from now on has it looked up anew.
+                // Only the map's own receiver is left. A later request for this name starts a new job.
                 known.remove(&(host, port));
                 return;
             }
@@ -107,19 +107,19 @@ impl Names {
     }
 }
 
-/// Who is asked about names: one resolver, which knows which of its servers answer fast.
+/// The configured DNS servers, and one resolver, which learns which of its servers answer fast.
 ///
-/// It belongs to the runtime that asks first, so a thread with a runtime of its own asks by another one.
+/// The resolver belongs to the runtime that uses it first. A thread with its own runtime needs another one.
 #[derive(Debug, Default)]
 pub(crate) struct Dns {
-    /// Empty: those of `/etc/resolv.conf`.
+    /// Empty: the servers of `/etc/resolv.conf`.
     servers: Vec<SocketAddr>,
     kept: Mutex<Option<(Vec<Stamp>, Arc<TokioResolver>)>>,
 }
 
 pub(crate) type DnsServers = Arc<Dns>;
 
-/// What changes when a file does: inode, seconds and nanoseconds of its last change. `None`: it isn't there.
+/// A file's inode, and the seconds and nanoseconds of its last change. `None`: there is no file.
 type Stamp = Option<(u64, i64, i64)>;
 
 impl Dns {
@@ -127,7 +127,7 @@ impl Dns {
         Self { servers, kept: Mutex::default() }
     }
 
-    /// The resolver; a new one when one of the `files` that it has read has changed.
+    /// Returns the resolver. If one of the `files` it has read has changed, a new one is made.
     fn resolver(&self, files: &[&str]) -> Result<Arc<TokioResolver>, String> {
         let stamp = |path: &&str| {
             let found = std::fs::metadata(path).ok()?;
@@ -146,7 +146,7 @@ impl Dns {
     }
 }
 
-/// Reads `--dns-servers`.
+/// Parses `--dns-servers`.
 pub(crate) fn dns_servers(text: &str) -> Result<DnsServers, String> {
     let parse = |text: &str| -> Result<SocketAddr, String> {
         let ip = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, DNS_PORT));
@@ -159,7 +159,7 @@ pub(crate) fn dns_servers(text: &str) -> Result<DnsServers, String> {
     Ok(Arc::new(Dns::new(servers?)))
 }
 
-/// A resolver that reads [`FILES`] now. It keeps no answers: their time is looked after here.
+/// Makes a resolver, which reads [`FILES`] now. It caches nothing: expiry is handled here.
 fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
     let mut builder = if servers.is_empty() {
         TokioResolver::builder_tokio().map_err(|error| error.to_string())?
@@ -179,7 +179,7 @@ fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
     builder.build().map_err(|error| error.to_string())
 }
 
-/// A name's addresses, and how long they hold.
+/// Returns a name's addresses, and how long they are valid.
 async fn look_up(host: &str, dns: &Dns) -> Result<(Vec<IpAddr>, Duration), String> {
     let asked = match dns.resolver(&FILES) {
         Err(words) => Err(words),
@@ -206,10 +206,10 @@ fn holds(until: std::time::Instant) -> Duration {
     until.saturating_duration_since(Instant::now().into_std()).clamp(HOLDS_MIN, HOLDS_MAX)
 }
 
-/// Servers that one entry of a pool stands for, by what DNS says: how the entry is written, and each server's text.
+/// The servers that DNS returns for pool entries: the text of an entry, and the texts of its servers.
 pub(crate) type Members = BTreeMap<String, Vec<String>>;
 
-/// Looks up an entry `srv:NAME…` or `all:HOST:PORT…`; also says how long that holds.
+/// Looks up an entry `srv:NAME…` or `all:HOST:PORT…`. Also returns how long the result is valid.
 pub(crate) async fn members(entry: &str, dns: &Dns) -> Result<(Vec<String>, Duration), String> {
     let (kind, rest) = entry.split_once(':').unwrap_or_default();
     let (name, rest) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
@@ -241,10 +241,10 @@ pub(crate) async fn members(entry: &str, dns: &Dns) -> Result<(Vec<String>, Dura
     Ok((texts, holds(answer.valid_until())))
 }
 
-/// The same for a caller that can't wait in a runtime.
+/// As [`members`], for a caller that can't await.
 pub(crate) fn members_now(entry: &str, dns: &Dns) -> Result<(Vec<String>, Duration), String> {
     let (entry, dns) = (entry.to_owned(), Dns::new(dns.servers.clone()));
-    // A runtime can't be waited for in another one's thread.
+    // A thread that runs one runtime can't block on another.
     let asking = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
@@ -253,9 +253,9 @@ pub(crate) fn members_now(entry: &str, dns: &Dns) -> Result<(Vec<String>, Durati
     asking.join().unwrap_or_else(|_| Err("the lookup panicked".to_owned()))
 }
 
-/// What a resolver reads when it is made.
+/// The files that a resolver reads when it is made.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
-/// An answer is believed for so long at least, and at most; and one of the system's resolver for so long.
+/// The minimum and maximum time that an answer is valid, and the time for one of the system's resolver.
 const HOLDS_MIN: Duration = Duration::from_secs(1);
 const HOLDS_MAX: Duration = Duration::from_secs(300);
 const HOLDS_BY_SYSTEM: Duration = Duration::from_secs(30);
@@ -277,7 +277,7 @@ mod tests {
         std::fs::write(&path, "127.0.0.1 a\n").unwrap();
         let second = ask();
         assert!(!Arc::ptr_eq(&first, &second) && Arc::ptr_eq(&second, &ask()));
-        // Replaced, as editors do it: another inode.
+        // The file is replaced, as editors do, and has a new inode.
         std::fs::write(dir.path().join("new"), "127.0.0.2 a\n").unwrap();
         std::fs::rename(dir.path().join("new"), &path).unwrap();
         assert!(!Arc::ptr_eq(&second, &ask()));

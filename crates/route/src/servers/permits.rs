@@ -1,4 +1,4 @@
-//! Limits on what is under way at once: a request above them waits in a queue, and is refused when the queue is full.
+//! Limits of requests under way. A request above the limit waits in a queue, and is refused if the queue is full.
 //!
 //! # Costs
 //! Without a limit there are no [`Permits`]: one branch.
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// How much may be under way, and how much may wait.
+/// The limits of requests under way and of waiting requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PermitLimits {
     /// Requests under way; 0: no limit.
     pub(crate) under_way: usize,
-    /// Requests that wait; `usize::MAX`: no limit.
+    /// Waiting requests; `usize::MAX`: no limit.
     pub(crate) waiting: usize,
-    /// How long one may wait; zero: forever.
+    /// The longest wait of a request; zero: forever.
     pub(crate) patience: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Permits {
         (most > 0).then(permits)
     }
 
-    /// A permit, until it is dropped; `None`: too many wait already, or it took too long.
+    /// Takes a permit, which is returned when it is dropped. `None`: the queue is full, or the wait took too long.
     pub(crate) async fn take(&self) -> Option<SemaphorePermit<'_>> {
         if let Ok(permit) = self.free.try_acquire() {
             return Some(permit);
@@ -51,7 +51,7 @@ impl Permits {
         tokio::time::timeout(self.limits.patience, permit).await.ok()?.ok()
     }
 
-    /// How many may wait.
+    /// The limit of waiting requests.
     pub(crate) fn waiting_max(&self) -> usize {
         self.limits.waiting
     }
@@ -65,7 +65,7 @@ impl Permits {
     }
 }
 
-/// One that waits, until it is dropped.
+/// Counts as a waiting request until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {

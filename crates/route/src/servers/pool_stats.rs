@@ -1,12 +1,12 @@
-//! Statistics of pools that operators name in a file, `--pool-stats-config-file`, as mcrouter counts them.
+//! Statistics of the pools listed in `--pool-stats-config-file`, counted as mcrouter does.
 //!
 //! ```text
-//! {"stats_enabled_pools": ["app", …]}         a pool counts for the longest of these that its name begins with
+//! {"stats_enabled_pools": ["app", …]}         a pool counts for the longest entry that is a prefix of its name
 //! ```
-//! A client's request is that of the pool it reached first, wherever it failed over to.
+//! A client's request counts for the pool that it reached first, even if it failed over to another.
 //!
 //! # Costs
-//! None where no pool is named. Else a few shared counters and one small allocation a request.
+//! None if no pool is listed. Otherwise a few shared counters and one small allocation per request.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,13 +21,13 @@ use super::link::Link;
 use crate::outcome::is_error;
 use guira_config as json;
 
-/// The pools that are named, in the order of the file.
+/// The listed pools, in the order of the file.
 #[derive(Debug, Default)]
 pub(crate) struct PoolStats {
     pools: Vec<(String, PoolTotals)>,
 }
 
-/// What one of them counts, over all threads.
+/// The counters of one pool, for all threads.
 #[derive(Debug, Default)]
 pub(crate) struct PoolTotals {
     replies: Mean,
@@ -36,7 +36,7 @@ pub(crate) struct PoolTotals {
     links: Mutex<Vec<Weak<Link>>>,
 }
 
-/// How many, and how long in all.
+/// The number of values, and their sum.
 #[derive(Debug, Default)]
 struct Mean {
     count: AtomicU64,
@@ -54,11 +54,11 @@ impl Mean {
     }
 }
 
-/// The number of the pool that a request reached first, once it has.
+/// The number of the pool that a request reached first; `None` before that.
 pub(crate) type FirstPool = Rc<Cell<Option<usize>>>;
 
 impl PoolStats {
-    /// Reads the file.
+    /// Reads the names of pools from the file.
     pub(crate) fn read(path: &str) -> Result<Vec<String>, String> {
         let of = |what: String| format!("--pool-stats-config-file {path}: {what}");
         let text = std::fs::read_to_string(path).map_err(|error| of(error.to_string()))?;
@@ -77,26 +77,26 @@ impl PoolStats {
         self.pools.is_empty()
     }
 
-    /// The number under which a pool counts.
+    /// The number of the entry for which a pool counts.
     pub(crate) fn number(&self, pool: &str) -> Option<usize> {
         let named =
             self.pools.iter().enumerate().filter(|(_, (name, _))| pool.starts_with(&name[..]));
         named.max_by_key(|(_, (name, _))| name.len()).map(|(number, _)| number)
     }
 
-    /// A link counts for a pool while it lives.
+    /// Adds a link to a pool's count of connections, until the link is dropped.
     pub(crate) fn enter_link(&self, number: usize, link: &Arc<Link>) {
         let mut links = self.pools[number].1.links.lock();
         links.retain(|known| known.strong_count() > 0 && known.as_ptr() != Arc::as_ptr(link));
         links.push(Arc::downgrade(link));
     }
 
-    /// A server of the pool has answered.
+    /// Counts a reply of one of the pool's servers.
     pub(crate) fn replied(&self, number: usize, took: Duration) {
         self.pools[number].1.replies.add(took);
     }
 
-    /// A client's request is answered.
+    /// Counts the reply to a client's request.
     pub(crate) fn finished(&self, first: &FirstPool, reply: &Reply, took: Duration) {
         let Some(number) = first.get() else { return };
         let totals = &self.pools[number].1;
@@ -106,7 +106,7 @@ impl PoolStats {
         }
     }
 
-    /// Names and numbers.
+    /// The names and values of all statistics.
     pub(crate) fn rows(&self) -> Vec<(String, String)> {
         let of_pool = |(name, totals): &(String, PoolTotals)| {
             LINES.map(|(what, _, value)| (format!("{name}.{what}"), value(totals).to_string()))
@@ -123,7 +123,7 @@ impl PoolTotals {
     }
 }
 
-/// What stands behind a pool's name, what it means, and how it is read.
+/// The part after the pool's name, its meaning, and the function that reads it.
 type Line = (&'static str, &'static str, fn(&PoolTotals) -> u64);
 
 const LINES: [Line; 5] = [
@@ -138,7 +138,7 @@ const LINES: [Line; 5] = [
     }),
 ];
 
-/// Each line's name and meaning.
+/// The name and meaning of each line.
 pub(crate) fn meanings() -> impl Iterator<Item = (String, String)> {
     LINES.into_iter().map(|(what, meaning, _)| (format!("POOL.{what}"), meaning.to_owned()))
 }

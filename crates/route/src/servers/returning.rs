@@ -1,17 +1,18 @@
-//! What a server that returns gets before anybody asks it again: the deletes that it is owed.
+//! What happens before a returning server gets requests again: it gets the deletes that it is owed.
 //!
 //! ```text
-//! a probe succeeds ─▶ deletes are sent again, not written down ─▶ what others had on their way is carried out, or
-//!                     discarded ─▶ the written-down deletes are sent ─▶ the mark comes off
+//! a probe succeeds ─▶ new deletes are sent, not logged ─▶ other threads' requests under way are carried out or
+//!                     discarded ─▶ logged deletes are sent ─▶ the mark is cleared
 //! ```
 //! # Invariants
-//! 1. A delete that was answered before a get was asked is carried out before that get. So a delete that fails while
-//!    the server returns is either sent before the mark comes off, or tried once more before it is answered.
-//! 2. No set from before the outage is carried out after a delete from during it, as far as it reached the server over
-//!    one of our connections: each thread's connection with anything overdue answers a probe first, or is given up.
-//! 3. A server that fails meanwhile stays marked. Deletes that it refuses, and files that can't be read, hold nobody up.
-//! 4. While a server is owed deletes and a configuration names it, somebody sees to them: the link that probes it where
-//!    it is marked, else [`Care::tend`].
+//! 1. A delete that was answered before a get was sent is carried out before that get. So a delete that fails while the
+//!    server returns is sent before the mark is cleared, or tried once more before it is answered.
+//! 2. No set from before the outage is carried out after a delete from during it, if it was sent over a connection of
+//!    this router. A connection of another thread with requests under way must answer a probe first, or is closed.
+//! 3. A server that fails meanwhile stays marked. Deletes that it refuses, and files that can't be read, don't delay
+//!    its return.
+//! 4. While a configured server is owed deletes, some task sends them: the link that probes it if it is marked,
+//!    otherwise [`Care::tend`].
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Weak};
@@ -25,7 +26,7 @@ use super::link::{Care, Link};
 use crate::deletes::account::Account;
 use crate::deletes::debts::Paying;
 
-/// Sends a returning server its deletes and takes its mark off; false: it fails again.
+/// Sends a returning server its deletes and clears its mark. `false`: it has failed again.
 async fn settle(link: &Arc<Link>, servers: &Arc<Servers>) -> bool {
     let Some(paying) = Paying::start(&link.account) else { return false };
     let others = servers.links().into_iter().filter(|other| {
@@ -44,7 +45,7 @@ async fn settle(link: &Arc<Link>, servers: &Arc<Servers>) -> bool {
     is_settled
 }
 
-/// Sends over a link what its server is owed; false: the server fails.
+/// Sends over a link the deletes that its server is owed. `false`: the server has failed.
 async fn pay(
     mut paying: Paying,
     link: &Arc<Link>,
@@ -56,7 +57,8 @@ async fn pay(
         let Ok(has_refused) = paying.pay(&servers.debts, link.connection()).await else {
             return false;
         };
-        // An error that the server says itself, over a connection that stands, is a refusal.
+        // An error reply on a connection that stays open is a refusal. If the connection was closed, the server has
+        // failed.
         if has_refused && closed != link.stats.closed.load(Relaxed) {
             return false;
         }
@@ -69,7 +71,7 @@ async fn pay(
     true
 }
 
-/// Whether a server needs no tending any more, after an attempt.
+/// Tries once to send a server its deletes. Returns whether the server needs no further attempt.
 async fn is_tended(account: &Arc<Account>, servers: &Arc<Servers>) -> bool {
     let Some(link) = servers.link_to(account).filter(|link| !link.tko.is_marked()) else {
         return true;
@@ -81,20 +83,20 @@ async fn is_tended(account: &Arc<Account>, servers: &Arc<Servers>) -> bool {
 }
 
 impl Care for Servers {
-    /// The task holds no link, so that a configuration without the server ends it.
+    /// The task holds no link, so that it ends when a configuration drops the server.
     fn probe(self: Arc<Self>, link: &Arc<Link>, is_prompt: bool) {
         tokio::spawn(probe(Arc::downgrade(link), self, is_prompt));
     }
 
     fn hand_over(self: Arc<Self>, link: &Link) {
-        // Where there is no runtime any more the process ends.
+        // Without a runtime, the process is ending.
         let is_kept = !link.account.is_paid() && tokio::runtime::Handle::try_current().is_ok();
         let is_heir = |other: &Arc<Link>| is_kept && Arc::ptr_eq(&other.tko, &link.tko);
         if let Some(heir) = self.links().into_iter().rfind(is_heir) {
             heir.take_charge();
         } else {
             link.tko.clear();
-            // At the end of the process all links go, and nothing was removed.
+            // At the end of the process all links are dropped, but no server was removed.
             if !self.is_ending.load(Relaxed) {
                 let (name, standing) = (&link.tko.name, link.tko.standing());
                 tracing::info!("{name} was TKO, removed from config. {standing}");
@@ -102,7 +104,7 @@ impl Care for Servers {
         }
     }
 
-    /// Again and again, until the server has its deletes, is marked, or leaves the configuration.
+    /// Repeats until the server has its deletes, is marked, or isn't configured any more.
     fn tend(self: Arc<Self>, account: &Arc<Account>, first: Duration) {
         if account.is_tended.swap(true, SeqCst) {
             return;
@@ -116,7 +118,7 @@ impl Care for Servers {
                 pause = pause.min(servers.options.tko.probe_most);
                 if is_tended(&account, &servers).await {
                     account.is_tended.store(false, SeqCst);
-                    // What was written down just before that relied on this task.
+                    // A delete that was logged just before relied on this task.
                     let link = account.is_owed().then(|| servers.link_to(&account)).flatten();
                     let is_over = link.is_none_or(|link| link.tko.is_marked());
                     if is_over || account.is_tended.swap(true, SeqCst) {
@@ -128,26 +130,26 @@ impl Care for Servers {
     }
 }
 
-/// Probes until the server answers or nobody wants it any more.
+/// Probes until the server answers, or the link is dropped.
 async fn probe(link: Weak<Link>, servers: Arc<Servers>, mut is_prompt: bool) {
     let mut pause = servers.options.tko.probe_first;
     loop {
         if !std::mem::take(&mut is_prompt) {
-            // Spread, so that routers which lost a server together don't probe it together.
+            // The pause is random, so that routers that lost a server together don't probe it together.
             sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
         }
         let Some(link) = link.upgrade() else { return };
         if link.probe().await && returned(&link, &servers).await {
             return;
         }
-        // Packets that a network lost are sent again late: the next probe finds out faster over a fresh connection.
+        // After packet loss, TCP retransmits late. The next probe is faster on a fresh connection.
         link.close_if_idle();
         pause = pause.mul_f64(1.5).min(servers.options.tko.probe_most);
     }
 }
 
-/// The first link of a server that is owed deletes, and marked for that if servers are marked at all: sends them at once.
-/// The task ends when that is done, or has failed and will be tried again.
+/// Sends deletes at once to a server that is owed them. If servers are marked at all, this server is. The task ends
+/// when that is done, or has failed and will be tried again.
 pub(super) fn recover(link: &Arc<Link>, servers: &Arc<Servers>) -> JoinHandle<()> {
     let is_marked = link.tko.is_marked();
     if is_marked {
@@ -169,7 +171,7 @@ pub(super) fn recover(link: &Arc<Link>, servers: &Arc<Servers>) -> JoinHandle<()
     })
 }
 
-/// False: the server failed again before it had its deletes.
+/// Sends the server its deletes and clears its mark. `false`: it failed again before it had them.
 async fn returned(link: &Arc<Link>, servers: &Arc<Servers>) -> bool {
     let was_marked = link.tko.is_marked();
     if !settle(link, servers).await {

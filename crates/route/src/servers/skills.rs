@@ -1,24 +1,24 @@
-//! What a server has to be known for before some requests travel to it.
+//! The abilities that a server must show before some requests are sent to it.
 //!
-//! A server that doesn't know the line of a request reads its value as commands. So whoever can choose the value could run
-//! what the router refuses, `flush_all` for one. Before the first such request of a connection the server is asked something
-//! that does no harm where it isn't understood.
+//! A server that doesn't know the command line of a request reads its value as commands. So a client that chooses the
+//! value could run commands that the router refuses, such as `flush_all`. Before the first such request on a
+//! connection, the server is asked a question that is harmless if it isn't understood.
 //!
-//! | request | asked | shows it |
+//! | request | question | ability shown by |
 //! |---|---|---|
-//! | `lease-set` | a `lease-get` of a key that nobody has | any answer but an error |
-//! | `ms`, with flags that no text command has | an `ms` of the request's key with a cas unique that no item has | that nothing was stored |
+//! | `lease-set` | a `lease-get` of a key that doesn't exist | any reply except an error |
+//! | `ms` with flags that text commands lack | an `ms` of its key, with a cas unique of no item | nothing was stored |
 //!
-//! The value of that `ms` is a delete, for which a server that reads it as a command is not to answer: so it answers once, in
-//! any case.
+//! The value of that `ms` is a delete with `noreply`. A server that reads it as a command doesn't answer it, so there
+//! is one reply in any case.
 //!
 //! # Invariants
-//! 1. Requests that come while a server is asked wait for that, so that all of a client's are sent in their order.
-//! 2. A server that doesn't know what it was asked isn't asked again for [`MISSED_FOR`]: else everybody's requests waited
-//!    behind the questions of those who go on trying, and some questions cost the connection.
+//! 1. Requests that arrive during a question wait for its end, so that all requests of a client are sent in order.
+//! 2. A server that lacks an ability isn't asked again for [`MISSED_FOR`]. Otherwise all requests would wait behind
+//!    repeated questions, and some questions cost the connection.
 //!
 //! # Costs
-//! One more exchange per connection; then a load per request that stores.
+//! One more exchange per connection; then one atomic load per request that stores.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -27,17 +27,17 @@ use guira_client::{Op, Outcome, Request};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
-/// What a server can know.
+/// An ability of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skill {
     /// `lease-get` and `lease-set`.
     Leases,
-    /// `ms` as memcached has it since 1.6.12: its length before its flags.
+    /// `ms` as in memcached since 1.6.12: the length comes before the flags.
     Meta,
 }
 
 impl Skill {
-    /// What a server has to know for a request. One that is asked in meta commands gets a lease-set as a `cas`.
+    /// The ability that a request needs. A server that is asked in meta commands gets a lease-set as a `cas`.
     pub(super) fn for_request(request: &Request, speaks_meta: bool) -> Option<Skill> {
         match request.op {
             op if op.is_update() && request.meta.is_some() => Some(Skill::Meta),
@@ -46,7 +46,7 @@ impl Skill {
         }
     }
 
-    /// What is asked before a request.
+    /// The question to send before a request.
     pub(super) fn question(self, request: &Request) -> Request {
         match self {
             Skill::Leases => Request::new(Op::LeaseGet, NOBODYS_KEY),
@@ -58,7 +58,7 @@ impl Skill {
         }
     }
 
-    /// Whether that is the answer of a server that knows it.
+    /// Whether the outcome shows that the server has this ability.
     fn is_shown_by(self, outcome: Outcome) -> bool {
         match self {
             Skill::Leases => {
@@ -71,19 +71,19 @@ impl Skill {
     }
 }
 
-/// What a server has shown on a connection.
+/// The abilities that a server has shown on a connection.
 #[derive(Debug, Default)]
 pub(super) struct Skills {
     leases: AtomicBool,
     meta: AtomicBool,
-    /// Which it showed that it is without, and when; on connections before this one, too.
+    /// Abilities that the server lacks, with the time when it showed that. They are kept across connections.
     missed: parking_lot::Mutex<Vec<(Skill, Instant)>>,
-    /// Requests that wait until the server has been asked, or ask it.
+    /// The number of requests that ask a question or wait for one.
     waiting: AtomicUsize,
     turn: Mutex<()>,
 }
 
-/// A request's turn to ask, or to be sent behind those that asked.
+/// A request's turn to ask a question, or to be sent after it.
 pub(super) struct Turn<'a> {
     waiting: &'a AtomicUsize,
     guard: Option<MutexGuard<'a, ()>>,
@@ -101,17 +101,17 @@ impl Skills {
         self.of(skill).load(Relaxed)
     }
 
-    /// Whether the server has shown lately that it is without.
+    /// Whether the server has recently shown that it lacks this ability.
     pub(super) fn misses(&self, skill: Skill) -> bool {
         let mut missed = self.missed.lock();
         missed.retain(|(_, at)| at.elapsed() < MISSED_FOR);
         missed.iter().any(|(missing, _)| *missing == skill)
     }
 
-    /// Notes the answer to the question. True: the server has the skill.
+    /// Records the reply to the question. Returns whether the server has the ability.
     pub(super) fn learn(&self, skill: Skill, outcome: Outcome) -> bool {
         let has = skill.is_shown_by(outcome);
-        // Other failures tell of the moment, or of the request's key.
+        // Other failures are temporary, or concern the request's key.
         if has {
             self.of(skill).store(true, Relaxed);
         } else if outcome == Outcome::BadCommand {
@@ -120,13 +120,13 @@ impl Skills {
         has
     }
 
-    /// Whether a server is being asked.
+    /// Whether a question is under way.
     #[inline]
     pub(super) fn are_asked(&self) -> bool {
         self.waiting.load(Relaxed) > 0
     }
 
-    /// Waits for those who came before; `None`: for too long.
+    /// Waits for the requests that came before. `None`: the wait took longer than `limit`.
     pub(super) async fn turn(&self, limit: Duration) -> Option<Turn<'_>> {
         self.waiting.fetch_add(1, Relaxed);
         let mut turn = Turn { waiting: &self.waiting, guard: None };
@@ -134,7 +134,7 @@ impl Skills {
         Some(turn)
     }
 
-    /// Another connection may lead to another server.
+    /// Forgets what was shown: a new connection may lead to another server.
     pub(super) fn forget(&self) {
         self.leases.store(false, Relaxed);
         self.meta.store(false, Relaxed);
@@ -148,11 +148,11 @@ impl Skills {
     }
 }
 
-/// A server that was upgraded is asked again after so long.
+/// How long until the server is asked again. It may have been upgraded meanwhile.
 const MISSED_FOR: Duration = Duration::from_secs(10);
-/// A key that nobody has.
+/// A key that doesn't exist.
 const NOBODYS_KEY: &str = "guira:has-leases";
-/// A command without an effect or a reply, as every server has known it.
+/// A command without effect or reply, which every server knows.
 const SILENT_COMMAND: &str = "delete guira:has-meta noreply";
-/// As a flag of `ms`. Servers count from 1.
+/// A flag of `ms`. No item has this cas unique, because servers count from 1.
 const NO_ITEMS_CAS: &str = "C18446744073709551615";

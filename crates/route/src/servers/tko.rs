@@ -1,20 +1,20 @@
-//! Whether a server is asked at all: shared by all proxy threads, by address.
+//! The state that decides whether a server is asked at all. All proxy threads share it, by address.
 //!
 //! ```text
-//!            timeouts in a row                 a probe succeeds
+//!            consecutive timeouts              a probe succeeds
 //! asked ──────────────────────────▶ soft TKO ────────────────────▶ asked
 //!   └─── no connection, or lost ──▶ hard TKO ────────────────────────┘
 //! ```
-//! TKO is "technical knock-out": requests fail at once, and whoever marked the server probes it.
+//! TKO means "technical knock-out": requests fail at once, and the thread that marked the server probes it.
 //!
 //! # Invariants
-//! 1. Of those who find a server failed, one gets `true` from [`Tko::failed`]: that one probes and, in the end, calls
-//!    [`Tko::clear`].
+//! 1. If several threads find a server failed, one of them gets `true` from [`Tko::failed`]. It probes the server, and
+//!    in the end calls [`Tko::clear`].
 //! 2. A reply to a request never clears the mark: only the prober does.
-//! 3. While a server is sent the deletes that it is owed, other deletes go to it too, though it is marked.
+//! 3. While a marked server gets the deletes that it is owed, other deletes are sent to it too.
 //!
 //! # Costs
-//! One relaxed load a request, and one more a success, while nothing fails.
+//! One relaxed load per request, and one more per success, as long as nothing fails.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,11 +24,11 @@ use std::time::Duration;
 use guira_client::Outcome;
 use parking_lot::Mutex;
 
-/// When a server is taken for failed, and when it's tried again.
+/// The conditions under which a server is marked, and the times of its probes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TkoOptions {
     pub(crate) is_tracked: bool,
-    /// Timeouts in a row.
+    /// The number of consecutive timeouts that mark a server.
     pub(crate) timeouts: u32,
     pub(crate) probe_first: Duration,
     pub(crate) probe_most: Duration,
@@ -36,17 +36,17 @@ pub(crate) struct TkoOptions {
     pub(crate) idle_max: Duration,
 }
 
-/// How many servers are marked, in all.
+/// The numbers of marked servers.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) hard: AtomicUsize,
     pub(crate) soft: AtomicUsize,
-    /// How often a pool began to go on using servers that fail, and ended that.
+    /// How often a pool began to use failing servers, and how often it stopped.
     pub(crate) opened: AtomicUsize,
     pub(crate) closed: AtomicUsize,
 }
 
-/// A pool that goes on using its servers when too many of them fail. Looked at when one fails or returns.
+/// A pool that keeps using its servers if too many of them fail. It is consulted when one fails or returns.
 #[derive(Debug)]
 pub(crate) struct FailOpen {
     totals: Arc<Totals>,
@@ -55,13 +55,13 @@ pub(crate) struct FailOpen {
 
 #[derive(Debug)]
 struct Opening {
-    /// The number of the configuration that the limits are from.
+    /// The number of the configuration that set the limits.
     configuration: u64,
     marked: usize,
     is_open: bool,
-    /// So many marked servers: no more are marked.
+    /// At this number of marked servers, no more are marked.
     enter: usize,
-    /// Down to so many: servers are marked again.
+    /// At this number of marked servers, servers are marked again.
     leave: usize,
 }
 
@@ -82,7 +82,7 @@ impl FailOpen {
         }
     }
 
-    /// Other limits, if the configuration isn't older than the one that is known.
+    /// Changes the limits, if they come from a newer configuration.
     pub(crate) fn limit(&self, configuration: u64, (enter, leave): (usize, usize)) {
         let mut opening = self.opening.lock();
         if configuration > opening.configuration {
@@ -92,7 +92,7 @@ impl FailOpen {
         }
     }
 
-    /// Whether one more server may be marked; counts it if so.
+    /// Whether one more server may be marked. If so, it is counted.
     fn admits(&self) -> bool {
         let mut opening = self.opening.lock();
         let admitted = !opening.is_open && opening.marked < opening.enter;
@@ -109,25 +109,25 @@ impl FailOpen {
     }
 }
 
-/// Which pool's limits hold for a server: those of the first pool that names it.
+/// The pool whose limits apply to a server: the first pool that names it.
 #[derive(Debug, Default)]
 struct Following {
-    /// The number of the configuration that says so.
+    /// The number of the configuration that chose the pool.
     configuration: u64,
     pool: Option<Arc<FailOpen>>,
-    /// Where the mark that the server has is counted.
+    /// The pool that counts the server's mark.
     marked_in: Option<Arc<FailOpen>>,
 }
 
-/// One server's state.
+/// The state of one server.
 #[derive(Debug)]
 pub(crate) struct Tko {
     /// `host:port`.
     pub(crate) name: String,
-    /// Timeouts in a row that mark it.
+    /// The number of consecutive timeouts that mark it.
     timeouts_max: u32,
     timeouts: AtomicU32,
-    /// In a row, of all kinds.
+    /// Consecutive failures of all kinds.
     failures: AtomicU32,
     mark: AtomicU8,
     reason: AtomicU8,
@@ -155,7 +155,7 @@ impl Tko {
         }
     }
 
-    /// From now on a pool's limits hold, or none, if the configuration is newer than the one that spoke last.
+    /// Sets the pool whose limits apply, or none, if the configuration is newer than the last one.
     pub(crate) fn follow(&self, configuration: u64, pool: Option<&Arc<FailOpen>>) {
         let mut following = self.following.lock();
         if configuration > following.configuration {
@@ -163,7 +163,7 @@ impl Tko {
         }
     }
 
-    /// Marks a server that nobody has asked yet because it is owed deletes; the caller is to probe it.
+    /// Marks a new server that is owed deletes. The caller must probe it.
     pub(crate) fn mark_owed(&self) {
         self.failures.fetch_add(1, Relaxed);
         self.mark.store(HARD, Relaxed);
@@ -171,7 +171,7 @@ impl Tko {
         self.total(HARD).fetch_add(1, Relaxed);
     }
 
-    /// Whether requests are to fail at once.
+    /// Whether requests must fail at once.
     pub(crate) fn is_marked(&self) -> bool {
         self.mark.load(Relaxed) != ASKED
     }
@@ -180,12 +180,12 @@ impl Tko {
         self.mark.load(Relaxed) == HARD
     }
 
-    /// Failures in a row.
+    /// The number of consecutive failures.
     pub(crate) fn failures(&self) -> u32 {
         self.failures.load(Relaxed)
     }
 
-    /// What it was marked for, in mcrouter's words.
+    /// The error for which the server was marked, by mcrouter's name.
     pub(crate) fn reason(&self) -> &'static str {
         match self.reason.load(Relaxed) {
             REASON_TIMEOUT => "mc_res_timeout",
@@ -196,7 +196,7 @@ impl Tko {
         }
     }
 
-    /// Notes a failure; true: the server is marked now, and the caller is to probe it.
+    /// Records a failure. `true`: the server is marked now, and the caller must probe it.
     pub(crate) fn failed(&self, outcome: Outcome) -> bool {
         let (mark, reason) = match outcome {
             Outcome::Timeout => (SOFT, REASON_TIMEOUT),
@@ -214,7 +214,7 @@ impl Tko {
             return false;
         }
         let mut following = self.following.lock();
-        // Another thread may have been first.
+        // Check again under the lock: another thread may have been first.
         if self.is_marked() || !following.pool.as_ref().is_none_or(|pool| pool.admits()) {
             return false;
         }
@@ -225,7 +225,7 @@ impl Tko {
         true
     }
 
-    /// A soft mark turns hard when the connection goes too.
+    /// Turns a soft mark into a hard one if the connection fails too.
     fn harden(&self, mark: u8) {
         if mark == HARD && self.mark.compare_exchange(SOFT, HARD, Relaxed, Relaxed).is_ok() {
             self.totals.soft.fetch_sub(1, Relaxed);
@@ -233,7 +233,7 @@ impl Tko {
         }
     }
 
-    /// Notes a reply. While nothing fails this is a load.
+    /// Records a success. As long as nothing fails, this is one load.
     pub(crate) fn succeeded(&self) {
         if self.failures.load(Relaxed) != 0 && !self.is_marked() {
             self.failures.store(0, Relaxed);
@@ -241,7 +241,7 @@ impl Tko {
         }
     }
 
-    /// Takes the mark off: a probe succeeded, or the server is no longer configured.
+    /// Clears the mark: a probe succeeded, or the server isn't configured any more.
     pub(crate) fn clear(&self) {
         self.failures.store(0, Relaxed);
         self.timeouts.store(0, Relaxed);
@@ -259,7 +259,7 @@ impl Tko {
         if mark == SOFT { &self.totals.soft } else { &self.totals.hard }
     }
 
-    /// How many servers are marked in all, at this moment: the end of a log line.
+    /// The current total of marked servers, as the end of a log line.
     pub(crate) fn standing(&self) -> String {
         let (hard, soft) = (self.totals.hard.load(Relaxed), self.totals.soft.load(Relaxed));
         format!("Total hard TKOs: {hard}; soft TKOs: {soft}")

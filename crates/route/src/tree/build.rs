@@ -1,4 +1,4 @@
-//! From a configuration without macros to a live tree.
+//! Builds a live tree from a configuration whose macros are expanded.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::settings::Settings;
 use guira_config::{ConfigError, Json, Result, Value};
 
 impl Tree {
-    /// Builds one thread's tree over leaves of `leaves`.
+    /// Builds the tree of one thread. Its leaves come from `leaves`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the routes around it and its line.
+    /// The first mistake found, with the routes around it and its line.
     pub fn build(config: &RouteConfig, settings: &Settings, leaves: &dyn Leaves) -> Result<Self> {
         build(config.expanded(), config.flavors(), settings, leaves)
     }
@@ -63,7 +63,7 @@ fn name_handles(builder: &mut Builder<'_>, config: &Json) -> Result<()> {
     }
 }
 
-/// What stands at each routing prefix.
+/// Reads the selector of each routing prefix.
 fn selectors(builder: &mut Builder<'_>, config: &Json) -> Result<Vec<(String, Selector)>> {
     let mut selectors = Vec::new();
     match (config.get("route"), config.get("routes")) {
@@ -101,12 +101,12 @@ fn selectors(builder: &mut Builder<'_>, config: &Json) -> Result<Vec<(String, Se
     Ok(selectors)
 }
 
-/// All types of routes, those among them that stand in special places only.
+/// The shapes of all types of routes, including those that are allowed only in special places.
 pub(crate) fn shapes() -> impl Iterator<Item = &'static Shape> {
     KINDS.iter().map(|(shape, _)| *shape).chain([&prefix::SHAPE, &POOL_ROUTE])
 }
 
-/// The configuration itself. Its `macros` are gone when it is looked at.
+/// The configuration itself. Its `macros` are already expanded.
 pub(crate) static CONFIG: Shape = Shape {
     name: "config",
     fields: &[&[
@@ -126,7 +126,7 @@ pub(crate) static CONFIG: Shape = Shape {
     ]],
 };
 
-/// Of `routes`, as an array.
+/// An element of `routes`, if that is an array.
 pub(crate) static POLICY: Shape = Shape {
     name: "routes",
     fields: &[&[
@@ -135,7 +135,7 @@ pub(crate) static POLICY: Shape = Shape {
     ]],
 };
 
-/// A pool where its servers are wanted as routes.
+/// A pool in a place where its servers are used as routes.
 static POOL_ROUTE: Shape = Shape { name: "Pool", fields: pools::SHAPE.fields };
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Makes routes of what a configuration says: each route once, each name the same route wherever it stands.
+//! Makes routes from a configuration. A route is built once, and its name means that route everywhere.
 //!
 //! # Invariants
-//! 1. A route that is named is built when somebody asks for it first, and shared from then on.
-//! 2. What a tree takes is charged to a [`Budget`] before it is there, and how deep it nests is bounded: requests go down
-//!    it by recursion, and so does whoever drops it.
-//! 3. While a named route is built its name means nothing, so that names can't go in circles.
+//! 1. A named route is built at its first use, and shared from then on.
+//! 2. Memory is charged to a [`Budget`] before it is allocated. The nesting depth is bounded, because routing a request
+//!    and dropping a tree are recursive.
+//! 3. The name of a route is undefined while the route is built, so that names can't form a cycle.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,27 +20,27 @@ use crate::settings::Settings;
 use guira_config::budget::Budget;
 use guira_config::{ConfigError, Json, Object, Result, Value, perhaps};
 
-/// Makes routes of what a configuration says.
+/// Makes routes from JSON.
 type Make = fn(&Json, &mut Builder<'_>) -> Result<Vec<Node>>;
 
-/// A tree of routes, and what of it goes by names.
+/// A tree of routes, with those parts that have names.
 #[derive(Debug)]
 pub struct Tree {
-    /// Where a client's requests go in.
+    /// The route that client requests enter.
     pub root: Node,
     /// The destinations of each pool that the tree uses.
     pub pools: BTreeMap<String, Vec<Node>>,
-    /// The routes that failed deletes of a name go in again.
+    /// The routes for failed deletes that are sent again, by the name under which they were logged.
     pub asynclog_routes: BTreeMap<String, Node>,
 }
 
-/// A type of route: what a configuration says of it, and how it is made.
+/// A type of route: the shape of its JSON, and the function that makes it.
 pub(crate) type Kind = (&'static Shape, Make);
 
-/// Builds the tree of a second router.
+/// Builds the tree of a second router, from its flavor.
 pub(crate) type Grow = fn(&Json, &Flavors, &Settings, &dyn Leaves) -> Result<Tree>;
 
-/// What routes are made with.
+/// Makes routes, and holds the names and the budget of one tree.
 pub(crate) struct Builder<'b> {
     kinds: &'static [Kind],
     grow: Grow,
@@ -48,7 +48,7 @@ pub(crate) struct Builder<'b> {
     leaves: &'b dyn Leaves,
     pools: Pools,
     pub(super) named: BTreeMap<String, Json>,
-    /// Each with how many routes it stands for.
+    /// Named routes that were built, each with the number of routes it stands for.
     seen: BTreeMap<String, (Vec<Node>, u64)>,
     pub(super) built_pools: BTreeMap<String, Pool>,
     flavors: &'b Flavors,
@@ -56,11 +56,11 @@ pub(crate) struct Builder<'b> {
     pub(crate) asynclog_routes: BTreeMap<String, Node>,
     budget: Budget,
     nested: u32,
-    /// How many routes there are so far, were each name written out: so many a request may come to.
+    /// The number of routes so far, if each name were written out. A request may reach as many.
     written_out: u64,
 }
 
-/// A pool's leaves, and what else its fields say.
+/// A pool's leaves, and its other fields.
 #[derive(Clone)]
 pub(crate) struct Pool {
     pub(crate) name: Rc<str>,
@@ -69,7 +69,8 @@ pub(crate) struct Pool {
 }
 
 impl<'b> Builder<'b> {
-    /// A builder of routes of these `kinds` over the members of a configuration's `pools`; `grow` builds trees of flavors.
+    /// Creates a builder for routes of these `kinds`, with the pools of a configuration. `grow` builds the trees of
+    /// flavors.
     pub(super) fn new(
         (kinds, grow): (&'static [Kind], Grow),
         pools: Option<&Json>,
@@ -95,7 +96,7 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// The one route that `json` stands for.
+    /// Builds the only route that `json` stands for. Several routes, or none, are an error.
     pub(crate) fn one(&mut self, json: &Json) -> Result<Node> {
         let mut routes = self.list(json)?;
         match (routes.pop(), routes.len()) {
@@ -108,7 +109,7 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// The routes that `json` stands for.
+    /// Builds the routes that `json` stands for.
     pub(crate) fn list(&mut self, json: &Json) -> Result<Vec<Node>> {
         if self.nested == NESTED_MAX {
             let message = format!("Routes nest more than {NESTED_MAX} deep");
@@ -122,7 +123,7 @@ impl<'b> Builder<'b> {
         Ok(routes)
     }
 
-    /// Takes `count` times so many bytes out of what the tree may have; `json` is for whom.
+    /// Charges `count` times `bytes` to the tree's budget. An error names the line of `json`.
     pub(crate) fn charge(&self, json: &Json, count: usize, bytes: usize) -> Result<()> {
         let charged = self.budget.charge(count.saturating_mul(bytes));
         charged.map_err(|error| ConfigError { line: json.line, ..error })
@@ -212,7 +213,7 @@ impl<'b> Builder<'b> {
         make(json, self)
     }
 
-    /// The children of a route: those of its `children`, or all that `json` stands for.
+    /// Builds the children of a route: its `children`, or everything that `json` stands for if it is no object.
     pub(crate) fn children(&mut self, json: &Json) -> Result<Vec<Node>> {
         match json.as_object() {
             None if json.is_null() => Ok(Vec::new()),
@@ -221,7 +222,7 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// The root of a second router's tree.
+    /// Builds the tree of a second router, and returns its root.
     pub(crate) fn flavor(&mut self, name: &str, named_by: Fields<'_>) -> Result<Node> {
         if let Some(root) = self.flavored.get(name) {
             return Ok(Rc::clone(root));
@@ -237,12 +238,12 @@ impl<'b> Builder<'b> {
         Ok(root)
     }
 
-    /// The nodes of a cluster of stores.
+    /// Returns the route to a cluster of stores.
     pub(crate) fn cluster(&self, wanted: &ClusterSpec) -> Node {
         self.leaves.cluster(wanted)
     }
 
-    /// A pool, by its name or as it is written.
+    /// Returns a pool, given by name or as an object. It is built at its first use.
     pub(crate) fn pool(&mut self, json: &Json) -> Result<Pool> {
         let (name, fields) = self.pools.get(json, &self.budget)?;
         if let Some(pool) = self.built_pools.get(&*name) {
@@ -262,17 +263,17 @@ impl<'b> Builder<'b> {
         Ok(pool)
     }
 
-    /// An object as another route's, for routes that are short for others.
+    /// Builds the route that an object describes, for routes that are shorthands for others.
     pub(crate) fn one_of(&mut self, members: Object) -> Result<Node> {
         self.one(&Value::Object(members).into())
     }
 }
 
-/// Deeper than any configuration, shallower than the stack.
+/// More than any configuration needs, and less than the stack can hold.
 const NESTED_MAX: u32 = 100;
-/// As many routes as one request may be sent through.
+/// The limit of routes that one request may reach.
 const WRITTEN_OUT_MAX: u64 = 1 << 20;
-/// A route's place in a list.
+/// Memory for a route's place in a list.
 pub(crate) const ROUTE_BYTES: usize = 16;
-/// A server of a pool, with its statistics.
+/// Memory for a server of a pool, with its statistics.
 const DESTINATION_BYTES: usize = 512;

@@ -1,4 +1,4 @@
-//! A tree over leaves that answer what a test tells them, and remember what they were asked.
+//! A tree whose leaves give the answers that a test sets, and record their requests.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -13,17 +13,17 @@ use crate::{
     ConfigError, Context, LeafSpec, Leaves, Route, RouteConfig, Server, Settings, Sources, Tree,
 };
 
-/// What leaves know in common.
+/// The state that all leaves of a tree share.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    /// By the server's host; a host without one answers that nothing was there.
+    /// Replies by host. A host without an entry answers a miss.
     replies: RefCell<BTreeMap<String, Vec<Reply>>>,
     delays: RefCell<BTreeMap<String, Duration>>,
     asked: RefCell<Vec<String>>,
     requests: RefCell<Vec<Request>>,
 }
 
-/// A tree, its script, and time that passes as soon as nobody has anything to do.
+/// A tree with its script. Time is simulated: it advances when no task can run.
 pub(crate) struct Canned {
     pub(crate) tree: Tree,
     pub(crate) script: Rc<Script>,
@@ -52,12 +52,12 @@ impl Canned {
         Ok(Self { tree, script, context, runtime, tasks })
     }
 
-    /// What a host answers from now on; the last of several again and again.
+    /// Sets the replies of a host. They are given in order, and the last one is repeated.
     pub(crate) fn answer(&self, host: &str, replies: impl IntoIterator<Item = Reply>) {
         self.script.replies.borrow_mut().insert(host.to_owned(), replies.into_iter().collect());
     }
 
-    /// What hosts answer: `a=timeout b=found:value`.
+    /// Sets the replies of several hosts: `a=timeout b=found:value`.
     pub(crate) fn answers(&self, text: &str) {
         for word in text.split_whitespace() {
             let (host, reply) = word.split_once('=').unwrap();
@@ -70,17 +70,17 @@ impl Canned {
         }
     }
 
-    /// How long a host takes.
+    /// Sets the delay of a host's replies.
     pub(crate) fn delay(&self, host: &str, delay: Duration) {
         self.script.delays.borrow_mut().insert(host.to_owned(), delay);
     }
 
-    /// Asks, and waits for what comes after the reply too.
+    /// Sends a request. Returns the reply after a minute, so that background work has ended.
     pub(crate) fn ask(&self, request: &Request) -> Reply {
         self.timed(request).0
     }
 
-    /// As [`Self::ask`], and how long the reply took.
+    /// As [`Self::ask`], with the time until the reply.
     pub(crate) fn timed(&self, request: &Request) -> (Reply, Duration) {
         self.runtime.block_on(self.tasks.run_until(async {
             let start = tokio::time::Instant::now();
@@ -91,18 +91,18 @@ impl Canned {
         }))
     }
 
-    /// The outcome, and time stands still.
+    /// Sends a request, and returns the outcome. Time doesn't advance unless the reply needs it.
     pub(crate) fn outcome_now(&self, request: &Request) -> Outcome {
         let reply = self.tree.root.route(request, &self.context);
         self.runtime.block_on(self.tasks.run_until(reply)).outcome
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn wait(&self, time: Duration) {
         self.runtime.block_on(async { tokio::time::sleep(time).await });
     }
 
-    /// How long it takes until all are answered.
+    /// Sends all requests together. Returns the time until the last reply.
     pub(crate) fn all_at_once(&self, requests: &[Request]) -> Duration {
         self.runtime.block_on(self.tasks.run_until(async {
             let start = tokio::time::Instant::now();
@@ -113,36 +113,37 @@ impl Canned {
         }))
     }
 
-    /// Asks, and says the outcome.
+    /// As [`Self::ask`], but returns the outcome only.
     pub(crate) fn outcome(&self, op: Op, key: &str) -> Outcome {
         self.ask(&Request::new(op, key.as_bytes().to_vec())).outcome
     }
 
-    /// What leaves were asked since the last time: `host op key`.
+    /// Takes the list of what was asked since the last call: `host op key`.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.script.requests.take();
         self.script.asked.take()
     }
 
-    /// The requests that leaves got since the last time.
+    /// Takes the requests that leaves received since the last call.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.script.asked.take();
         self.script.requests.take()
     }
 
-    /// Hosts that a request may reach.
+    /// The hosts that a request may reach.
     pub(crate) fn reachable(&self, request: &Request) -> Vec<String> {
         servers(&*self.tree.root, request).into_iter().map(|server| server.host).collect()
     }
 }
 
-/// The outcome that goes by a name of mcrouter's.
+/// Returns the outcome with this mcrouter name.
 pub(crate) fn outcome_named(name: &str) -> Outcome {
     let found = Outcome::ALL.into_iter().find(|outcome| crate::outcome::name(*outcome) == name);
     found.or_else(|| crate::outcome::error_named(name)).unwrap_or_else(|| panic!("{name}"))
 }
 
-/// A configuration of pools named after their hosts, `"pools": {…}` without braces: `a b,c` is a pool of one, one of two.
+/// The `"pools": {…}` part of a configuration, with pools named after their hosts: `a b,c` is one pool of one host, and
+/// one of two.
 pub(crate) fn pools(text: &str) -> String {
     let pools = text.split_whitespace().map(|hosts| {
         let servers: Vec<String> = hosts.split(',').map(|host| format!("\"{host}:1\"")).collect();

@@ -1,4 +1,4 @@
-//! The types of routes that a configuration may name, a file for each family.
+//! The types of routes that a configuration may name, with one file per family.
 
 pub(super) mod all;
 pub(super) mod big_value;
@@ -33,7 +33,7 @@ mod null;
 mod staging;
 mod warm_up;
 
-// What most families need.
+// Imports that most families need.
 use super::builder::{Builder, Kind, Pool};
 use super::route::{BoxFuture, Node, Race, Route, begin, detach, owned};
 use crate::config::fields::Fields;
@@ -44,7 +44,7 @@ use crate::context::Context;
 use guira_config::{ConfigError, Json, Object, Result};
 pub(crate) use hashing::KeyHash;
 
-/// Each type that a configuration may name.
+/// All types that a configuration may name, each with its builder.
 pub(crate) static KINDS: &[Kind] = &[
     (&all::ASYNC, all::build_async),
     (&all::FASTEST, all::build_fastest),
@@ -90,7 +90,7 @@ pub(crate) static KINDS: &[Kind] = &[
     (&warm_up::SHAPE, warm_up::build),
 ];
 
-/// The names of these types. `Pool`, a list, and `PrefixSelectorRoute`, which only a root takes, are not among them.
+/// The names of these types, without `Pool`, lists, and `PrefixSelectorRoute`, which is allowed at a root only.
 pub fn types() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|(shape, _)| shape.name)
 }

@@ -1,7 +1,7 @@
-//! Where a tree's leaves come from: whoever builds a tree asks for them and doesn't know what they are.
+//! The source of a tree's leaves, which a tree builder uses without knowing what they are.
 //!
-//! The router answers with connections that are shared between leaves of the same address and timeout, and that
-//! outlive a tree; a test answers with canned replies.
+//! In the router, leaves are connections. Leaves with the same address and timeout share one, and it outlives a tree.
+//! In tests, leaves give canned replies.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use crate::outcome::default_reply;
 use crate::server::{ClusterSpec, LeafSpec, Server};
 use crate::servers::{Cluster, ClusterPlace, Fleet, Leaf};
 
-/// Gives leaves.
+/// A source of leaves.
 pub trait Leaves {
-    /// The leaf for a place in a pool. Never fails: a server that can't be reached says so when it is asked.
+    /// Returns the leaf for a place in a pool. Never fails: an unreachable server shows when a request is sent.
     fn leaf(&self, wanted: &LeafSpec) -> Rc<dyn Route>;
 
-    /// The nodes of a cluster of stores. Never fails either. Where nothing is sent, nobody looks for them.
+    /// Returns the route to a cluster of stores. Never fails. This default sends nothing, and watches no nodes.
     fn cluster(&self, wanted: &ClusterSpec) -> Rc<dyn Route> {
         Cluster::silent(wanted)
     }
@@ -80,7 +80,7 @@ impl Route for Cluster {
     }
 }
 
-/// Shows where a cluster's request goes; nothing is sent by it.
+/// Describes where a cluster's request goes. It never sends anything.
 impl Route for ClusterPlace {
     fn route<'a>(&'a self, request: &'a Request, _: &'a Context) -> BoxFuture<'a, Reply> {
         Box::pin(std::future::ready(default_reply(request)))

@@ -1,4 +1,5 @@
-//! Which route a key belongs to by how it begins: `PrefixSelectorRoute`, at the root of a routing prefix only.
+//! `PrefixSelectorRoute`: chooses a route by the beginning of a key. It is allowed at the root of a routing prefix
+//! only.
 
 use super::builder::Builder;
 use super::route::Node;
@@ -6,11 +7,11 @@ use crate::config::fields::Fields;
 use crate::config::shape::{Shape, Takes, field};
 use guira_config::{ConfigError, Json};
 
-/// Routes by prefixes of keys.
+/// Routes by key prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
     pub(crate) policies: Vec<(Vec<u8>, Node)>,
-    /// For keys that begin like no policy.
+    /// For keys that no policy matches.
     pub(crate) wildcard: Option<Node>,
 }
 pub(crate) static SHAPE: Shape = Shape {
@@ -21,7 +22,7 @@ pub(crate) static SHAPE: Shape = Shape {
     ]],
 };
 
-/// What stands at the root of a routing prefix; anything but a `PrefixSelectorRoute` is for all keys.
+/// Builds the root of a routing prefix. Any route except `PrefixSelectorRoute` takes all keys.
 pub(crate) fn selector(json: &Json, builder: &mut Builder<'_>) -> Result<Selector, ConfigError> {
     let fields = Fields::new(json, &SHAPE);
     if fields.any("type").and_then(Json::as_str) != Some("PrefixSelectorRoute") {
@@ -31,7 +32,7 @@ pub(crate) fn selector(json: &Json, builder: &mut Builder<'_>) -> Result<Selecto
     if policies.is_none() && fields.any("wildcard").is_none() {
         return Err(fields.error("no policies/wildcard"));
     }
-    // In the order of prefixes, so that a name given in one policy may be used in those behind it.
+    // Build in the order of prefixes, so that a name defined in one policy can be used in later ones.
     let mut sorted: Vec<(&str, &Json)> = policies.into_iter().flat_map(|all| all.iter()).collect();
     sorted.sort_by_key(|(prefix, _)| *prefix);
     let mut policies = Vec::with_capacity(sorted.len());
@@ -42,7 +43,7 @@ pub(crate) fn selector(json: &Json, builder: &mut Builder<'_>) -> Result<Selecto
     Ok(Selector { policies, wildcard })
 }
 
-/// `/region/cluster/`, whichever slashes were left out.
+/// Returns the prefix as `/region/cluster/`, with the outer slashes added if they are missing.
 pub(super) fn normal(prefix: &str) -> Result<String, ConfigError> {
     let inner = prefix.strip_prefix('/').unwrap_or(prefix);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
@@ -57,15 +58,15 @@ pub(super) fn normal(prefix: &str) -> Result<String, ConfigError> {
     }
 }
 
-/// Values by prefix; a key has that of its longest one.
+/// A map from prefixes to values. A key gets the value of its longest prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct PrefixMap<T> {
-    /// Sorted; each with the index of its own longest proper prefix.
+    /// Sorted by prefix. The index is that of the entry's own longest proper prefix.
     entries: Vec<(Vec<u8>, Option<usize>, T)>,
 }
 
 impl<T> PrefixMap<T> {
-    /// Of each prefix one value; the first of several counts.
+    /// Builds a map. If a prefix occurs several times, its first value counts.
     pub(crate) fn new(mut values: Vec<(Vec<u8>, T)>) -> Self {
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
         values.dedup_by(|(b, _), (a, _)| a == b);
@@ -80,7 +81,7 @@ impl<T> PrefixMap<T> {
         Self { entries }
     }
 
-    /// The value of every key, where no longer prefix makes a difference: most configurations have no policies.
+    /// The value for every key, if the empty prefix is the only one. Most configurations have no policies.
     pub(crate) fn for_all(&self) -> Option<&T> {
         match &self.entries[..] {
             [(prefix, _, value)] if prefix.is_empty() => Some(value),

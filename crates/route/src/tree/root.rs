@@ -1,4 +1,4 @@
-//! The top of the tree: routing prefixes, broadcast, and what all requests go through.
+//! The top of the tree: routing prefixes, broadcast, and the steps that all requests pass.
 //!
 //! ```text
 //! key                    goes to the routes of
@@ -8,7 +8,7 @@
 //! /*/*/k                 all, the default one first
 //! /re*/c*/k              those that match, the default one first
 //! ```
-//! A reply comes from the first route; what the others answer nobody waits for.
+//! The reply comes from the first route. Replies of the others are discarded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,11 +24,11 @@ use crate::outcome::{default_reply, is_error};
 use crate::{Context, Settings, key};
 use guira_config::ConfigError;
 
-/// Routes by routing prefix and by how keys begin.
+/// Chooses routes by routing prefix and by key prefix.
 #[derive(Debug)]
 struct Root {
     default: Rc<Targets>,
-    /// In the order of prefixes.
+    /// Sorted by prefix.
     by_prefix: BTreeMap<String, Rc<Targets>>,
     by_region: BTreeMap<String, Rc<Targets>>,
     all: Rc<Targets>,
@@ -38,11 +38,11 @@ struct Root {
     group_remote_errors: bool,
 }
 
-/// The routes of one or more routing prefixes, by how keys begin: each route once.
+/// The routes of one or more routing prefixes, by key prefix. A route occurs once per list.
 type Targets = PrefixMap<Vec<Node>>;
 
 impl Root {
-    /// The routes for a key, the one that answers first.
+    /// The routes for a key. The first one gives the reply.
     fn targets(&self, key: &[u8]) -> Cow<'_, [Node]> {
         let prefix = key::prefix(key);
         if prefix.is_empty()
@@ -88,7 +88,7 @@ impl Root {
         found.into()
     }
 
-    /// The route that answers a request for which there is no other.
+    /// The route for a request, if it is the only one and its reply is returned unchanged.
     fn only(&self, request: &Request) -> Option<&Node> {
         if self.group_remote_errors || (self.allow_only_gets && !request.op.is_get()) {
             return None;
@@ -138,8 +138,8 @@ impl Route for Root {
     }
 }
 
-/// What is above the root: `flush_all` goes to each server there is, and hot caches learn of all writes, by whichever way
-/// they go.
+/// The node above the root. It sends `flush_all` to every server, and tells hot caches about all writes, whichever
+/// route they take.
 #[derive(Debug)]
 struct Top {
     root: Node,
@@ -148,7 +148,7 @@ struct Top {
 }
 
 impl Top {
-    /// Whether hot caches are to know of it.
+    /// Whether hot caches must learn of the request.
     fn is_told(&self, request: &Request) -> bool {
         let op = request.op;
         self.stripes.are_used() && (op.is_update() || op.is_arithmetic() || op == Op::Delete)
@@ -166,7 +166,7 @@ impl Route for Top {
             return self.root.route(request, context);
         }
         Box::pin(async move {
-            // Hot caches hold nothing from before a flush that was answered.
+            // Invalidate before and after: once a flush is answered, hot caches hold nothing older.
             self.stripes.write_all();
             let reply = self.everywhere.route(request, context).await;
             self.stripes.write_all();
@@ -188,7 +188,7 @@ impl Route for Top {
     }
 }
 
-/// The top of a tree over what stands at each routing prefix.
+/// Builds the top of a tree from the selectors of all routing prefixes.
 pub(crate) fn build(
     selectors: Vec<(String, Selector)>,
     destinations: Vec<Node>,
@@ -243,10 +243,10 @@ pub(crate) fn build(
     Ok(Rc::new(Top { root, everywhere: all::sync(destinations), stripes }))
 }
 
-/// Each routing prefix is asked what it has for each policy's beginning.
+/// The limit for routing prefixes times policies: each prefix is searched for the key prefix of each policy.
 const PAIRS_MAX: usize = 1 << 20;
 
-/// For each beginning of a key that any selector knows, what each of the selectors has for it.
+/// For each key prefix of any selector, the routes that all selectors have for it.
 fn targets(selectors: &[&Selector]) -> Targets {
     let beginnings = selectors.iter().flat_map(|selector| &selector.policies);
     let mut beginnings: Vec<Vec<u8>> = beginnings.map(|(prefix, _)| prefix.clone()).collect();
@@ -274,18 +274,18 @@ fn push_new(found: &mut Vec<Node>, more: &[Node]) {
     }
 }
 
-/// Region and cluster of a routing prefix.
+/// The region and the cluster of a routing prefix.
 fn parts(prefix: &str) -> (&str, &str) {
     prefix.trim_matches('/').split_once('/').unwrap_or_default()
 }
 
-/// Whether a prefix is one of those that the pattern means; a star is any text without slashes.
+/// Whether a prefix matches the pattern. A star matches any text without slashes.
 fn matches(pattern: &str, prefix: &str) -> bool {
     let (pattern, prefix) = (parts(pattern), parts(prefix));
     matches_part(pattern.0, prefix.0) && matches_part(pattern.1, prefix.1)
 }
 
-/// Takes each piece between stars as early as it comes, so that no pattern costs more than its length times the text's.
+/// Matches each piece between stars as early as possible, so that the cost is at most the product of both lengths.
 fn matches_part(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));

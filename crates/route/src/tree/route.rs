@@ -1,13 +1,15 @@
-//! A node of the route tree: answers a request, perhaps by asking its children.
+//! A node of the route tree: it answers a request, usually by asking its children.
 //!
 //! # Invariants
-//! 1. A route sees its request and its [`Context`], and nothing ambient.
-//! 2. [`Route::visit`] names what [`Route::route`] may reach, nearest first, and sends nothing.
-//! 3. A tree lives on one proxy thread: nothing in it locks, and nothing in it needs to be `Send`.
-//! 4. Where [`Route::next`] names a child, passing the request to that child *is* what [`Route::route`] does.
+//! 1. A route depends on its request and its [`Context`] only, and on no ambient state.
+//! 2. [`Route::visit`] names the nodes that [`Route::route`] may reach, nearest first, and sends nothing.
+//! 3. A tree lives on one proxy thread: nothing in it needs to be `Send`. Few nodes lock, and only state that they share
+//!    with tasks or other threads.
+//! 4. If [`Route::next`] returns a child, then [`Route::route`] only passes the request to that child.
 //!
 //! # Costs
-//! A future a node and request, on the heap; none for nodes that [`Route::next`] walks past, which are most.
+//! A heap-allocated future per node and request. Nodes that [`Route::next`] skips need none, and most nodes are
+//! skipped.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,7 +28,7 @@ use crate::servers::Leaf;
 /// A shared node.
 pub(crate) type Node = Rc<dyn Route>;
 
-/// A future on a proxy's own thread.
+/// A future that stays on its proxy thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// A node of the route tree.
@@ -34,30 +36,30 @@ pub trait Route: fmt::Debug {
     /// Answers a request.
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply>;
 
-    /// What the node is called where a tree is shown, as mcrouter calls it: `root`, `hash:furc`, `asynclog:A`.
+    /// The node's name in displays of the tree, which is mcrouter's: `root`, `hash:furc`, `asynclog:A`.
     fn name(&self) -> Cow<'_, str>;
 
-    /// Shows `visitor` each child that the request may reach, in the order of asking, with the request as it would get it.
-    /// Going on from there to the child's children is the visitor's.
+    /// Calls `visitor` for each child that the request may reach, in the order of asking, with the request that the
+    /// child would get. It doesn't descend further: the visitor does.
     fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request));
 
-    /// The child that answers in this node's place: for nodes that only choose. It gets the same request and context,
-    /// and its reply is this node's.
+    /// The child that answers in this node's place, for nodes that only choose. The child gets the same request and
+    /// context, and its reply is this node's.
     fn next(&self, _request: &Request, _context: &Context) -> Option<&dyn Route> {
         None
     }
 
-    /// Which of its children the node chooses by hashing alone, for those who fail over past that child.
+    /// The index of the child that the node chooses by hashing alone. A failover above uses it to skip that child.
     fn choice(&self, _request: &Request) -> Option<usize> {
         None
     }
 
-    /// The failure domain of a leaf, 0 where nothing is known.
+    /// The failure domain of a leaf; 0: unknown.
     fn failure_domain(&self) -> u32 {
         0
     }
 
-    /// The bucket that a key is put into here, and the key space of the buckets.
+    /// The bucket that this node gives a key, and the key space of the buckets.
     fn bucket(&self, _request: &Request, _context: &Context) -> Option<(u64, &str)> {
         None
     }
@@ -67,29 +69,29 @@ pub trait Route: fmt::Debug {
         None
     }
 
-    /// The leaf itself: a caller that has it asks without a future on the heap.
+    /// The leaf itself. A caller that has it can ask without a heap-allocated future.
     fn leaf(&self) -> Option<&Leaf> {
         None
     }
 }
 
-/// Sends a request whose reply nobody waits for. Begun at once, so that it reaches a server before what the same client
-/// asks for next.
+/// Sends a request and discards its reply. It is sent at once, so that it reaches a server before the client's next
+/// request.
 pub(super) fn detach(route: &Node, request: Request, context: &Context) {
     let reply = owned(route, request, context);
     begin(Box::pin(async move { drop(reply.await) }));
 }
 
-/// Begins what nobody waits for, now and not when its task's turn comes.
+/// Starts work in the background. It is polled once now, before its task gets a turn.
 pub(super) fn begin(mut work: BoxFuture<'static, ()>) {
-    // The task polls again before it waits: nothing is lost with a waker that wakes nobody.
+    // The spawned task polls again before it waits, so the noop waker loses no wakeup.
     let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
     if work.as_mut().poll(&mut nobody).is_pending() {
         tokio::task::spawn_local(work);
     }
 }
 
-/// A reply that needs nothing but itself.
+/// A future of a reply that borrows nothing.
 pub(super) fn owned(
     route: &Node,
     request: Request,
@@ -99,8 +101,8 @@ pub(super) fn owned(
     Box::pin(async move { route.route(&request, &context).await })
 }
 
-/// Replies in the order in which they come. Those that nobody waits for any more are still waited for, behind the scenes:
-/// their requests are under way, and a set or delete must arrive.
+/// Replies in the order of their arrival. When the race is dropped, a background task awaits the rest: their requests
+/// are under way, and a set or delete must arrive.
 pub(super) struct Race {
     pub(super) replies: FuturesUnordered<BoxFuture<'static, Reply>>,
 }
@@ -124,7 +126,7 @@ impl Drop for Race {
     }
 }
 
-/// The node that answers a request, past all those that only choose.
+/// The node that answers a request, after all nodes that only choose.
 pub(crate) fn last<'a>(
     route: &'a dyn Route,
     request: &Request,
@@ -148,7 +150,7 @@ pub(crate) fn servers(route: &dyn Route, request: &Request) -> Vec<Server> {
     found
 }
 
-/// The nodes that a request may reach: one a line, each a blank deeper than its parent.
+/// The nodes that a request may reach, one per line, indented by one blank per level.
 pub(crate) fn outline(route: &dyn Route, request: &Request) -> String {
     fn append(route: &dyn Route, request: &Request, depth: usize, text: &mut String) {
         text.extend(std::iter::repeat_n(' ', depth));

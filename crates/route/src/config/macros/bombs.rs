@@ -1,4 +1,4 @@
-//! Short texts that stand for very much: each is refused, in little time and memory, and without the end of the stack.
+//! Short texts that expand to very much. Each is refused, in little time and memory, and without a stack overflow.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -8,7 +8,7 @@ use crate::Sources;
 use guira_config::ConfigFindings;
 use guira_config::budget::{BUDGET_BYTES, Budget, STACK_BYTES};
 
-/// Each file's text is made from its name.
+/// Files whose text is made from their names.
 struct Files(fn(&str) -> String);
 
 impl Sources for Files {
@@ -31,7 +31,7 @@ fn none(_: &str) -> String {
     "1".to_owned()
 }
 
-/// `count` constants, of which each says something of the one before.
+/// Makes `count` constants, each of which refers to the previous one.
 fn constants(count: usize, first: &str, next: impl Fn(usize) -> String) -> String {
     let mut all = format!("\"c0\": {{\"type\": \"constDef\", \"result\": {first}}}");
     for n in 1..count {
@@ -96,7 +96,7 @@ fn what_nests_is_refused_before_the_stack_ends() {
     });
 }
 
-/// Configurations are read by threads with stacks of this size; a test's own has an eighth of it.
+/// Runs a test with the stack size of threads that read configurations. A test's own stack has an eighth of it.
 fn on_a_stack_as_the_router_has(test: fn()) {
     let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(test).expect("a thread");
     thread.join().expect("the test holds");

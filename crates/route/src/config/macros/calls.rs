@@ -1,4 +1,4 @@
-//! Loops: `transform`, `process` and `foreach`, whose bodies see each key and item by a name of their choice.
+//! The loops `transform`, `process` and `foreach`. Their bodies see each key and item, under names of their choice.
 
 use std::rc::Rc;
 
@@ -6,9 +6,9 @@ use super::expand::{Built, Macros};
 use super::scope::{Local, Scope};
 use guira_config::{ConfigError, Json, Object, Result, Value};
 
-/// Each loop. The fields of a definition are looked at where it is defined.
+/// All loops. The fields of a definition are checked where it is defined.
 pub(super) const BUILT: &[Built] = &[
-    // A definition stays as it is until somebody calls it.
+    // A definition stays unexpanded until it is called.
     ("macroDef", defined, &[]),
     ("constDef", defined, &[]),
     (
@@ -28,7 +28,7 @@ fn defined(_: &mut Macros<'_>, object: Object, _: &Scope<'_>) -> Result<Json> {
     Ok(Value::Object(object).into())
 }
 
-/// Whether it was an object, and key and item of each member or element.
+/// Whether the value was an object, and the key and item of each member or element.
 fn entries(value: Value, what: &str) -> Result<(bool, Vec<(Json, Json)>)> {
     match value {
         Value::Object(object) => {
@@ -161,14 +161,14 @@ fn foreach(macros: &mut Macros<'_>, mut object: Object, scope: &Scope<'_>) -> Re
     }
 }
 
-/// How many entries a `foreach` uses.
+/// The number of entries that a `foreach` uses.
 fn top(macros: &mut Macros<'_>, object: &mut Object, scope: &Scope<'_>) -> Result<usize> {
     let Some(top) = object.remove("top") else { return Ok(usize::MAX) };
     let top = macros.expand(top, scope)?.as_int().and_then(|top| usize::try_from(top).ok());
     top.ok_or_else(|| ConfigError::new("top should be a non-negative integer"))
 }
 
-/// Merges what one turn of a loop gave into what the turns before gave.
+/// Merges the result of one iteration into the results of the earlier ones.
 fn append(result: &mut Option<Json>, used: Json) -> Result<()> {
     let fail = |message: &str| Err(ConfigError::new(message));
     match (result.as_mut().map(|result| &mut result.value), used.value) {

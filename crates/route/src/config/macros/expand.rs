@@ -1,4 +1,4 @@
-//! Puts values in the place of names and calls: what names mean, and in which order they are looked for.
+//! Replaces names and calls by their values. Defines what names mean, and the order of lookup.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,17 +10,17 @@ use crate::Sources;
 use guira_config::budget::{Budget, MEMBER_BYTES, VALUE_BYTES};
 use guira_config::{ConfigError, ConfigFindings, Json, Object, Result, Value};
 
-/// Where more is read from, within which budget, and where mistakes are noted.
+/// The source of imported text, the budget, and the list of mistakes found.
 pub(crate) type Reading<'r> = (&'r mut dyn Sources, &'r Budget, &'r mut ConfigFindings);
 
-/// What every configuration may call: functions, and loops.
+/// The functions and loops that every configuration can call.
 #[derive(Clone, Copy)]
 pub(super) struct Library {
     pub(super) functions: &'static [Function],
     pub(super) built: &'static [Built],
 }
 
-/// A function: its name, the names of its parameters, and how many of them must be given.
+/// A function: its name, the names of its parameters, and how many of them are required.
 pub(super) struct Function {
     pub(super) name: &'static str,
     pub(super) params: &'static [&'static str],
@@ -28,22 +28,22 @@ pub(super) struct Function {
     pub(super) call: Call,
 }
 
-/// How a function wants its arguments.
+/// How a function gets its arguments.
 pub(super) enum Call {
     /// All of them, expanded.
     Eager(EagerCall),
-    /// As they stand.
+    /// Unexpanded.
     Lazy(LazyCall),
 }
 
 pub(super) type EagerCall = fn(Vec<Json>) -> Result<Json>;
 pub(super) type LazyCall = fn(&mut Macros<'_>, &mut Args<'_>) -> Result<Json>;
 
-/// A loop: the name of its type, what it does, and its fields.
+/// A loop: its type, its function, and its fields.
 pub(super) type Built = (&'static str, BuiltCall, &'static [&'static str]);
 type BuiltCall = fn(&mut Macros<'_>, Object, &Scope<'_>) -> Result<Json>;
 
-/// What names mean while a configuration is expanded.
+/// The meanings of names while a configuration is expanded.
 pub(super) struct Macros<'s> {
     library: Library,
     pub(super) constants: BTreeMap<String, Constant>,
@@ -60,9 +60,9 @@ pub(super) enum Constant {
     Expanded(Rc<Json>),
 }
 
-/// A file that was asked for.
+/// An imported file.
 pub(super) enum Import {
-    /// What it asks for itself is looked at now.
+    /// Its own imports are being expanded.
     Begun,
     Expanded(Rc<Json>),
 }
@@ -72,7 +72,7 @@ enum Macro {
     Defined { params: Vec<Param>, result: Json },
 }
 
-/// Arguments of a call before expansion, and where they stand.
+/// The arguments of a call before expansion, and the scope of the call.
 pub(super) struct Args<'a> {
     values: Vec<Option<Json>>,
     pub(super) scope: &'a Scope<'a>,
@@ -133,13 +133,13 @@ impl<'s> Macros<'s> {
         Ok(())
     }
 
-    /// A copy, if there is room for it.
+    /// Copies a value, if the budget allows it.
     pub(super) fn copy(&self, json: &Json) -> Result<Json> {
         self.budget.charge_copy(json)?;
         Ok(json.clone())
     }
 
-    /// Expands whatever `json` contains.
+    /// Expands everything that `json` contains.
     pub(super) fn expand(&mut self, json: Json, scope: &Scope<'_>) -> Result<Json> {
         self.budget.charge(VALUE_BYTES)?;
         self.nested += 1;
@@ -190,7 +190,7 @@ impl<'s> Macros<'s> {
         self.expand_members(object, line, &inner)
     }
 
-    /// Expands an object whose variables are in `scope`: a call, if its type names one.
+    /// Expands an object whose variables are in `scope`. It is a call if its type names one.
     fn expand_members(&mut self, object: Object, line: u32, scope: &Scope<'_>) -> Result<Json> {
         if let Some(kind) = object.get("type") {
             let kind = self.expand(self.copy(kind)?, scope)?;
@@ -249,7 +249,7 @@ impl<'s> Macros<'s> {
             .map_err(|error| error.within(format!("Macro in string '{name}'")))
     }
 
-    /// Puts values in the place of their names between percent signs.
+    /// Replaces names between percent signs by their values.
     fn replace_params(&mut self, string: &str, scope: &Scope<'_>) -> Result<Json> {
         let mut built = String::new();
         let mut rest = string;
@@ -279,7 +279,7 @@ impl<'s> Macros<'s> {
         Ok(built.into())
     }
 
-    /// What a name means in a scope.
+    /// Looks up a name in a scope.
     fn find(&mut self, name: &str, scope: &Scope<'_>) -> Result<Option<Rc<Json>>> {
         match scope.local(name) {
             Some(Local::Expanded(value)) => Ok(Some(value)),
@@ -346,7 +346,7 @@ impl<'s> Macros<'s> {
 }
 
 impl Args<'_> {
-    /// Expands an argument that must be there.
+    /// Expands a required argument.
     pub(super) fn take(&mut self, macros: &mut Macros<'_>, index: usize) -> Result<Json> {
         self.try_take(macros, index)?.ok_or_else(|| ConfigError::new("too few arguments"))
     }
@@ -363,7 +363,7 @@ impl Args<'_> {
 }
 
 impl Macro {
-    /// Name and whether it must be given, of each parameter.
+    /// The name of each parameter, and whether it is required.
     fn params(&self) -> Vec<(&str, bool)> {
         match self {
             Self::Function(function) => {
@@ -377,5 +377,5 @@ impl Macro {
     }
 }
 
-/// Deeper than any configuration, shallower than the stack.
+/// More than any configuration needs, and less than the stack can hold.
 const NESTED_MAX: u32 = 250;

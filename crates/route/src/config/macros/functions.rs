@@ -1,6 +1,6 @@
-//! The functions that a configuration may call, by their mcrouter names.
+//! The functions that a configuration can call, by mcrouter's names.
 //!
-//! Most are eager: they see their arguments' values. A lazy one decides which of its arguments are expanded at all.
+//! Most are eager: they get the values of their arguments. A lazy one decides which of its arguments are expanded.
 
 use std::net::{IpAddr, UdpSocket};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ const fn lazy(
     Function { name, params, required, call: Call::Lazy(call) }
 }
 
-/// Each function.
+/// All functions.
 pub(super) const FUNCTIONS: &[Function] = &[
     lazy("import", &["path", "default"], 1, import),
     lazy("if", &["condition", "is_true", "is_false"], 3, choose),
@@ -131,7 +131,7 @@ fn choose(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Json> {
     args.take(macros, index).map_err(|error| error.within(format!("If '{name}'")))
 }
 
-/// `B` is looked at only if `A` doesn't decide.
+/// Expands `B` only if `A` doesn't decide the result.
 fn both(macros: &mut Macros<'_>, args: &mut Args<'_>, name: &str, decides: bool) -> Result<Json> {
     let first = truth(&args.take(macros, 0)?, name)?;
     Ok(if first == decides { first } else { truth(&args.take(macros, 1)?, name)? }.into())
@@ -155,12 +155,12 @@ fn shift_left(a: i64, bits: i64) -> Option<i64> {
     a.cast_unsigned().checked_shl(u32::try_from(bits).ok()?).map(u64::cast_signed)
 }
 
-/// Zeros come in from above, whatever the sign.
+/// Shifts in zeros, whatever the sign.
 fn shift_right(a: i64, bits: i64) -> Option<i64> {
     a.cast_unsigned().checked_shr(u32::try_from(bits).ok()?).map(u64::cast_signed)
 }
 
-/// An address is ours if a socket may be bound to it.
+/// An address is local if a socket can be bound to it.
 fn is_local_ip(ip: &Json) -> Result<Json> {
     let ip = ip.as_str().ok_or_else(|| ConfigError::new("isLocalIp: ip is not a string"))?;
     let is_local = ip.parse::<IpAddr>().is_ok_and(|ip| UdpSocket::bind((ip, 0)).is_ok());

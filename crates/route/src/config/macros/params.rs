@@ -1,4 +1,4 @@
-//! Parameters of macros, and which argument is whose.
+//! Parameters of macros, and their assignment to arguments.
 
 use guira_config::{ConfigError, Json, Object, Result};
 
@@ -10,7 +10,7 @@ pub(super) struct Param {
     pub(super) default: Option<Json>,
 }
 
-/// Arguments of a call in a string, each at its parameter's place.
+/// The arguments of a call in a string, in the order of the parameters.
 pub(super) fn by_place(params: &[(&str, bool)], arguments: &[&str]) -> Result<Vec<Option<Json>>> {
     let required = params.iter().filter(|(_, is_required)| *is_required).count();
     let count = arguments.len();
@@ -25,7 +25,7 @@ pub(super) fn by_place(params: &[(&str, bool)], arguments: &[&str]) -> Result<Ve
     Ok((0..params.len()).map(|index| arguments.get(index).map(|text| (*text).into())).collect())
 }
 
-/// Arguments of a call by an object, each at its parameter's place.
+/// The arguments of a call by an object, in the order of the parameters.
 pub(super) fn by_name(params: &[(&str, bool)], mut object: Object) -> Result<Vec<Option<Json>>> {
     let take = |(name, is_required): &(&str, bool)| match object.remove(name) {
         None if *is_required => Err(ConfigError::new(format!("'{name}' parameter not found"))),
@@ -34,7 +34,7 @@ pub(super) fn by_name(params: &[(&str, bool)], mut object: Object) -> Result<Vec
     params.iter().map(take).collect()
 }
 
-/// Parameters of a definition: names, or objects with a default.
+/// Reads the parameters of a definition: names, or objects with a default.
 pub(super) fn read(json: Option<&Json>, of: &str) -> Result<Vec<Param>> {
     let Some(json) = json else { return Ok(Vec::new()) };
     let Some(array) = json.as_array() else {

@@ -1,4 +1,4 @@
-//! What each function, loop and definition expands to, and what errors say.
+//! The expansion of each function, loop and definition, and the text of errors.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn expand(text: &str) -> Result<Json, ConfigError> {
     preprocess(text, constants.collect(), (&mut files, &budget, &mut ConfigFindings::default()))
 }
 
-/// `expression` is the value of a member; the macros are those of the tests.
+/// Expands `expression` as the value of a member, with the tests' macros.
 fn value(expression: &str) -> Result<String, String> {
     let macros = r#""macros": {
         "servers": {"type": "macroDef", "params": ["n", {"name": "port", "default": "1"}],

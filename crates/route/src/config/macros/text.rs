@@ -1,8 +1,8 @@
-//! Calls inside strings: brackets, commas, and the backslash that takes their meaning away.
+//! The syntax of calls inside strings: brackets, commas, and the backslash that escapes them.
 
 use guira_config::{ConfigError, Result};
 
-/// Where `wanted` stands without a backslash before it.
+/// The position of the first `wanted` without a backslash before it.
 pub(super) fn find_unescaped(text: &str, wanted: u8) -> Option<usize> {
     let mut is_escaped = false;
     text.bytes().position(|byte| {
@@ -12,7 +12,8 @@ pub(super) fn find_unescaped(text: &str, wanted: u8) -> Option<usize> {
     })
 }
 
-/// Appends `text` up to an unescaped `end`, without backslashes; where that stood, or nothing if all was appended.
+/// Appends `text` up to an unescaped `end`, without backslashes. Returns the position of `end`; `None`: all was
+/// appended.
 pub(super) fn unescape_until(text: &str, built: &mut String, end: u8) -> Option<usize> {
     let stop = find_unescaped(text, end);
     let mut is_escaped = false;
@@ -25,7 +26,7 @@ pub(super) fn unescape_until(text: &str, built: &mut String, end: u8) -> Option<
     stop
 }
 
-/// Cuts the inside of a call's brackets at commas that belong to no inner call.
+/// Splits the text between a call's brackets at commas that belong to no inner call.
 pub(super) fn arguments(mut text: &str) -> Result<Vec<&str>> {
     let mut found = Vec::new();
     loop {
@@ -67,7 +68,7 @@ fn matching_bracket(text: &str, open: usize) -> Option<usize> {
     None
 }
 
-/// Without blanks around, but for one at the end that a backslash protects.
+/// Removes surrounding blanks, except for one at the end that a backslash protects.
 fn trim(text: &str) -> &str {
     let text = text.trim_start();
     let trimmed = text.trim_end();

@@ -1,4 +1,4 @@
-//! The same configurations before the check and before the schema: both must find the same ones good.
+//! The same configurations for the check and for the schema: both must accept the same ones.
 
 use boon::{Compiler, Draft, Schemas};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::configure::schema::{self, schema};
 use guira_config as json;
 
-/// A configuration of two pools, one of them with one server, and this route.
+/// A configuration with two pools, one of which has a single server, and this route.
 fn routed(route: &str) -> String {
     format!(
         r#"{{"pools": {{"A": {{"servers": ["a:1", "b:1"]}}, "B": {{"servers": ["c:1"]}}}}, "route": {route}}}"#
@@ -17,7 +17,7 @@ fn pooled(fields: &str) -> String {
     format!(r#"{{"pools": {{"A": {{"servers": ["a:1"], {fields}}}}}, "route": "PoolRoute|A"}}"#)
 }
 
-/// Fields of a pool, each with what is said of them.
+/// Wrong fields of a pool, each with the expected message.
 const BAD_POOLS: &[(&str, &str)] = &[
     (r#""use_ssll": true"#, "pools: A: unknown field 'use_ssll', did you mean 'use_ssl'?"),
     (r#""protocl": "meta""#, "did you mean 'protocol'?"),
@@ -38,7 +38,7 @@ const BAD_POOLS: &[(&str, &str)] = &[
     (r#""xyzzy": null"#, "pools: A: unknown field 'xyzzy'"),
 ];
 
-/// Routes, as above.
+/// Wrong routes, each with the expected message.
 const BAD_ROUTES: &[(&str, &str)] = &[
     (r#"{"type": "PoolRoute", "pool": "B", "hash": "crc99"}"#, "'crc99' is no such word"),
     (r#"{"type": "PoolRoute", "pool": "B", "hash": {"hash_func": "Crc3"}}"#, "'Crc32'?"),
@@ -99,7 +99,7 @@ const BAD_ROUTES: &[(&str, &str)] = &[
     ("true", "route is true or false, expected a route"),
 ];
 
-/// Configurations, as above.
+/// Wrong configurations, each with the expected message.
 const BAD: &[(&str, &str)] = &[
     (
         r#"{"pool": {}, "route": "NullRoute"}"#,
@@ -117,7 +117,7 @@ const BAD: &[(&str, &str)] = &[
     (r#"{"routes": {"/a/b/": {"type": "NullRoute", "x": 1}}}"#, "NullRoute: unknown field 'x'"),
 ];
 
-/// All of them as configurations.
+/// All wrong examples, as configurations.
 fn bad() -> Vec<(String, &'static str)> {
     let pools = BAD_POOLS.iter().map(|(fields, said)| (pooled(fields), *said));
     let routes = BAD_ROUTES.iter().map(|(route, said)| (routed(route), *said));
@@ -156,7 +156,7 @@ fn findings(text: &str) -> ConfigFindings {
     look.0
 }
 
-/// By a validator that isn't ours, which checks the schema against its own schema first.
+/// An independent validator, which first checks the schema against the schema of schemas.
 struct Validator {
     schemas: Schemas,
     ours: boon::SchemaIndex,

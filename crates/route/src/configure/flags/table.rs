@@ -1,9 +1,9 @@
 //! The table of the router's flags, in the order of the help.
 
-/// What a flag takes.
+/// The kind of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlagKind {
-    /// Nothing: it is on when given.
+    /// No value: the flag is on if it is given.
     Switch,
     /// A whole number.
     Number,
@@ -11,22 +11,22 @@ pub(super) enum FlagKind {
     Size,
     /// Text.
     Text,
-    /// What a line of the log looks like.
+    /// The format of log lines.
     Format,
 }
 
 /// A flag's declaration.
 #[derive(Debug)]
 pub(crate) struct Flag {
-    /// As statistics, configurations (`mcr_opts-NAME`) and `__mcrouter__.options` name it.
+    /// The name in statistics, configurations (`mcr_opts-NAME`) and `__mcrouter__.options`.
     pub(crate) name: &'static str,
     pub(super) long: &'static str,
-    /// One, or none.
+    /// At most one.
     pub(super) short: &'static [char],
     pub(super) kind: FlagKind,
-    /// What the help shows in place of its value; empty: the kind's name for it.
+    /// The placeholder for the value in the help; empty: the kind's usual one.
     pub(super) value: &'static str,
-    /// As typed; empty: none.
+    /// The default as a user would type it; empty: none.
     pub(super) default: &'static str,
     pub(super) help: &'static str,
     pub(super) group: &'static str,
@@ -254,7 +254,7 @@ flags! {
     }
 }
 
-/// Switches of mcrouter without an effect here.
+/// Switches of mcrouter that have no effect here.
 pub(super) const SWITCHES_IGNORED: &[&str] = &[
     "use-mux-io-thread-pool",
     "disable-fibers-use-guard-pages",
@@ -290,7 +290,7 @@ pub(super) const SWITCHES_IGNORED: &[&str] = &[
     "key-client-binding-nonlookaside-enable",
 ];
 
-/// Flags with a number, as above.
+/// Flags with a number that have no effect here.
 pub(super) const NUMBERS_IGNORED: &[&str] = &[
     "fibers-max-pool-size",
     "fibers-stack-size",
@@ -324,7 +324,7 @@ pub(super) const NUMBERS_IGNORED: &[&str] = &[
     "rss-limit-mb",
 ];
 
-/// Flags with text, as above.
+/// Flags with text that have no effect here.
 pub(super) const TEXTS_IGNORED: &[&str] = &[
     "additional-ssl-service-identities",
     "carbon-router-name",

@@ -1,15 +1,15 @@
-//! Which keys come to be chosen under which queries.
+//! The keys that are chosen for various sequences of gets.
 
 use super::*;
 
-/// Bits as good as a hash's.
+/// A hash function for tests.
 fn hash(n: u64) -> u64 {
     let n = (n ^ n >> 31).wrapping_mul(0x7fb5_d329_728e_a185);
     let n = (n ^ n >> 27).wrapping_mul(0x81da_def4_bc2d_d44d);
     n ^ n >> 33
 }
 
-/// Asks for keys, a window each so many; the share of the last half that was for chosen keys.
+/// Gets all keys, with a window per `window` gets. Returns the share of chosen keys in the second half.
 fn asked(detector: &mut Detector, keys: impl Iterator<Item = u64>, window: usize) -> f64 {
     let keys: Vec<u64> = keys.collect();
     let (mut hits, half) = (0, keys.len() / 2);
@@ -23,7 +23,7 @@ fn asked(detector: &mut Detector, keys: impl Iterator<Item = u64>, window: usize
     f64::from(hits) / (keys.len() - half) as f64
 }
 
-/// Numbers of a zipf distribution with exponent 1.01, the same each time.
+/// Numbers of a Zipf distribution with exponent 1.01, the same each time.
 fn zipf(keys: u32, count: usize) -> impl Iterator<Item = u64> {
     let mut sums = vec![0.0];
     sums.extend((1..=keys).scan(0.0, |sum, rank| {
@@ -52,7 +52,7 @@ fn a_scan_in_a_circle_hits_as_often_as_a_perfect_cache() {
 fn the_popular_keys_are_chosen_whoever_came_first() {
     let entries = 300;
     let mut detector = Detector::new(entries);
-    // Strangers take all places first.
+    // Other keys take all places first.
     assert_eq!(asked(&mut detector, 1_000_000..1_000_300, 1000), 1.0);
     let hit = asked(&mut detector, zipf(100_000, 200_000), 10_000);
     let weight = |ranks: u32| (1..=ranks).map(|rank| f64::from(rank).powf(-1.01)).sum::<f64>();

@@ -1,4 +1,4 @@
-//! One request: which node is asked, and then which, until there is an answer.
+//! One request: the nodes that are asked, one after the other, until there is a reply.
 
 use std::cmp::min;
 use std::io::Write;
@@ -20,33 +20,33 @@ use crate::counters::Counter;
 use crate::key;
 use crate::outcome::{default_reply, is_error};
 
-/// A request between its tries.
+/// The state of a request between its tries.
 struct Tries {
     began: Instant,
-    /// The change's number, if it has one.
+    /// The number of the change, if it has one.
     tag: Option<WriteTag>,
-    /// It may have reached a node.
+    /// Whether the request may have reached a node.
     was_sent: bool,
-    /// How many nodes were asked by the present view, and in all.
+    /// How many nodes were asked with the current view, and in total.
     by_view: usize,
     all: usize,
     epoch: u64,
-    /// How long the next may take.
+    /// The time limit of the next try.
     limit: Duration,
     pause: Duration,
-    /// What the last try failed for.
+    /// Why the last try failed.
     why: String,
 }
 
-/// What a try came to.
+/// The result of a try.
 enum Tried {
-    /// This is the answer.
+    /// The reply is final.
     Answered(Reply),
-    /// No node saw the request.
+    /// No node got the request.
     Unsent(Reply),
-    /// The request may have reached the node, and the answer is lost.
+    /// The request may have reached the node, but the reply is lost.
     Lost,
-    /// It didn't answer in time.
+    /// The node didn't answer in time.
     Late,
 }
 
@@ -69,7 +69,7 @@ impl Cluster {
             return Reply::failure(Outcome::RemoteError, words);
         }
         let key = key::without_prefix(&request.key);
-        // What nobody waits for delays nobody.
+        // A shadow request doesn't take a place in the client's order, so it delays no other request.
         let line = (!context.is_shadow).then(|| context.order.line(key));
         let (mut reading, mut writing) = (None, None);
         match line {
@@ -108,7 +108,7 @@ impl Cluster {
                     );
                 }
                 Ok(chart) => chart,
-                // A router that has just started waits for the first look.
+                // A router that has just started waits for its first view.
                 Err(_) if lack.is_none() && tries.began.elapsed() < FIRST_LOOK => {
                     self.rest(PAUSE_MIN).await;
                     continue;
@@ -180,7 +180,7 @@ impl Cluster {
             reply.meta = None;
         }
         match reply.outcome {
-            // It ends, and others serve.
+            // The node is ending, and others serve.
             Outcome::RemoteError if is_servers && reply.message.starts_with(LEFT) => Tried::Lost,
             _ if is_servers => Tried::Answered(reply),
             Outcome::ConnectError
@@ -193,18 +193,18 @@ impl Cluster {
         }
     }
 
-    /// Waits, but not beyond a newer view.
+    /// Waits, but at most until there is a newer view.
     async fn rest(&self, pause: Duration) {
         let mut sights = self.nodes.lock().next_sights();
         if let Ok(Err(_)) = timeout(pause, sights.changed()).await {
-            // Nobody brings any.
+            // The watch has ended, and `changed` returned at once.
             sleep(pause).await;
         }
     }
 }
 
 impl Tries {
-    /// The answer, if that is it.
+    /// Records a try. Returns the reply if it is final.
     fn judge(&mut self, tried: Tried, request: &Request, slot: u16) -> Option<Reply> {
         self.all += 1;
         match tried {
@@ -239,7 +239,7 @@ fn unknown(slot: u16) -> Reply {
     Reply::failure(Outcome::RemoteError, format!("slot {slot}: outcome unknown"))
 }
 
-/// What no node has.
+/// Returns an error for commands that no node supports.
 fn lacks(op: Op) -> Option<&'static str> {
     match op {
         Op::LeaseGet | Op::LeaseSet => Some("a replicated store has no leases"),
@@ -252,13 +252,13 @@ fn lacks(op: Op) -> Option<&'static str> {
 /// Whether a request is a change that can carry a number.
 fn is_numbered(request: &Request) -> bool {
     match request.op {
-        // No meta command has its hold-off.
+        // No meta command has this delete's hold-off.
         Op::Delete => request.meta.is_some() || request.exptime == 0,
         op => op.is_update() || op.is_arithmetic(),
     }
 }
 
-/// The request as it travels: without the routing prefix, and a change with its number.
+/// The request as it is sent: without the routing prefix, and a change with its number.
 fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
     let mut dressed = request.clone();
     dressed.key.advance(key::prefix(&request.key).len());
@@ -278,15 +278,15 @@ fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
     dressed
 }
 
-/// How long nodes are asked. A node goes on for ten seconds, and results of changes are kept for thirty.
+/// How long nodes are asked. A node continues for ten seconds, and keeps the results of changes for thirty.
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
-/// The longest try, unless the configuration allows a longer first one.
+/// The longest try, unless the configured limit of the first one is longer.
 const LIMIT_MAX: Duration = Duration::from_secs(4);
 /// How long a request waits for the first view.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// What a node says that has left its chains.
+/// The error of a node that has left its chains.
 const LEFT: &[u8] = b"this node has left its chains";
 
 #[cfg(test)]

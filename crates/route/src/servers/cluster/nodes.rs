@@ -1,7 +1,7 @@
-//! A thread's links to the nodes of a cluster, as the newest view names them.
+//! A thread's links to the nodes of a cluster, which follow the newest view.
 //!
 //! # Invariants
-//! 1. A link leads where the view that is used says. Links to others go with the next view.
+//! 1. Each link leads to the address in the current view. Links to other addresses are dropped when the view changes.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,20 +17,20 @@ use super::watches::ClusterWatch;
 use crate::server::{ClusterSpec, LeafSpec, Server};
 use crate::servers::link::Link;
 
-/// A thread's links to nodes.
+/// The links of a thread to nodes.
 pub(in crate::servers) trait NodeLinks: fmt::Debug {
-    /// The link to a node for the role of this number.
+    /// Returns the link to a node for the role with this number.
     fn node_link(&self, wanted: &LeafSpec, role: u32) -> Arc<Link>;
 }
 
-/// What a link carries. On each of them a node answers in the order of requests.
+/// The requests that a link carries. On each link a node answers in the order of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Role {
     /// Reads, to readers.
     Read = 0,
     /// Changes, to heads.
     Change = 1,
-    /// What the node passes on.
+    /// Requests that the node passes on.
     Pass = 2,
 }
 
@@ -41,10 +41,10 @@ pub(super) struct Nodes {
     watch: Arc<ClusterWatch>,
     sights: Receiver<Sight>,
     chart: Option<Arc<Chart>>,
-    /// Who has a part in a chain.
+    /// Nodes that are members of a chain.
     members: HashSet<NodeId>,
     links: HashMap<(NodeId, Role), Arc<Link>>,
-    /// Nodes that didn't answer in time: until when others are asked before them.
+    /// Nodes that didn't answer in time, and until when others are asked before them.
     slow: HashMap<NodeId, Instant>,
 }
 
@@ -61,9 +61,9 @@ impl Nodes {
         }
     }
 
-    /// The newest view; an error says why there is none.
+    /// Returns the newest view, or an error that explains why there is none.
     pub(super) fn chart(&mut self) -> Result<Arc<Chart>, String> {
-        // Without a sender nothing changes any more.
+        // Without a sender, the view doesn't change any more.
         if self.chart.is_none() || self.sights.has_changed().unwrap_or(false) {
             self.sights.mark_unchanged();
             self.renew();
@@ -75,12 +75,12 @@ impl Nodes {
         self.chart.clone().ok_or_else(told)
     }
 
-    /// Why the view may not be the newest, if so.
+    /// Why the view may not be the newest; `None` if it is.
     pub(super) fn lack(&self) -> Option<String> {
         self.watch.lack()
     }
 
-    /// Told of newer views than the present one.
+    /// Returns a receiver that is notified of views newer than the current one.
     pub(super) fn next_sights(&self) -> Receiver<Sight> {
         let mut sights = self.watch.sights();
         sights.mark_unchanged();
@@ -95,19 +95,19 @@ impl Nodes {
             self.links.retain(|(node, _), link| {
                 let stays = server_of(chart, *node, &self.wanted).is_ok_and(|it| it == link.server);
                 if !stays || (self.members.contains(node) && !members.contains(node)) {
-                    // It may never answer. Others are asked.
+                    // The requests there may never be answered. Fail them, so that other nodes are asked.
                     link.abandon();
                 }
                 stays
             });
             self.members = members;
-            // A node that comes back is another process.
+            // A node that returns is a new process.
             self.slow.clear();
         }
         self.chart = chart;
     }
 
-    /// The link to a node for what it is to carry.
+    /// Returns the link to a node for a role.
     pub(super) fn link(
         &mut self,
         (node, role): (NodeId, Role),
@@ -136,8 +136,8 @@ impl Nodes {
         Ok(link)
     }
 
-    /// Whom to ask for the nth time about a slot: whoever is `meant`, then the others of its chain, then all others. Those
-    /// who didn't answer in time just now come last. `None`: nobody says where.
+    /// Returns the nth node to ask about a slot: first the node `meant`, then the others of its chain, then all others.
+    /// Nodes that were too slow a moment ago come last. `None`: no node has a client address.
     pub(super) fn nth(
         &self,
         n: usize,
@@ -164,7 +164,7 @@ impl Nodes {
         order.get(n % order.len().max(1)).copied()
     }
 
-    /// Notes whether a node answered in time.
+    /// Records whether a node was too slow.
     pub(super) fn note(&mut self, node: NodeId, is_slow: bool) {
         if is_slow {
             self.slow.insert(node, Instant::now() + AVOIDED);
@@ -173,13 +173,13 @@ impl Nodes {
         }
     }
 
-    /// How many there are to ask.
+    /// The number of nodes in the view.
     pub(super) fn count(&self) -> usize {
         self.chart.as_ref().map_or(0, |chart| chart.view.nodes.len())
     }
 }
 
-/// Where a node is asked by clients.
+/// The address at which clients reach a node.
 pub(super) fn server_of(
     chart: &Chart,
     node: NodeId,
@@ -193,7 +193,7 @@ pub(super) fn server_of(
     Server::parse(&member.clients, &Server { security, ..Server::default() })
 }
 
-/// For so long others are asked before a node that didn't answer in time.
+/// How long other nodes are asked before a node that was too slow.
 const AVOIDED: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

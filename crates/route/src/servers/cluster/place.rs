@@ -21,26 +21,27 @@ use crate::server::{ClusterSpec, Server};
 pub(crate) struct Cluster {
     /// `None`: nothing is sent.
     pub(super) fleet: Option<rc::Weak<dyn NodeLinks>>,
-    /// Its task shares it, on the same thread.
+    /// Shared with this cluster's task, which runs on the same thread.
     pub(super) nodes: Arc<Mutex<Nodes>>,
-    /// This thread among all that ask, and what it counts its changes by.
+    /// Identifies this thread among all that ask. With the number it identifies a change.
     client: u32,
     number: Cell<u64>,
-    /// Takes each new view to the links, whether or not somebody asks.
+    /// Updates the links at each new view, even without requests.
     following: JoinSet<()>,
 }
 
-/// Where a request goes, for people.
+/// A description of where a request goes.
 #[derive(Debug)]
 pub(crate) struct ClusterPlace {
-    /// The slot, its chain, and who is asked.
+    /// The slot, its chain, and the node that is asked.
     pub(crate) words: String,
-    /// Who is asked, if it says where.
+    /// The node's server, if the node has a client address.
     pub(crate) server: Option<Server>,
 }
 
 impl Cluster {
-    /// Over links that `fleet` gives, by the views that `watch` brings. The thread must be in a tokio runtime.
+    /// Creates a cluster that uses the links of `fleet` and the views of `watch`. The thread must be in a tokio
+    /// runtime.
     pub(in crate::servers) fn new(
         wanted: &ClusterSpec,
         watch: Arc<ClusterWatch>,
@@ -52,19 +53,19 @@ impl Cluster {
         cluster.following.spawn(async move {
             while sights.changed().await.is_ok() {
                 let Some(nodes) = nodes.upgrade() else { return };
-                // No view is no news.
+                // Without a view there is nothing to update.
                 let _ = nodes.lock().chart();
             }
         });
         Rc::new(cluster)
     }
 
-    /// One that sends nothing, and knows no view.
+    /// Creates a cluster that sends nothing and has no view.
     pub(crate) fn silent(wanted: &ClusterSpec) -> Rc<Self> {
         Rc::new(Self::of(wanted, ClusterWatch::blind("nobody has looked").into(), None))
     }
 
-    /// One that sends nothing, and looks at the view once. It may wait for etcd.
+    /// Creates a cluster that sends nothing and reads the view once. May wait for etcd.
     pub(crate) fn looking(wanted: &ClusterSpec) -> Rc<Self> {
         Rc::new(Self::of(wanted, ClusterWatch::look(wanted).into(), None))
     }
@@ -78,13 +79,13 @@ impl Cluster {
             fleet,
             nodes: Arc::new(Mutex::new(Nodes::new(wanted.clone(), watch))),
             client: fastrand::u32(..),
-            // No two threads give one number, so none gets another's result.
+            // Random, so that no two threads use the same number and get each other's results.
             number: Cell::new(fastrand::u64(..1 << 62)),
             following: JoinSet::new(),
         }
     }
 
-    /// What it is called where a tree is shown.
+    /// The name in displays of the tree.
     pub(crate) fn name(&self) -> String {
         let nodes = self.nodes.lock();
         format!("cluster|{}|timeout={}ms", nodes.wanted.place, nodes.wanted.timeout.as_millis())
@@ -110,14 +111,14 @@ impl Cluster {
         ClusterPlace { words, server }
     }
 
-    /// A number for a change.
+    /// Returns a new number for a change.
     pub(super) fn tag(&self) -> WriteTag {
         self.number.set(self.number.get() + 1);
         WriteTag { id: (self.client, self.number.get()), is_repeated: false }
     }
 }
 
-/// Whose a request is in a slot's chain, and that node.
+/// The role that a request needs in a slot's chain, and the node that has it.
 pub(super) fn meant(request: &Request, group: &Group) -> (&'static str, Option<NodeId>) {
     if request.op.is_get() { ("reader", group.reader()) } else { ("head", group.head()) }
 }

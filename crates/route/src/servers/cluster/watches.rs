@@ -1,4 +1,5 @@
-//! The views of the clusters that routes name: one watch of each, for all threads, as long as a tree has such a route.
+//! The views of the clusters in routes. All threads share one watch per cluster, which exists as long as a tree has a
+//! route to it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -14,16 +15,16 @@ use crate::server::ClusterSpec;
 #[derive(Debug, Default)]
 pub(crate) struct ClusterWatches(Mutex<BTreeMap<String, Weak<ClusterWatch>>>);
 
-/// One cluster's view, and whether it is the newest.
+/// The view of one cluster, and whether it is the newest.
 #[derive(Debug)]
 pub(crate) struct ClusterWatch {
     sights: Receiver<Sight>,
-    /// Of the newest view that somebody asked for.
+    /// The chart of the newest view that was asked for.
     chart: Mutex<Option<Arc<Chart>>>,
 }
 
 impl ClusterWatches {
-    /// The watch of a cluster; begun, if there is none.
+    /// Returns the watch of a cluster, and starts it if there is none.
     pub(crate) fn of(&self, wanted: &ClusterSpec) -> Arc<ClusterWatch> {
         let mut known = self.0.lock();
         if let Some(watch) = known.get(&wanted.place).and_then(Weak::upgrade) {
@@ -40,7 +41,7 @@ impl ClusterWatches {
         watch
     }
 
-    /// Each cluster, by its place.
+    /// All watched clusters, each with its place.
     pub(crate) fn all(&self) -> Vec<(String, Arc<ClusterWatch>)> {
         let known = self.0.lock();
         known.iter().filter_map(|(place, it)| Some((place.clone(), it.upgrade()?))).collect()
@@ -48,12 +49,12 @@ impl ClusterWatches {
 }
 
 impl ClusterWatch {
-    /// Without a view, for this reason, for ever.
+    /// Creates a watch that never has a view, for this reason.
     pub(super) fn blind(lack: &str) -> Self {
         Self::fixed(Sight { view: None, lack: Some(lack.to_owned()) })
     }
 
-    /// What a look finds. It may wait for etcd.
+    /// Reads the view once. May wait for etcd.
     pub(super) fn look(wanted: &ClusterSpec) -> Self {
         let seen =
             register(wanted).and_then(|it| it.view().map_err(|fault: Fault| fault.to_string()));
@@ -63,7 +64,7 @@ impl ClusterWatch {
         })
     }
 
-    /// What is known stays as it is.
+    /// Creates a watch whose state never changes.
     pub(super) fn fixed(sight: Sight) -> Self {
         let (_, sights) = channel(sight);
         Self { sights, chart: Mutex::default() }
@@ -73,8 +74,8 @@ impl ClusterWatch {
         self.sights.clone()
     }
 
-    /// The newest view, as a chart that all threads share; `None`: there is none. Its epoch may be older than the channel's by
-    /// a moment.
+    /// The newest view, as a chart that all threads share. `None`: there is no view. For a moment, the chart may be
+    /// older than the channel's view.
     pub(super) fn chart(&self) -> Option<Arc<Chart>> {
         let view = self.sights.borrow().view.clone()?;
         let mut chart = self.chart.lock();
@@ -85,24 +86,24 @@ impl ClusterWatch {
         chart.clone()
     }
 
-    /// Why the view may not be the newest, if so.
+    /// Why the view may not be the newest; `None` if it is.
     pub(super) fn lack(&self) -> Option<String> {
         self.sights.borrow().lack.clone()
     }
 
-    /// Whether the view is followed now.
+    /// Whether the view is up to date, and changes will be seen.
     pub(crate) fn is_followed(&self) -> bool {
         let sight = self.sights.borrow();
         sight.view.is_some() && sight.lack.is_none()
     }
 
-    /// The view's epoch, 0 if there is none.
+    /// The epoch of the view; 0 if there is none.
     pub(crate) fn epoch(&self) -> u64 {
         self.sights.borrow().view.as_ref().map_or(0, |view| view.epoch)
     }
 }
 
-/// The cluster's register, which isn't asked yet.
+/// Returns the cluster's register, without connecting to it.
 pub(crate) fn register(wanted: &ClusterSpec) -> Result<Register, String> {
     let access = wanted.etcd.clone().access(wanted.place.starts_with("etcds:"))?;
     Register::open(&wanted.place, access).map_err(|fault| fault.to_string())

@@ -1,4 +1,4 @@
-//! What may travel on a link now, and what only once the server has shown that it understands it ([`Skills`]).
+//! The requests that may be sent on a link now, and those for which the server must first show an ability ([`Skills`]).
 //!
 //! [`Skills`]: crate::servers::skills::Skills
 
@@ -13,7 +13,7 @@ use super::{Link, UnderWay, now};
 use crate::servers::skills::Skill;
 
 impl Link {
-    /// Sends a request once the server is known to understand it, and behind those that came before.
+    /// Sends a request in the order of arrival, after the server has shown that it understands it.
     pub(super) async fn begin_in_turn(
         self: &Arc<Self>,
         request: Request,
@@ -46,12 +46,12 @@ impl Link {
         }
     }
 
-    /// Whether the request may travel now: the server is known to understand it, and isn't being asked.
+    /// Whether the request may be sent now: the server is known to understand it, and no question is under way.
     pub(crate) fn may_carry(&self, request: &Request) -> bool {
         !self.skills.are_asked() && self.lacks(request).is_none()
     }
 
-    /// What the server has to show before the request travels.
+    /// The ability that the server must show before the request is sent.
     fn lacks(&self, request: &Request) -> Option<Skill> {
         let skill = Skill::for_request(request, self.server.speaks_meta())?;
         let is_shown = self.stats.is_up.load(Relaxed) && self.skills.has(skill);

@@ -1,4 +1,4 @@
-//! Configurations of few words that stand for very many routes, or for very deep ones.
+//! Small configurations that expand to very many routes, or to very deep ones.
 
 use crate::Settings;
 use crate::tree::canned::Canned;
@@ -9,7 +9,7 @@ fn refused(config: &str) -> String {
     built.err().unwrap_or_else(|| panic!("{start} was built")).to_string()
 }
 
-/// `count` named handles, of which each says something of the one before.
+/// Makes `count` named handles, each of which refers to the previous one.
 fn named(count: usize, first: &str, next: impl Fn(usize) -> String) -> String {
     let mut all = format!("\"h0\": {first}");
     for n in 1..count {
@@ -43,7 +43,7 @@ fn a_request_that_would_come_to_millions_of_routes_is_none() {
     let tree = named(40, "\"PoolRoute|A\"", |n| {
         format!("{{\"type\": \"AllSyncRoute\", \"children\": [\"h{n}\", \"h{n}\"]}}")
     });
-    // Lists are copied where they are named, and run out of memory before.
+    // A list is copied wherever it is named, and exceeds the memory budget first.
     for (rest, message) in [(lists, "takes more than 64 MB"), (tree, message)] {
         let said = refused(&format!("{{{POOL}, {rest}}}"));
         assert!(said.contains(message), "{said}");

@@ -1,12 +1,12 @@
-//! Routes that ask all of their children, and differ in which reply they answer with.
+//! Routes that ask all of their children. They differ in the reply that they return.
 //!
 //! | route | waits for | answers with |
 //! |---|---|---|
-//! | `AllAsyncRoute` | none | the reply that finds nothing |
+//! | `AllAsyncRoute` | none | a miss |
 //! | `AllInitialRoute` | the first child | its reply |
-//! | `AllFastestRoute` | the first reply that is no failure | that, or the last one |
-//! | `AllMajorityRoute` | an outcome of more than half of them, or all | the most frequent outcome, of two the worse |
-//! | `AllSyncRoute` | all | the worst reply, of equally bad ones the first |
+//! | `AllFastestRoute` | the first reply that is no failure | that reply, or the last one |
+//! | `AllMajorityRoute` | an outcome shared by over half, or all | the most frequent outcome, the worse one of two |
+//! | `AllSyncRoute` | all | the worst reply, the first one of equally bad ones |
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ struct All {
     answer: Answer,
 }
 
-/// Which reply is the answer.
+/// Selects the reply that is returned.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Nothing,
@@ -145,7 +145,7 @@ pub(super) fn build_sync(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<N
     Ok(vec![sync(builder.children(json)?)])
 }
 
-/// Waits for the first of `children` only.
+/// Waits only for the first of `children`.
 pub(super) fn initial(children: Vec<Node>) -> Node {
     node(children, Answer::Initial)
 }

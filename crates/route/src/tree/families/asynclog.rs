@@ -7,7 +7,7 @@ use guira_client::{Op, Reply, Request};
 
 use super::{BoxFuture, Context, Node, Route};
 
-/// Sets [`Context::asynclog`] for deletes; anything else goes by.
+/// Sets [`Context::asynclog`] for deletes. Other requests pass unchanged.
 #[derive(Debug)]
 struct Asynclog {
     target: Node,
@@ -42,7 +42,7 @@ impl Route for Asynclog {
     }
 }
 
-/// `target`, whose failed deletes are logged as `name`'s.
+/// Returns a route to `target` whose failed deletes are logged under `name`.
 pub(super) fn node(target: Node, name: Rc<str>) -> Node {
     Rc::new(Asynclog { target, name })
 }

@@ -1,20 +1,22 @@
-//! `BigValueRoute` (`--big-value-split-threshold`): values too long for one item are cut into chunks.
+//! `BigValueRoute` (`--big-value-split-threshold`): cuts values that are too long for one item into chunks.
 //!
 //! ```text
 //! key           flags | 0x8000     1-CHUNKS-HASH
 //! key:0:HASH    flags              first chunk
-//! key:1:HASH …                     each of threshold bytes, but the last
+//! key:1:HASH …                     threshold bytes each, except the last
 //! ```
-//! The hash is that of the value, so that chunks of two values never mix. A chunk that is gone is a miss.
+//! The item at the key is the index. Its hash is the value's, so that chunks of two values never mix. If a chunk is
+//! gone, the reply is a miss.
 //!
 //! # Invariants
-//! 1. An index may be anybody's: clients can store one, as mcrouter's can. It costs no more gets than a batch beyond the
-//!    first chunk that is missing, and no more bytes than [`VALUE_BYTES_MAX`], charged to the client as they come.
+//! 1. An index is not trusted: clients can store one, as they can with mcrouter. After the first missing chunk, it
+//!    costs at most the rest of a batch. Its chunks hold at most [`VALUE_BYTES_MAX`] bytes, which are charged to the
+//!    client as they arrive.
 //! 2. Nothing is appended to an index.
 //!
 //! # Bad at
-//! Appending: it asks first what is there. A value that is cut into chunks can't be appended to: its expiry isn't known,
-//! and would be lost. An append that meets a set on its way may spoil the index, and the next get is a miss.
+//! Appending: it needs a get first. A value in chunks can't be appended to: its expiry isn't known and would be lost.
+//! An append that overlaps with a set may corrupt the index; the next get is then a miss.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -31,7 +33,7 @@ use super::{
 use crate::key;
 use crate::outcome::{default_reply, is_error, is_hit, is_miss, is_stored, severity};
 
-/// Cuts and joins.
+/// Cuts values into chunks, and joins them.
 #[derive(Debug)]
 struct BigValue {
     child: Node,
@@ -41,13 +43,13 @@ struct BigValue {
     hides_flag: bool,
 }
 
-/// The flag of a value that stands in chunks.
+/// The flag of a value that is stored in chunks.
 const IS_BIG: u32 = 0x8000;
-/// More than any value has; an index that says more is not ours.
+/// More chunks than any value has. An index with more was not written by this route.
 const CHUNKS_MAX: u32 = 1 << 14;
 const VALUE_BYTES_MAX: usize = 256 << 20;
 
-/// What stands under the key itself.
+/// The parsed item that is stored at the key itself.
 struct Index {
     chunks: u32,
     hash: u64,
@@ -68,7 +70,7 @@ impl Index {
 }
 
 impl BigValue {
-    /// Asks for chunks from `at` on, of `chunks` the next batch.
+    /// Sends the requests of the next batch: from chunk `at` on, of `chunks` in total.
     async fn batch(
         &self,
         at: u32,
@@ -81,7 +83,7 @@ impl BigValue {
         join_all(requests.iter().map(|request| self.child.route(request, context))).await
     }
 
-    /// All chunks in one, or how the first batch that lacks one ended.
+    /// Returns all chunks joined, or the worst outcome of the first batch that isn't complete.
     async fn chunks(&self, index: &Index, request: &Request, context: &Context) -> Reply {
         let get = |chunk| Request::new(Op::Get, index.key(&request.key, chunk));
         let (mut parts, mut at, mut bytes) = (Vec::new(), 0, 0);
@@ -121,7 +123,7 @@ impl BigValue {
         self.joined(found, reply)
     }
 
-    /// What the client gets of the index and the chunks.
+    /// Combines the index and the chunks into the client's reply.
     fn joined(&self, found: Reply, chunks: Reply) -> Reply {
         if !is_hit(chunks.outcome) {
             return chunks;
@@ -130,7 +132,7 @@ impl BigValue {
         Reply { value: chunks.value, flags, ..found }
     }
 
-    /// A lease-get finds an index of which a chunk is gone: the index must go before anybody gets a lease.
+    /// Answers a lease-get. If a chunk is gone, the index is expired first, so that the next attempt can get a lease.
     async fn get_lease(&self, request: &Request, context: &Context) -> Reply {
         let mut retries = 1;
         loop {
@@ -172,7 +174,7 @@ impl BigValue {
         }
     }
 
-    /// Appends or prepends, unless what is there is an index, or would be too long.
+    /// Appends or prepends, unless the stored value is an index, or the result would be too long.
     async fn extend(&self, request: &Request, context: &Context) -> Reply {
         let get = Request::new(Op::Get, request.key.clone());
         let found = self.child.route(&get, context).await;
@@ -221,7 +223,7 @@ impl BigValue {
     }
 }
 
-/// Values one after the other, paid for by the client; `None`: it can't hold so much.
+/// Concatenates values and charges the client for them. `None` if the charge exceeds the client's limit.
 fn joined<'v>(values: impl Iterator<Item = &'v Bytes> + Clone, context: &Context) -> Option<Bytes> {
     let mut all = BytesMut::with_capacity(values.clone().map(Bytes::len).sum());
     values.for_each(|value| all.extend_from_slice(value));
@@ -260,7 +262,7 @@ impl Route for BigValue {
     }
 }
 
-/// `child`, in which no value is longer than `threshold` bytes.
+/// Returns a route to `child` that cuts values longer than `threshold` bytes. 0: `child` itself.
 pub(in crate::tree) fn node(child: Node, threshold: usize, batch: usize, hides_flag: bool) -> Node {
     if threshold == 0 {
         return child;

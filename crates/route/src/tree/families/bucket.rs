@@ -1,4 +1,4 @@
-//! Buckets (`bucketize` of a pool): keys are put into a fixed number of them, and servers are chosen by bucket.
+//! Buckets (`bucketize` of a pool): each key belongs to one of a fixed number of buckets, which chooses the server.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -13,13 +13,13 @@ use super::{
 use crate::key;
 use crate::tree::prefix::PrefixMap;
 
-/// Tells its target the bucket of each key.
+/// Adds the bucket of each key to the context of the request.
 #[derive(Debug)]
 struct Bucketize {
     target: Node,
     buckets: usize,
     keyspace: String,
-    /// Keys of a prefix that share fewer buckets.
+    /// Key prefixes whose keys share fewer buckets.
     by_prefix: PrefixMap<(String, usize)>,
     has_prefixes: bool,
 }
@@ -60,7 +60,7 @@ impl Route for Bucketize {
         Some((Bucketize::bucket(self, request, context), &self.keyspace))
     }
 }
-/// Fields of a `PoolRoute` with `bucketize`.
+/// The fields of a `PoolRoute` with `bucketize`.
 pub(super) static FIELDS: [Field; 3] = [
     field("total_buckets", Takes::Whole(1, U32), "how many buckets there are"),
     field("bucketization_keyspace", Takes::Text, "the name of the keys' space"),
@@ -71,7 +71,7 @@ pub(super) static FIELDS: [Field; 3] = [
     ),
 ];
 
-/// `target` with buckets, as `total_buckets` and its like have it.
+/// Returns a route to `target` with buckets, as the fields `total_buckets` and the like describe.
 pub(super) fn node(target: Node, fields: Fields<'_>) -> Result<Node> {
     let buckets = fields.integer("total_buckets")?;
     let buckets: usize = buckets.ok_or_else(|| fields.error("no total number of buckets"))?;

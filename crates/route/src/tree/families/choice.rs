@@ -1,4 +1,4 @@
-//! Routes that choose one child for a request and do nothing else: no future of their own.
+//! Routes that only choose one child for each request. They need no future of their own.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -14,15 +14,15 @@ use super::{
     fields, ignored, null,
 };
 
-/// Chooses a child. The child answers in its place.
+/// Chooses a child, which answers in its place.
 pub(crate) trait Chooser: fmt::Debug {
-    /// As [`Route::name`].
+    /// The name for [`Route::name`].
     fn name(&self) -> Cow<'_, str>;
 
-    /// The child for this request.
+    /// Returns the child for this request.
     fn choose(&self, request: &Request, context: &Context) -> &Node;
 
-    /// As [`Route::choice`].
+    /// The index for [`Route::choice`].
     fn index(&self, _request: &Request) -> Option<usize> {
         None
     }
@@ -50,7 +50,7 @@ impl<T: Chooser> Route for T {
     }
 }
 
-/// Each child as likely as another.
+/// Chooses all children with the same probability.
 #[derive(Debug)]
 struct Random {
     children: Vec<Node>,
@@ -67,19 +67,19 @@ impl Chooser for Random {
     }
 }
 
-/// Random numbers of a thread's own, good enough to spread load.
+/// Random numbers for one thread, good enough to spread load.
 #[derive(Debug)]
 pub(crate) struct Randomness {
     state: Cell<u64>,
 }
 
 impl Randomness {
-    /// Another row of numbers each time.
+    /// Creates a generator with a random seed.
     pub(crate) fn new() -> Self {
         Self { state: Cell::new(RandomState::new().hash_one(0_u8)) }
     }
 
-    /// 64 bits: `SplitMix64`.
+    /// The next 64 random bits, by `SplitMix64`.
     pub(crate) fn next(&self) -> u64 {
         let state = self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.state.set(state);
@@ -88,7 +88,7 @@ impl Randomness {
         mixed ^ mixed >> 31
     }
 
-    /// From 0 to less than `end`, which is not 0.
+    /// A random number from 0 to `end - 1`. `end` must not be 0.
     pub(crate) fn below(&self, end: usize) -> usize {
         usize::try_from((u128::from(self.next()) * end as u128) >> 64).unwrap_or(0)
     }
@@ -100,12 +100,13 @@ pub(super) static LOAD_BALANCER: Shape = Shape {
     fields: &[&CHILDREN, &fields::LOAD, &[ignored("salt"), ignored("failover_count")]],
 };
 
-/// `RandomRoute`: a uniform choice. `LoadBalancerRoute` is the same here: servers that speak text don't tell their load.
+/// `RandomRoute`: a uniform choice. `LoadBalancerRoute` does the same, because servers don't report their load in the
+/// text protocol.
 pub(super) fn build_random(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     Ok(vec![node_random(builder.children(json)?)])
 }
 
-/// Any of `children`.
+/// Returns a route that chooses any of `children`.
 pub(super) fn node_random(mut children: Vec<Node>) -> Node {
     match children.len() {
         0 => null::node(),
@@ -118,7 +119,7 @@ pub(super) static HOST_ID: Shape = Shape {
     fields: &[&CHILDREN, &[field("salt", Takes::Text, "other text, other choices")]],
 };
 
-/// `HostIdRoute`: the same child for all requests of this host, chosen when the tree is built.
+/// `HostIdRoute`: one child for all requests of this host, chosen when the tree is built.
 pub(super) fn build_host_id(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let mut children = builder.children(json)?;
     if children.is_empty() {
@@ -129,7 +130,7 @@ pub(super) fn build_host_id(json: &Json, builder: &mut Builder<'_>) -> Result<Ve
     Ok(vec![children.swap_remove(id % children.len())])
 }
 
-/// The host's number, or a hash of it with a salt.
+/// The host's number, or a hash of it if there is a salt.
 pub(super) fn host_hash(host_id: u32, salt: &str) -> usize {
     let id = host_id as usize;
     if salt.is_empty() {

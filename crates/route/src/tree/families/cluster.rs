@@ -1,4 +1,4 @@
-//! `ClusterRoute`: a cluster of replicated stores, each request at the node that has its key.
+//! `ClusterRoute`: sends each request to the node that has its key, in a cluster of replicated stores.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
         timeout: fields.milliseconds("timeout_ms")?.unwrap_or(TIMEOUT),
         is_secured: fields.boolean("use_ssl")?.unwrap_or(false),
     };
-    // Nobody is asked by that.
+    // This only checks the address. Nothing is sent.
     register(&wanted).map(drop).map_err(|words| fields.error(words))?;
     if wanted.is_secured && !builder.settings.has_tls {
         let words = "use_ssl: say by --pem-ca-path who signs nodes' certificates";
@@ -49,5 +49,5 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 const TIMEOUT_MS_MAX: i64 = 9000;
-/// With its links and a share of its table.
+/// Memory for a cluster, with its links and a share of its table.
 const CLUSTER_BYTES: usize = 16 << 10;

@@ -1,8 +1,8 @@
-//! `FailoverRoute`: asks the first child, and where that fails others, in an order that a policy knows.
+//! `FailoverRoute`: asks the first child, and after a failure others, in the order that a policy chooses.
 //!
 //! # Invariants
 //! 1. The reply is that of the child asked last.
-//! 2. A server that isn't asked at all (TKO, no connection) costs neither a try nor a token of the limit.
+//! 2. A server that can't be asked (TKO, no connection) costs neither a try nor a token of the limit.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ mod policy;
 use limit::Limit;
 use policy::{Order, Policy};
 
-/// One child after the other until one doesn't fail.
+/// Asks one child after the other, until one doesn't fail.
 #[derive(Debug)]
 struct Failover {
     /// At least two.
@@ -36,11 +36,11 @@ struct Failover {
     policy: Policy,
     limit: Option<Limit>,
     lease_tokens: Option<Arc<LeaseTokens>>,
-    /// Keys with a hash stop show the server that they came to another one.
+    /// Whether keys with a hash stop get a tag that tells the server about the failover.
     tags_keys: bool,
 }
 
-/// Which outcomes are worth another try, by the kind of command.
+/// The outcomes that are worth another try, by the kind of command.
 #[derive(Clone, Copy, Debug)]
 struct Errors {
     gets: ErrorSet,
@@ -82,7 +82,7 @@ impl Errors {
     }
 }
 
-/// One request's way through the children.
+/// The progress of one request through the children.
 struct Attempt<'a> {
     request: &'a Request,
     context: &'a Context,
@@ -97,7 +97,7 @@ impl Failover {
         reply
     }
 
-    /// The reply, and the child it comes from.
+    /// Returns the reply, and the index of the child that gave it.
     async fn find(&self, request: &Request, context: &Context) -> (Reply, usize) {
         let normal = self.ask(0, request, context).await;
         if let Some(limit) = &self.limit {
@@ -150,7 +150,7 @@ impl Failover {
         (reply, child)
     }
 
-    /// The request as others than the first child get it.
+    /// The request for all children except the first.
     fn tagged<'r>(&self, request: &'r Request) -> Cow<'r, Request> {
         let (key, tag) = (&request.key, b":failover=1");
         let has_stop = !key::after_routing_key(key).is_empty();
@@ -160,7 +160,7 @@ impl Failover {
         Cow::Owned(Request { key: key::concat(&[key, tag]), ..request.clone() })
     }
 
-    /// Whether a reply is worth another try, and the limit allows one.
+    /// Whether the reply is worth another try, and the limit allows one.
     fn goes_on(&self, reply: &Reply, attempt: &mut Attempt<'_>) -> bool {
         if !self.errors.contain(attempt.request.op, reply.outcome) {
             return false;
@@ -191,7 +191,7 @@ impl Failover {
         }
     }
 
-    /// A set under a lease goes where the lease came from, and to no other child.
+    /// Sends a set under a lease to the child that gave the lease, and to no other.
     async fn set_under_lease(
         &self,
         tokens: &LeaseTokens,
@@ -245,7 +245,7 @@ impl Route for Failover {
         }
     }
 }
-/// How a policy hashes.
+/// The fields that control a policy's hash.
 static HASH: [Field; 3] = [
     field(
         "hash",
@@ -260,7 +260,7 @@ static HASH: [Field; 3] = [
     field("weights", Takes::List(&NUMBER), "of the `tags`"),
 ];
 
-/// A failover over `children` as `json` has it.
+/// Returns a failover over `children`, with the options in `json`.
 pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<Node> {
     if children.len() <= 1 {
         return Ok(children.pop().unwrap_or_else(null::node));
@@ -310,7 +310,7 @@ pub(super) static WITH_EXPTIME: Shape = Shape {
     ],
 };
 
-/// `FailoverWithExptimeRoute`, the paper's gutter: what is stored away from its own server doesn't live long.
+/// `FailoverWithExptimeRoute`, the gutter of Facebook's paper: values stored away from their own server expire soon.
 pub(super) fn build_with_exptime(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &WITH_EXPTIME);
     let mut children = vec![builder.one(fields.required("normal")?)?];
@@ -331,7 +331,7 @@ pub(super) static SALTED: Shape = Shape {
     ],
 };
 
-/// `SaltedFailoverRoute`: over the servers of one pool, first the hash's choice, then as the policy says.
+/// `SaltedFailoverRoute`: a failover over the servers of one pool. The hash chooses the first, the policy the others.
 pub(super) fn build_salted(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SALTED);
     let pool = fields.required("pool")?;

@@ -1,14 +1,14 @@
-//! Fields that several types of routes share: how keys are hashed, and where a request goes when its server fails.
+//! Fields that several types of routes share: hashing of keys, and failover.
 
 use super::hashing::continuum::key_hashes;
 use super::{Field, NUMBER, Shape, Takes, U32, field, ignored, needed, words};
 use crate::outcome;
 
-/// `hash`, where a route has that.
+/// The `hash` field of a route, if it is an object.
 pub(super) static HASH: Shape =
     Shape { name: "hash", fields: &[&HASHING, &FAILOVER, &LOAD, &[ignored("client_fanout")]] };
 
-/// How a key is hashed.
+/// The options of hashing.
 pub(super) static HASHING: [Field; 12] = [
     field("hash_func", Takes::Word(functions), "the function (`Ch3`)"),
     field("salt", Takes::Text, "behind each key before it is hashed"),
@@ -24,7 +24,7 @@ pub(super) static HASHING: [Field; 12] = [
     field("thread_local_failover", Takes::Bool, "for `Latest`: each thread draws for itself"),
 ];
 
-/// Functions by name.
+/// The names of the hash functions.
 pub(super) fn functions() -> Vec<String> {
     words(&[
         "Ch3",
@@ -41,7 +41,7 @@ pub(super) fn functions() -> Vec<String> {
     ])
 }
 
-/// What mcrouter does by servers' load: servers that speak text don't tell theirs.
+/// Options of mcrouter's load balancing, which are ignored: servers don't report their load in the text protocol.
 pub(super) static LOAD: [Field; 4] = [
     ignored("algorithm"),
     ignored("default_server_load_percent"),
@@ -49,7 +49,7 @@ pub(super) static LOAD: [Field; 4] = [
     ignored("load_ttl_ms"),
 ];
 
-/// What all kinds of failover have.
+/// The fields that all kinds of failover share.
 pub(super) static FAILOVER: [Field; 5] = [
     field(
         "failover_errors",

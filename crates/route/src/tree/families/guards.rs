@@ -1,5 +1,5 @@
-//! Small routes that look at a key or a client and let the request pass, or not, or elsewhere: `HashStopAllowListRoute`,
-//! `KeyParseRoute`, `OriginalClientHashRoute`, `BlackholeRoute`.
+//! Small routes that check a key or a client, and then pass the request on, refuse it or divert it:
+//! `HashStopAllowListRoute`, `KeyParseRoute`, `OriginalClientHashRoute`, `BlackholeRoute`.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use super::{
 use crate::key;
 use crate::tree::prefix::PrefixMap;
 
-/// Keys with a hash stop pass only if they begin as they may.
+/// Refuses keys with a hash stop, unless they begin with an allowed prefix.
 #[derive(Debug)]
 struct HashStops {
     target: Node,
@@ -72,7 +72,7 @@ pub(super) fn build_hash_stops(json: &Json, builder: &mut Builder<'_>) -> Result
     Ok(vec![Rc::new(HashStops { target, allowed, prefixes: list.len() })])
 }
 
-/// Only the first parts of a key choose its bucket.
+/// Hashes only the first parts of a key to find its bucket.
 #[derive(Debug)]
 struct KeyParse {
     target: Node,
@@ -126,7 +126,7 @@ pub(super) fn build_key_parse(json: &Json, builder: &mut Builder<'_>) -> Result<
     }
 }
 
-/// A child by the client's address.
+/// Chooses a child by the client's address.
 #[derive(Debug)]
 struct ByClient {
     children: Vec<Node>,
@@ -172,7 +172,7 @@ pub(super) fn build_by_client(json: &Json, builder: &mut Builder<'_>) -> Result<
     Ok(vec![Rc::new(ByClient { children, offset, missing })])
 }
 
-/// Requests with certain fields go into a black hole.
+/// Diverts requests with certain field values to another route.
 #[derive(Debug)]
 struct Blackhole {
     default: Node,

@@ -1,4 +1,4 @@
-//! What each route does with a request, over leaves that answer what the test says.
+//! What each route does with a request, on leaves that give canned answers.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,13 +18,13 @@ fn config(hosts: &str, route: &str) -> String {
     format!("{{ {}, \"route\": {route} }}", pools(hosts))
 }
 
-/// At 1,000 s after 1970.
+/// Settings with a clock that stands at 1,000 s after 1970.
 fn settings(host_id: u32) -> Settings {
     let clock = Clock::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(1000));
     Settings { clock, host_id, ..Settings::default() }
 }
 
-/// Asks; says what the answer is and who was asked: `found: a get k, b add k`.
+/// Sends a request. Returns the outcome and the servers asked: `found: a get k, b add k`.
 fn story(canned: &Canned, request: &Request) -> String {
     let reply = canned.ask(request);
     format!("{}: {}", outcome::name(reply.outcome), canned.asked().join(", "))
@@ -227,7 +227,7 @@ fn shadows_get_copies_of_their_share_and_nobody_waits() {
         ),
         (r#""index_range": [1, 2], "key_fraction_range": [0, 1]"#, 0, 0),
         (r#""keys_to_shadow": ["k1", "k2"]"#, 2, 2),
-        // What the configuration says holds until the variable has been read.
+        // The value in the configuration holds until the variable has been read.
         (
             r#""index_range": [0, 1], "key_fraction_range": [0, 1], "key_fraction_range_rv": "none""#,
             1000,

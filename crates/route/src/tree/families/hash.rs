@@ -1,4 +1,4 @@
-//! `HashRoute`: the child whose number the key hashes to.
+//! `HashRoute`: chooses the child whose index is the hash of the key.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::key;
 
-/// A child by the routing key, or by the bucket that the key was put into.
+/// Chooses a child by the routing key, or by the key's bucket.
 #[derive(Debug)]
 struct Hashed {
     children: Vec<Node>,
@@ -62,7 +62,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
     Ok(vec![node(json, children, builder)?])
 }
 
-/// One of `children`, by what `json` says of salt, function, weights and tags.
+/// Returns a route to one of `children`, with the salt, function, weights and tags in `json`.
 pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<Node> {
     let fields = Fields::new(json, &SHAPE);
     let salt = fields.string("salt")?.unwrap_or_default().as_bytes().to_vec();
@@ -90,5 +90,5 @@ pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) 
     Ok(Rc::new(Hashed { children, function, salt, is_by_bucket }))
 }
 
-/// What a child takes: its place, and its weight.
+/// Memory for a child: its place, and its weight.
 const CHILD_BYTES: usize = 32;

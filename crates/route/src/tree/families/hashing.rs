@@ -1,4 +1,4 @@
-//! How a key becomes a child's number.
+//! Hash functions: they map a key to the index of a child.
 
 pub(super) mod continuum;
 
@@ -9,23 +9,23 @@ use crate::settings::RuntimeVariables;
 use continuum::Continuum;
 pub(crate) use continuum::KeyHash;
 
-/// How a key becomes a number.
+/// A hash function with its parameters.
 #[derive(Debug)]
 pub(super) enum Function {
     Ch3,
     Crc32,
-    /// The number between the first two colons, where there is one.
+    /// The number between the first two colons. Keys without one use Ch3.
     ConstShard,
     WeightedCh3(Vec<f64>),
-    /// With weights from a runtime variable.
+    /// As `WeightedCh3`, with weights from a runtime variable.
     WeightedCh3Rv(RuntimeVariables, String),
     Rendezvous(Rendezvous, &'static str),
-    /// As twemproxy has it.
+    /// Ketama or Modula, compatible with twemproxy.
     Continuum(Box<Continuum>),
 }
 
 impl Function {
-    /// From `hash_func` and what it needs beside it.
+    /// Reads `hash_func` and the fields that the function needs.
     pub(super) fn read(
         fields: Fields<'_>,
         children: usize,
@@ -76,7 +76,7 @@ impl Function {
         }
     }
 
-    /// The number of a key, less than `children`.
+    /// The index for a key, below `children`.
     pub(super) fn index(&self, key: &[u8], children: usize) -> usize {
         match self {
             Self::Ch3 => ch3(key, children),
@@ -104,10 +104,10 @@ fn are_numbers(json: &Json) -> bool {
     json.as_array().is_some_and(|all| all.iter().all(|number| number.as_number().is_some()))
 }
 
-/// What a child without a weight has.
+/// The weight of a child that has none in the configuration.
 const WEIGHT_DEFAULT: f64 = 0.5;
 
-/// A weight from 0 to 1 for each child.
+/// The weights of all children, from 0 to 1.
 pub(super) fn weights(fields: Fields<'_>, children: usize) -> Result<Vec<f64>, ConfigError> {
     let weights = fields.array("weights")?.ok_or_else(|| fields.error("no weights"))?;
     let weight = |json: &Json| {
@@ -120,7 +120,7 @@ pub(super) fn weights(fields: Fields<'_>, children: usize) -> Result<Vec<f64>, C
     Ok(weights)
 }
 
-/// A tag for each child.
+/// The tags of all children.
 pub(super) fn tags(fields: Fields<'_>, children: usize) -> Result<Vec<&str>, ConfigError> {
     let tags = fields.array("tags")?;
     let tags = tags.ok_or_else(|| fields.error("tags needed for Rendezvous hash route"))?;
@@ -134,17 +134,17 @@ pub(super) fn tags(fields: Fields<'_>, children: usize) -> Result<Vec<&str>, Con
     tags.iter().map(|tag| tag.as_str().ok_or_else(|| fields.error("tag is not a string"))).collect()
 }
 
-/// `5` of `x:5:rest`.
+/// The number `5` in `x:5:rest`.
 fn const_shard(key: &[u8]) -> Option<usize> {
     std::str::from_utf8(shard(key)?).ok()?.parse().ok()
 }
 
-/// What stands between the first two colons, if it ends in a digit.
+/// The text between the first two colons, if it ends in a digit.
 pub(super) fn shard(key: &[u8]) -> Option<&[u8]> {
     let mut parts = key.splitn(3, |byte| *byte == b':');
     let (_, shard, _) = (parts.next()?, parts.next()?, parts.next()?);
     shard.last().is_some_and(u8::is_ascii_digit).then_some(shard)
 }
 
-/// What it takes more on a circle of points.
+/// Additional memory per child for the points on the circle.
 const CONTINUUM_BYTES: usize = 2048;

@@ -1,7 +1,8 @@
-//! `HotCacheRoute`: the few keys that everybody asks for are answered here, and their servers are left to the others.
+//! `HotCacheRoute`: answers the few most requested keys from a local cache, so that their servers have capacity for
+//! other keys.
 //!
-//! A cache a proxy thread ([`crate::hot_cache`]), and stripes for the whole process by which each learns of the others'
-//! writes.
+//! There is one cache per proxy thread ([`crate::hot_cache`]). Stripes, shared by the whole process, tell each cache
+//! about writes on other threads.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -19,7 +20,7 @@ use crate::counters::Counter;
 use crate::hot_cache::{Found, HotCache, Limits, Stripes};
 use crate::plan;
 
-/// Answers gets from a cache, before its target.
+/// Answers gets from a cache. Other requests, and misses, go to its target.
 #[derive(Debug)]
 struct HotCacheRoute {
     target: Node,
@@ -30,7 +31,7 @@ struct HotCacheRoute {
 
 impl HotCacheRoute {
     async fn get(&self, request: &Request, context: &Context) -> Reply {
-        // Not borrowed while the servers are asked.
+        // The borrow must end before the server is asked.
         let found = self.cache.borrow_mut().get(&request.key, &self.stripes, Instant::now());
         let asked = match found {
             Found::Reply(reply) => {
@@ -57,7 +58,7 @@ impl HotCacheRoute {
 impl Route for HotCacheRoute {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
         match request.op {
-            // What else a meta get asks for, such as who is to fill the key, is the server's to say.
+            // A meta get may ask for more, such as a lease to fill the key. Only the server can answer that.
             Op::Get if request.meta.is_none() => Box::pin(self.get(request, context)),
             op if op.is_update() || op.is_arithmetic() || op == Op::Delete => {
                 Box::pin(self.write(request, context))
@@ -135,7 +136,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
     Ok(vec![Rc::new(HotCacheRoute { target, entries, cache, stripes })])
 }
 
-/// c = k·n·ln n + 1: the fullest server then has at most 1.21 of an equal share.
+/// k in the number of entries, k·n·ln n + 1: the fullest of n servers then has at most 1.21 times an equal share.
 const K: f64 = 8.0;
 const FRESH: Duration = Duration::from_secs(1);
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -237,14 +238,14 @@ mod tests {
             canned.ask(&get);
             assert_eq!(canned.asked(), ["a get k"], "its copy is still under way");
         }
-        // Each takes a minute.
+        // Each request takes a minute of simulated time.
         (0..10).for_each(|_| drop(canned.ask(&get)));
         canned.asked();
         canned.ask(&get);
         assert_eq!(canned.asked().len(), 0, "it is over");
     }
 
-    /// An entry that shares its key's and value's memory pins the buffers that they were read into.
+    /// An entry must copy its key and value: a shared slice would keep the whole read buffer alive.
     #[test]
     fn an_entry_keeps_nothing_of_what_was_read() {
         use crate::hot_cache::{Found, HotCache, Limits, Stripes};
@@ -267,7 +268,7 @@ mod tests {
         for answer in ["a=notfound", "a=timeout", "a=found:x", "a=found:x"] {
             canned.answers(answer);
             canned.ask(&of(Op::Get));
-            // A minute has passed since.
+            // A minute has passed since the last request.
             assert_eq!(canned.asked().len(), 1, "{answer}");
         }
     }

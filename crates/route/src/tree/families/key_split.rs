@@ -1,4 +1,4 @@
-//! `KeySplitRoute`: each host reads one of several copies of a hot key, `key`, `key::1`, `key::2` and so on.
+//! `KeySplitRoute`: keeps several copies of a hot key (`key`, `key::1`, `key::2` …), of which each host reads one.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -14,18 +14,18 @@ use super::{
 use crate::key;
 use crate::outcome::{default_reply, is_hit, is_stored};
 
-/// Chooses this host's copy; deletes go to all, sets if wanted.
+/// Chooses this host's copy. Deletes go to all copies; sets do if configured.
 #[derive(Debug)]
 struct KeySplit {
     child: Node,
     copies: usize,
     own: usize,
     sets_all: bool,
-    /// Ask all copies and take the first that has it.
+    /// Gets ask all copies, and the first hit is the reply.
     first_hit: bool,
 }
 
-/// mcrouter's bound, and room for `::999`.
+/// mcrouter's limit, minus room for `::999`.
 const SPLIT_KEY_BYTES_MAX: usize = 255 - 5;
 
 impl KeySplit {
@@ -39,7 +39,7 @@ impl KeySplit {
         request
     }
 
-    /// Sent to each copy.
+    /// Whether the request is sent to each copy.
     fn is_for_all(&self, request: &Request) -> bool {
         let is_for_all = match request.op {
             Op::Delete => true,

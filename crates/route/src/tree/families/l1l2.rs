@@ -1,12 +1,12 @@
-//! `L1L2CacheRoute`: a small cache before a large one; what the large one has moves into the small one.
+//! `L1L2CacheRoute`: a small cache in front of a large one. Hits of the large cache are copied to the small one.
 //!
-//! With `ncacheUpdatePeriod` a miss is kept in the small cache too, as a value that says so by its flag; one in so many
-//! hits on such a value looks whether the large cache has the key by now.
+//! With `ncacheUpdatePeriod`, the small cache also keeps misses, as values that a flag marks. One of every
+//! `ncacheUpdatePeriod` hits on such a value checks whether the large cache has the key now.
 //!
-//! `L1L2SizeSplitRoute`: large values stand in a second pool, and a sentinel in the first says so.
+//! `L1L2SizeSplitRoute`: large values are stored in a second pool, and the first pool has a sentinel for each.
 //!
-//! A set under a lease gives the large value a key of its own, `key|==|number`, and the sentinel the number: two
-//! clients' values never mix.
+//! A set under a lease stores the large value under a key of its own, `key|==|number`, and the number in the sentinel.
+//! So the values of two clients never mix.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -24,7 +24,7 @@ use super::{
 use crate::key;
 use crate::outcome::{default_reply, is_error, is_failover_error, is_hit, is_miss, is_stored};
 
-/// Gets go on from the first to the second; anything else is the first's.
+/// Sends gets to the first cache, and after a miss to the second. Other requests go to the first.
 #[derive(Debug)]
 struct L1L2 {
     l1: Node,
@@ -33,7 +33,7 @@ struct L1L2 {
     miss_exptime: i64,
     /// 0: misses aren't kept.
     miss_period: u64,
-    /// Hits on kept misses until the next look.
+    /// The number of hits on kept misses until the next check.
     until_look: Cell<u64>,
 }
 
@@ -134,18 +134,18 @@ pub(super) fn build_cache(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<
     Ok(vec![Rc::new(L1L2 { l1, l2, l1_exptime, miss_exptime, miss_period, until_look })])
 }
 
-/// Values by size.
+/// Stores values in one of two pools, by size.
 #[derive(Debug)]
 struct SizeSplit {
     l1: Node,
     l2: Node,
-    /// From so many bytes on a value is large; 0: none is.
+    /// The size in bytes from which a value is large; 0: no value is.
     threshold: usize,
-    /// What lives shorter than this stays in the first pool; 0: no such bound.
+    /// Values with a lower expiry stay in the first pool, including those that never expire (0). 0: no such limit.
     ttl_threshold: i64,
-    /// How long a large value lives in the first pool if the second fails.
+    /// The maximum expiry of a large value in the first pool, used if the second fails.
     failure_ttl: i64,
-    /// Store large values in both, and no sentinel.
+    /// Store large values in both pools, without a sentinel.
     is_in_both: bool,
     retries: u32,
     random: Randomness,
@@ -153,7 +153,7 @@ struct SizeSplit {
 
 /// The flag of a sentinel.
 const IS_SENTINEL: u32 = 0x20;
-/// mcrouter's bound, and room for `|==|` and a number.
+/// mcrouter's limit, minus room for `|==|` and a number.
 const SPLIT_KEY_BYTES_MAX: usize = 255 - 4 - 20;
 
 impl SizeSplit {
@@ -199,7 +199,7 @@ impl SizeSplit {
         }
     }
 
-    /// Ends the sentinel's life, if it is still the one that was seen.
+    /// Expires the sentinel, if it is still the one that was seen.
     async fn delete_sentinel(&self, request: &Request, seen: &Bytes, context: &Context) {
         let now = self.l1.route(&Request::new(Op::Gets, request.key.clone()), context).await;
         if is_hit(now.outcome) && now.value == *seen {

@@ -1,4 +1,4 @@
-//! `LatencyInjectionRoute`: a slower child, for tests of what is above it.
+//! `LatencyInjectionRoute`: delays a child's replies, to test the routes above it.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use super::{
     needed,
 };
 
-/// Waits before, after, and until a total.
+/// Waits before the request and after the reply, and until a total time has passed.
 #[derive(Debug)]
 struct Slow {
     child: Node,

@@ -1,4 +1,4 @@
-//! `LatestRoute`: a few children in an order that is this host's own, the first of them as long as it answers.
+//! `LatestRoute`: each host draws a few children in its own order, and uses the first one until it fails.
 
 use guira_client::ring::{WEIGHTED_CH3_TRIES, weighted_ch3};
 
@@ -29,7 +29,8 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
     Ok(vec![node(json, children, builder)?])
 }
 
-/// A failover over `failover_count` of `children`, drawn by the host's number, thread if wanted, salt and weights.
+/// Returns a failover over `failover_count` of `children`. The draw depends on the host, the salt, the weights and, if
+/// configured, the thread.
 pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<Node> {
     let fields = Fields::new(json, &SHAPE);
     let count = fields.integer("failover_count")?.unwrap_or(5);

@@ -1,4 +1,4 @@
-//! `LoggingRoute`: tells the log of each value that was found or stored, and for whom.
+//! `LoggingRoute`: logs each value that was found or stored, with the client.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::ops::op_name;
 use crate::outcome::{self, is_hit, is_stored};
 use crate::settings::LogSink;
 
-/// Logs what its child did.
+/// Logs the hits and stores of its child.
 #[derive(Debug)]
 struct Logging {
     child: Node,
@@ -43,7 +43,7 @@ impl Route for Logging {
     }
 }
 
-/// `child`, whose hits and stores are logged.
+/// Returns a route to `child` that logs hits and stores.
 pub(in crate::tree) fn node(child: Node, log: LogSink) -> Node {
     Rc::new(Logging { child, log })
 }

@@ -1,13 +1,15 @@
-//! `CarbonLookasideRoute`: a cache beside the child, which answers gets before the child is asked.
+//! `CarbonLookasideRoute`: a cache next to the child, which answers gets before the child is asked.
 //!
-//! What the child found is put there under the key with a prefix, and lives `ttl`; nothing else takes it away, so a
-//! get may see a value that is so old. With leases one router of many asks the child, and the others wait for its
-//! answer: a hot miss is asked again after 2 ms, then twice as long each time. mcrouter stores whole replies, those to
-//! sets as well; here a hit is stored as the item that it is, and only for `get`. Nothing is stored after a cache that
-//! failed, nor by those who waited in vain: whoever has the lease stores.
+//! Hits of the child are stored there, with a prefix before the key, for `ttl`. Nothing else removes them, so a get may
+//! see a value that is `ttl` old. With leases, one of many routers asks the child, and the others wait for its answer.
+//! After a hot miss a router asks again after 2 ms, then after twice the time, and so on.
 //!
-//! Bad at: a short `ttl_unit_ms`, where each slice of time begins with a miss, and an item of the last slice of its
-//! name may come back when the server counts its one second generously.
+//! mcrouter stores whole replies, also those to sets. This route stores only hits, as plain items, and answers only
+//! `get`. It stores nothing if the cache failed or the wait ran out: the holder of the lease stores.
+//!
+//! # Bad at
+//! A short `ttl_unit_ms`. Each slice of time begins with misses. The name of a slice is reused after a second, so an
+//! item may reappear if the server lets its one second last longer.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -27,28 +29,28 @@ use crate::key;
 use crate::outcome::{is_hit, is_hot_miss, is_miss};
 use crate::settings::Clock;
 
-/// Asks the cache, then the child.
+/// Asks the cache, and then the child.
 #[derive(Debug)]
 struct Lookaside {
     child: Node,
     cache: Node,
     prefix: String,
-    /// Tells this host's copies from others', where hot keys have several.
+    /// Distinguishes this host's copies from those of others, if hot keys have several.
     suffix: String,
     life: Life,
     leases: Option<Leases>,
     clock: Clock,
 }
 
-/// How long a copy lives.
+/// The lifetime of a copy.
 #[derive(Clone, Copy, Debug)]
 enum Life {
     Seconds(i64),
-    /// A divisor of 1000: the part of a second is in the key.
+    /// A divisor of 1000. The key contains the slice of the second.
     Milliseconds(u64),
 }
 
-/// How long those wait who don't get a lease.
+/// The waiting times of requests that don't get a lease.
 #[derive(Clone, Copy, Debug)]
 struct Leases {
     wait_first: Duration,
@@ -56,17 +58,17 @@ struct Leases {
     retries: u32,
 }
 
-/// What the cache says.
+/// The cache's answer.
 enum Kept {
     Found(Reply),
-    /// To be filled, under this lease if it isn't 0.
+    /// To be filled, under this lease unless it is 0.
     Missing(u64),
     /// Not to be filled.
     Closed,
 }
 
 impl Lookaside {
-    /// Where the cache has a key's copy now; none: too long for a key.
+    /// The cache's key for the request at this time. `None` if it would be too long.
     fn key(&self, request: &Request) -> Option<Bytes> {
         let slice = match self.life {
             Life::Seconds(_) => String::new(),
@@ -104,7 +106,7 @@ impl Lookaside {
     }
 
     async fn get(&self, key: Bytes, request: &Request, context: &Context) -> Reply {
-        // The cache's requests are none of the client's: they have no bucket, and are never written down.
+        // Requests to the cache are the router's own: they have no bucket, and failed ones are not logged.
         let (client, record) = (context.client, context.record.clone());
         let counters = context.counters.clone();
         let own = Context { client, record, counters, ..Context::default() };
@@ -124,7 +126,7 @@ impl Lookaside {
             };
             let set = carrying(op, &Request::new(op, key), &reply, exptime);
             detach(&self.cache, Request { token, ..set }, &own);
-            // It is on its way before the client has its answer: who looks for the copy then finds it.
+            // Let the set go out before the client gets its reply, so that its next get can find the copy.
             tokio::task::yield_now().await;
         }
         reply

@@ -1,9 +1,11 @@
-//! `MigrateRoute`: keys move from one route to another, each at a time of its own.
+//! `MigrateRoute`: moves keys from one route to another, each key at its own time.
 //!
 //! ```text
 //! start            start + interval             start + 2·interval
 //!   │ deletes to both │ each key moves at its own time │
 //! ```
+//!
+//! Deletes go to both routes until the end.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -20,7 +22,7 @@ use crate::key;
 use crate::outcome::severity;
 use crate::settings::Clock;
 
-/// From one route to another.
+/// Routes keys during a migration.
 #[derive(Debug)]
 struct Migrate {
     from: Node,
@@ -30,7 +32,7 @@ struct Migrate {
     clock: Clock,
 }
 
-/// After a key has moved, leases of the old servers are worth nothing and are given back for so long.
+/// How long after a key has moved failed lease-sets are also sent to the old servers, to give back leases from there.
 const LEASES_GIVEN_BACK_S: i64 = 10;
 
 impl Migrate {
@@ -39,7 +41,7 @@ impl Migrate {
         self.start_s + self.interval_s + hash % self.interval_s
     }
 
-    /// Whether the request goes to the old and to the new route.
+    /// Whether the request goes to the old route and to the new one.
     fn goes(&self, request: &Request, now: i64) -> (bool, bool) {
         if request.op == Op::Delete {
             return (now < self.start_s + 2 * self.interval_s, now >= self.start_s);

@@ -1,4 +1,4 @@
-//! `MissFailoverRoute`: gets and deletes go on to the next child until one of them has the key.
+//! `MissFailoverRoute`: sends gets and deletes to one child after the other, until one of them has the key.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -11,11 +11,11 @@ use super::{
 };
 use crate::outcome::{is_hit, severity};
 
-/// Child after child until a hit; what neither gets nor deletes goes to the first child.
+/// Asks one child after the other until a hit. Requests that are neither gets nor deletes go to the first child.
 #[derive(Debug)]
 struct MissFailover {
     children: Vec<Node>,
-    /// Without a hit, answer with the reply that is least bad instead of the last.
+    /// Without a hit, answer with the least bad reply instead of the last one.
     return_best: bool,
 }
 

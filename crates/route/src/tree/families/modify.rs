@@ -1,6 +1,6 @@
-//! `ModifyExptimeRoute`: sets the expiry of whatever is stored or touched, or bounds it.
+//! `ModifyExptimeRoute`: sets or limits the expiry of values that are stored or touched.
 //!
-//! `ModifyKeyRoute`: another routing prefix, a key that begins or ends as it should.
+//! `ModifyKeyRoute`: changes the routing prefix, and the beginning or the end of keys.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::key;
 
-/// Changes the expiry on the way to its target; a delete's hold-off is none.
+/// Changes the expiry of requests to its target. The exptime of a delete is a hold-off, and stays as it is.
 #[derive(Debug)]
 struct ModifyExptime {
     target: Node,
@@ -25,12 +25,12 @@ struct ModifyExptime {
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Set,
-    /// The smaller of both, where 0 is the largest.
+    /// The smaller one of both, where 0 is the largest.
     Min,
 }
 
 impl ModifyExptime {
-    /// The expiry that the target gets, where it differs.
+    /// The expiry for the target, if it differs from the request's.
     fn changed(&self, request: &Request) -> Option<i64> {
         let has_exptime =
             request.op.is_update() || matches!(request.op, Op::Touch | Op::Gat | Op::Gats);
@@ -79,7 +79,7 @@ impl Route for ModifyExptime {
     }
 }
 
-/// `target`, in which nothing lives longer than `exptime` seconds; 0 is no bound.
+/// Returns a route to `target` that limits the expiry to `exptime` seconds; 0: no limit.
 pub(super) fn at_most(target: Node, exptime: i64) -> Node {
     if exptime == 0 {
         return target;
@@ -112,22 +112,22 @@ pub(super) fn build_exptime(json: &Json, builder: &mut Builder<'_>) -> Result<Ve
     }])
 }
 
-/// Changes the key on the way to its target.
+/// Changes the keys of requests to its target.
 #[derive(Debug)]
 struct ModifyKey {
     target: Node,
     routing_prefix: Option<String>,
-    /// What each key begins with, behind the routing prefix.
+    /// The text with which each key begins, after the routing prefix.
     beginning: String,
-    /// Put the beginning over as many bytes of the key, instead of before it.
+    /// Overwrite the first bytes of the key with the beginning, instead of inserting it.
     is_inplace: bool,
-    /// What the beginning takes the place of.
+    /// The old beginning, which `beginning` replaces.
     replaced: Option<String>,
     suffix: String,
 }
 
 impl ModifyKey {
-    /// The key that the target gets, where it differs.
+    /// The key for the target, if it differs from the request's.
     fn changed(&self, whole: &[u8]) -> Option<Bytes> {
         let old_prefix = key::prefix(whole);
         let rest = key::without_prefix(whole);
@@ -176,7 +176,7 @@ impl Route for ModifyKey {
     }
 }
 
-/// What servers take.
+/// The longest key that servers accept.
 pub(super) const KEY_BYTES_MAX: usize = 250;
 pub(super) static KEY: Shape = Shape {
     name: "ModifyKeyRoute",

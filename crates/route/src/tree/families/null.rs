@@ -1,5 +1,5 @@
-//! Answers without asking: `NullRoute`, and `DevNullRoute`, which counts.
-//! `ErrorRoute`: answers each request with an error of the configuration's choice.
+//! Routes that answer without asking: `NullRoute`, `DevNullRoute`, which also counts, and `ErrorRoute`, which returns
+//! an error.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::counters::Counter;
 use crate::outcome;
 use crate::outcome::default_reply;
 
-/// Nothing is found, nothing is stored.
+/// Answers as if nothing was found or stored.
 #[derive(Debug)]
 struct Null {
     is_counting: bool,
@@ -32,7 +32,7 @@ impl Route for Null {
     fn visit(&self, _: &Request, _: &mut dyn FnMut(&dyn Route, &Request)) {}
 }
 
-/// A route that answers as if nothing was there.
+/// Returns a route that answers as if nothing was found or stored.
 pub(crate) fn node() -> Node {
     Rc::new(Null { is_counting: false })
 }
@@ -49,7 +49,7 @@ pub(super) fn build_dev_null(_: &Json, _: &mut Builder<'_>) -> Result<Vec<Node>>
     Ok(vec![Rc::new(Null { is_counting: true })])
 }
 
-/// A node over several children; over one it would be that child.
+/// Makes a node over several children. A single child is returned itself; without children the result is a `NullRoute`.
 pub(super) fn over(mut children: Vec<Node>, make: impl FnOnce(Vec<Node>) -> Node) -> Node {
     match children.len() {
         0 => node(),
@@ -84,7 +84,7 @@ impl Route for Failing {
     fn visit(&self, _: &Request, _: &mut dyn FnMut(&dyn Route, &Request)) {}
 }
 
-/// A route that fails with these words.
+/// Returns a route that fails with this message.
 pub(crate) fn error(message: String) -> Node {
     Rc::new(Failing { outcome: Outcome::LocalError, message, is_logged: true })
 }

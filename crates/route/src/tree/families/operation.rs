@@ -1,4 +1,4 @@
-//! `OperationSelectorRoute`, once called `PrefixPolicyRoute`: another child for each command.
+//! `OperationSelectorRoute`, formerly `PrefixPolicyRoute`: chooses a child by command.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::ops::OPS;
 
-/// A child by the request's command.
+/// Chooses a child by the request's command.
 #[derive(Debug)]
 struct ByOperation {
     policies: Vec<(Op, Node)>,
@@ -56,7 +56,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
         let message = "needs either 'default_policy' or 'operation_policies'";
         return Ok(vec![default.ok_or_else(|| fields.error(message))?]);
     };
-    // In the order of names, so that a name given in one policy may be used in those behind it.
+    // Build in the order of names, so that a name defined in one policy can be used in later ones.
     let mut policies: Vec<(&str, &Json)> = policies.iter().collect();
     policies.sort_by_key(|(name, _)| *name);
     let mut chosen = Vec::new();
@@ -77,5 +77,5 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
     Ok(vec![Rc::new(ByOperation { policies: chosen, default })])
 }
 
-/// Commands that a configuration may name and that no route sees.
+/// Commands that a configuration may name, but that no route ever gets.
 const UNROUTED: &[&str] = &["exec", "flushre", "quit", "shutdown", "stats", "version"];

@@ -1,6 +1,6 @@
-//! `max_outstanding` of a pool: so many requests under way to a server, the others wait their turn.
+//! `max_outstanding` of a pool: limits the requests under way to a server. Other requests wait.
 //!
-//! Shadows wait apart from clients' own requests, and the two queues are served in turn, so that neither starves.
+//! Shadow requests have a queue of their own. The two queues are served in turn, so that neither starves.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::{BoxFuture, Context, Node, Route};
 
-/// Lets so many requests pass at once.
+/// Limits how many requests are under way at once.
 #[derive(Debug)]
 struct OutstandingLimit {
     target: Node,
@@ -23,12 +23,12 @@ struct OutstandingLimit {
 #[derive(Debug)]
 struct Queues {
     free: usize,
-    /// Clients', then shadows'.
+    /// The queue of client requests, then that of shadow requests.
     waiting: [VecDeque<oneshot::Sender<()>>; 2],
     next: usize,
 }
 
-/// A place among those under way, given on when dropped.
+/// One of the places for requests under way. Dropping it passes the place to the next request.
 struct Place {
     queues: Rc<RefCell<Queues>>,
 }
@@ -38,7 +38,7 @@ impl Drop for Place {
         let mut queues = self.queues.borrow_mut();
         for turn in 0..2 {
             let queue = (queues.next + turn) % 2;
-            // Who has gone away meanwhile doesn't take the place.
+            // Skip requests that were cancelled while they waited.
             while let Some(waiting) = queues.waiting[queue].pop_front() {
                 if waiting.send(()).is_ok() {
                     queues.next = (queue + 1) % 2;
@@ -64,7 +64,7 @@ impl OutstandingLimit {
             }
         };
         if let Some(turn) = turn {
-            // The sender lives in the queues, which live as long as this route.
+            // The sender is in the queues, which exist as long as this route does.
             drop(turn.await);
         }
         Place { queues: Rc::clone(&self.queues) }
@@ -92,7 +92,7 @@ impl Route for OutstandingLimit {
     }
 }
 
-/// `target`, to which at most `limit` requests are under way.
+/// Returns a route to `target` with at most `limit` requests under way.
 pub(super) fn node(target: Node, limit: usize) -> Node {
     let queues = Queues { free: limit, waiting: [const { VecDeque::new() }; 2], next: 0 };
     Rc::new(OutstandingLimit { target, limit, queues: Rc::new(RefCell::new(queues)) })

@@ -1,7 +1,7 @@
-//! `PoolRoute`: hashing over a pool's servers, with all that may be wrapped around it.
+//! `PoolRoute`: hashes over a pool's servers, with optional layers around them.
 //!
-//! From the inside: each destination with its outstanding limit, slow warm-up and shadows; the hash; the rate limit;
-//! shard splits; the log of failed deletes; buckets.
+//! The layers from the inside out: outstanding limit, slow warm-up and shadows of each destination; the hash; the rate
+//! limit; shard splits; the log of failed deletes; buckets.
 
 use std::rc::Rc;
 
@@ -37,7 +37,7 @@ static FIELDS: [Field; 10] = [
     field("useBucketHashSelector", Takes::Bool, "hash buckets that a route above has made"),
 ];
 
-/// What works inside mcrouter's owner only.
+/// Options that work only inside the company that owns mcrouter.
 static DISTRIBUTION: [Field; 12] = [
     ignored("client_fanout"),
     ignored("distributed_delete_rpc_enabled"),
@@ -58,7 +58,7 @@ static AXON: [Field; 6] = [
     ignored("axonlog_default_region_filter"),
     ignored("axonlog_keyspace"),
     ignored("axonlog_tier"),
-    // Of buckets.
+    // The salt of buckets.
     ignored("salt"),
 ];
 
@@ -100,7 +100,7 @@ fn over(fields: Fields<'_>, pool: &Pool, builder: &mut Builder<'_>) -> Result<No
     Ok(route)
 }
 
-/// A pool's destinations, each with what the route puts around it.
+/// Wraps each of a pool's destinations as the route's fields require.
 fn destinations(
     fields: Fields<'_>,
     mut nodes: Vec<Node>,
@@ -122,7 +122,7 @@ fn destinations(
     shadow::wrap(fields, nodes, builder)
 }
 
-/// The fields of the hash: those of the pool, and over them those of the route.
+/// The fields of the hash: the pool's, overridden by the route's.
 fn hashing(fields: Fields<'_>, pool: &Json, name: &str) -> Result<Json> {
     let mut hashing = Object::default();
     if let Some(weights) = pool.get("weights") {
@@ -154,5 +154,5 @@ fn hashing(fields: Fields<'_>, pool: &Json, name: &str) -> Result<Json> {
     Ok(hashing.into())
 }
 
-/// A server's weight and tag, copied.
+/// Memory for the copy of a server's weight and tag.
 const COPIED_BYTES: usize = 64;

@@ -1,4 +1,4 @@
-//! `RateLimitRoute` (`rates` of a pool): so many gets, sets and deletes a second, and no more.
+//! `RateLimitRoute` (`rates` of a pool): limits how many gets, sets and deletes pass per second.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use super::{
 use crate::counters::Counter;
 use crate::outcome::default_reply;
 
-/// Lets pass what its buckets allow; the rest goes to another route, or nowhere.
+/// Passes requests within the limits. Others go to the fallback, or are answered as a miss.
 #[derive(Debug)]
 struct RateLimit {
     target: Node,
@@ -23,13 +23,13 @@ struct RateLimit {
     deletes: Option<Bucket>,
 }
 
-/// Tokens that come at a rate, at most `burst` of them; empty at first.
+/// A token bucket: tokens arrive at `rate` per second, up to `burst`. It starts empty.
 #[derive(Debug)]
 struct Bucket {
     rate: f64,
     burst: f64,
     start: Instant,
-    /// Seconds since the start at which the bucket would have been empty.
+    /// The time in seconds since `start` at which the bucket would have been empty.
     empty_at: Cell<f64>,
 }
 
@@ -118,7 +118,7 @@ pub(super) static RATES: Shape = Shape {
 
 const POSITIVE: Takes = Takes::Number(f64::MIN_POSITIVE, f64::MAX);
 
-/// `target` behind the limits of `rates`.
+/// Returns a route to `target` with the limits in `rates`.
 pub(super) fn node(target: Node, rates: &Json, fallback: Option<Node>) -> Result<Node> {
     let fields = Fields::new(rates, &RATES);
     Ok(Rc::new(RateLimit {

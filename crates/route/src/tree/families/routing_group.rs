@@ -1,4 +1,4 @@
-//! `RoutingGroupRoute`: another child for gets, for what stores, for deletes, and for what counts.
+//! `RoutingGroupRoute`: chooses a child by the kind of command: get, store, delete or arithmetic.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use guira_client::{Op, Request};
 use super::choice::Chooser;
 use super::{Builder, Context, Fields, Json, Node, Result, Shape, Takes, field, null, words};
 
-/// A child by the kind of command.
+/// Chooses a child by the kind of command.
 #[derive(Debug)]
 struct ByGroup {
     /// In the order of [`GROUPS`].

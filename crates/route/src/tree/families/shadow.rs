@@ -1,8 +1,8 @@
-//! Shadows: a copy of some requests goes to another route too, and nobody waits for what it answers.
+//! Shadows: copies of some requests go to another route, and its replies are discarded.
 //!
-//! Which requests: those of the children in `index_range`, whose keys' hash lies in `key_fraction_range`, and of those
-//! a random share. A lease that the shadow gave is remembered under the token that the client got, so that the
-//! client's set finds its lease there as well.
+//! A shadow gets requests to the children in `index_range`, for keys whose hash is in `key_fraction_range`, and of
+//! these a random share. Listed keys are copied from all children. A shadow's lease is stored under the token that the
+//! client got, so that the client's set finds it.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use crate::key;
 use crate::settings::RuntimeVariables;
 use crate::tokens::ShadowTokens;
 
-/// A child and who gets copies of its requests.
+/// A child with the shadows that copy its requests.
 #[derive(Debug)]
 struct Shadowed {
     normal: Node,
@@ -30,14 +30,14 @@ struct Shadowed {
     random: Randomness,
 }
 
-/// Who gets copies, and of what.
+/// A receiver of copies, and the choice of requests that it gets.
 #[derive(Debug)]
 struct Shadow {
     target: Node,
-    /// From the first child to before the second.
+    /// The indices of its children: from the first to before the second.
     children: (usize, usize),
     keys: Keys,
-    /// Share of the requests from 0 to 1.
+    /// The share of requests, from 0 to 1.
     share: f64,
 }
 
@@ -45,7 +45,7 @@ struct Shadow {
 enum Keys {
     Listed(Vec<Vec<u8>>),
     Fraction(f64, f64),
-    /// A fraction that a runtime variable gives, and what holds until it does.
+    /// A fraction from a runtime variable, and the fraction until the variable has been read.
     Variable(RuntimeVariables, String, (f64, f64)),
 }
 
@@ -100,13 +100,13 @@ impl Shadow {
     }
 }
 
-/// Whether a key's hash lies in a share of all hashes, both ends included.
+/// Whether a key's hash lies in this share of all hashes, ends included.
 fn is_within(key: &[u8], from: f64, to: f64) -> bool {
     let bound = |fraction: f64| (fraction * f64::from(u32::MAX)).trunc();
     (bound(from)..=bound(to)).contains(&f64::from(spooky32(key, 0)))
 }
 
-/// A variable's range: a pair, or the upper end by the rest of its name in `key_fractions`.
+/// Reads a range from runtime variables: a pair, or the upper end that `key_fractions` has under the rest of the name.
 fn fraction(variables: &RuntimeVariables, name: &str) -> Option<(f64, f64)> {
     if let Some(fractions) = variables.get("key_fractions").filter(|all| all.as_object().is_some())
     {
@@ -145,7 +145,8 @@ fn whole(number: f64) -> usize {
 }
 
 impl Shadowed {
-    /// A shadow's lease-get goes out like any other copy; which token it goes with is known when both replies are there.
+    /// Sends a lease-get to the child and its shadows. When both replies have arrived, the shadow's token is stored
+    /// under the client's.
     async fn get_leases(
         &self,
         wanted: Vec<Rc<Shadow>>,
@@ -160,7 +161,7 @@ impl Shadowed {
             waiting.push(tell);
             begin(Box::pin(async move {
                 let reply = shadow.target.route(&request, &context).await;
-                // Nothing is told of a reply without a lease, or that nobody waited for.
+                // There is no normal token if the client got no lease, or went away.
                 if let (true, Ok(normal)) = (is_lease(&reply), normal.await) {
                     tokens.insert(normal, reply.token);
                 }
@@ -169,7 +170,7 @@ impl Shadowed {
         let reply = self.normal.route(request, context).await;
         if is_lease(&reply) {
             for tell in waiting {
-                // Who doesn't listen any more got no lease from the shadow.
+                // Sending fails if the shadow gave no lease. Then there is nothing to store.
                 let _ = tell.send(reply.token);
             }
         }
@@ -195,7 +196,7 @@ impl Route for Shadowed {
             }
             return self.normal.route(request, context);
         }
-        // Copies go out first: who reads the shadow after the reply finds what was written.
+        // Send copies first, so that a client that reads the shadow after the reply finds its write.
         for shadow in wanted {
             let mut copy = request.clone();
             if request.op == Op::LeaseSet {
@@ -231,7 +232,7 @@ pub(super) static SHAPE: Shape = Shape {
     ],
 };
 
-/// What routes with shadows have.
+/// The fields of routes with shadows.
 pub(super) static FIELDS: [Field; 3] = [
     field("shadows", Takes::List(&Takes::Object(&SHADOW)), "who gets copies of which requests"),
     field("shadow_policy", Takes::Word(|| words(&["default"])), "mcrouter's open source has one"),
@@ -261,7 +262,7 @@ static SHADOW: Shape = Shape {
     ]],
 };
 
-/// `ShadowRoute`: its children, each with its shadows.
+/// `ShadowRoute`: returns its children, each with its shadows.
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     fields.required("children")?;
@@ -269,7 +270,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
     wrap(fields, children, builder)
 }
 
-/// Each of `children` with those of `shadows` that are for it.
+/// Wraps each of `children` with the shadows that copy its requests.
 pub(super) fn wrap(
     fields: Fields<'_>,
     children: Vec<Node>,
@@ -279,7 +280,7 @@ pub(super) fn wrap(
     if let Some(policy) = fields.string("shadow_policy")?.filter(|policy| *policy != "default") {
         return Err(fields.error(format!("Invalid shadow policy: {policy}")));
     }
-    // A shadow that can't be made is passed over: the clients' own requests don't depend on it.
+    // Skip a shadow that can't be built: client requests don't depend on it.
     let mut read = Vec::with_capacity(shadows.len());
     for json in shadows {
         match Shadow::read(json, builder) {

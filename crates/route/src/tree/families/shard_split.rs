@@ -1,4 +1,5 @@
-//! Shard splits: hosts read different copies of a hot shard, `p:SHARD:…` under `p:SHARDaa:…`, `p:SHARDba:…` and so on.
+//! Shard splits: hosts use different copies of a hot shard, with keys `p:SHARD:…`, `p:SHARDaa:…`, `p:SHARDba:…` and so
+//! on.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use super::{
 use crate::key;
 use crate::settings::Clock;
 
-/// Chooses this host's copy; deletes go to all copies.
+/// Chooses this host's copy. Deletes go to all copies if configured.
 #[derive(Debug)]
 struct ShardSplit {
     target: Node,
@@ -24,7 +25,7 @@ struct ShardSplit {
     clock: Clock,
 }
 
-/// How many copies a shard has, before and after a migration.
+/// The number of a shard's copies, before and after a migration.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     old: usize,
@@ -34,9 +35,9 @@ struct Split {
     fans_out_deletes: bool,
 }
 
-/// Two letters, and none.
+/// The copies that two letters can name, and the original.
 const SPLITS_MAX: i64 = 26 * 26 + 1;
-/// A migration takes hosts over in so many steps.
+/// The number of steps in which a migration takes over the hosts.
 const HOST_STEPS: u32 = 16384;
 
 impl Split {
@@ -62,7 +63,7 @@ impl Split {
         })
     }
 
-    /// As many as this host uses now.
+    /// The number of copies that this host uses now.
     fn copies(&self, host_id: u32, now_s: i64) -> usize {
         let since = now_s - self.start_s;
         if since < 0 {
@@ -75,7 +76,8 @@ impl Split {
 }
 
 impl ShardSplit {
-    /// The shard's split, how many copies it has now, and what stands before and behind the end of its name.
+    /// Returns the shard's split, the number of its copies, and the key's parts before and after the end of the shard's
+    /// name. `None` if the shard has no further copies.
     fn split<'k>(&self, whole: &'k [u8]) -> Option<(Split, usize, &'k [u8], &'k [u8])> {
         let routing_key = key::routing_key(whole);
         let shard = shard(routing_key)?;
@@ -87,7 +89,7 @@ impl ShardSplit {
     }
 }
 
-/// The key of a copy; copy 0 is the key itself.
+/// The key of a copy. `copy` must be at least 1, because copy 0 has the original key.
 fn copy_key(before: &[u8], behind: &[u8], copy: usize) -> Bytes {
     let letter = |number: usize| b'a' + u8::try_from(number % 26).unwrap_or(0);
     let suffix = [letter(copy - 1), letter((copy - 1) / 26)];
@@ -157,7 +159,7 @@ static SPLIT: Shape = Shape {
     ]],
 };
 
-/// `target` with the splits of `json`.
+/// Returns a route to `target` with the splits in `json`.
 pub(super) fn node(target: Node, json: &Json, builder: &Builder<'_>) -> Result<Node> {
     let splits = json.as_object();
     let message = "ShardSplitter: config is not an object";

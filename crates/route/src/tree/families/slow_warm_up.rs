@@ -1,4 +1,4 @@
-//! `slow_warmup` of a pool: a server whose hit rate is low gets a share of its gets that grows with the hit rate.
+//! `slow_warmup` of a pool: a server with a low hit rate gets only a share of its gets, which grows with the hit rate.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -10,7 +10,7 @@ use super::choice::Randomness;
 use super::{BoxFuture, Context, Fields, Node, Result, Route, SHARE, Shape, Takes, field, needed};
 use crate::outcome::{is_hit, is_miss};
 
-/// Sends the rest of the gets elsewhere.
+/// Sends the other gets elsewhere.
 #[derive(Debug)]
 struct SlowWarmUp {
     target: Node,
@@ -22,7 +22,7 @@ struct SlowWarmUp {
     random: Randomness,
 }
 
-/// When warming up begins and ends, and which share of gets the server has: `start` + hit rate · `step`.
+/// The hit rates at which warming up begins and ends, and the server's share of gets: `start` + hit rate · `step`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     enable_threshold: f64,
@@ -33,7 +33,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// From `settings`.
+    /// Reads the object `settings`, or returns the defaults.
     pub(super) fn read(fields: Option<Fields<'_>>) -> Result<Self> {
         let (enable_threshold, disable_threshold) = (0.7, 0.9);
         let default =
@@ -133,7 +133,7 @@ pub(super) static SETTINGS: Shape = Shape {
     ]],
 };
 
-/// `target`, whose gets go `elsewhere` while it warms up.
+/// Returns a route to `target`. While the target warms up, some of its gets go to `elsewhere`.
 pub(super) fn node(target: Node, elsewhere: Node, settings: Settings) -> Node {
     let (hits, misses) = (Cell::new(0), Cell::new(0));
     let (is_warming_up, random) = (Cell::new(false), Randomness::new());

@@ -1,4 +1,5 @@
-//! `StagingRoute`: a copy of a live pool, kept like it by what clients read and write. Clients only ever see the live one.
+//! `StagingRoute`: keeps a copy of a live pool up to date from what clients read and write. Clients see only the live
+//! pool.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use super::{
 use crate::outcome::{is_error, is_hit, is_stored, severity};
 use crate::settings::Clock;
 
-/// Asks the live pool, and has the copy follow.
+/// Asks the live pool, and updates the copy.
 #[derive(Debug)]
 struct Staging {
     warm: Node,
@@ -22,7 +23,7 @@ struct Staging {
 }
 
 impl Staging {
-    /// The copy follows a reply of the live pool.
+    /// Updates the copy after a reply of the live pool.
     fn follow(&self, request: &Request, reply: &Reply, context: &Context) {
         match request.op {
             Op::Get | Op::LeaseGet if is_hit(reply.outcome) => self.fill(request, reply, context),
@@ -40,7 +41,7 @@ impl Staging {
         }
     }
 
-    /// Adds what was found to the copy, unless it is there or the server is busy.
+    /// Adds a value to the copy, unless the copy has the key or its server is busy.
     fn fill(&self, request: &Request, reply: &Reply, context: &Context) {
         let (warm, staging, clock) = (Rc::clone(&self.warm), Rc::clone(&self.staging), self.clock);
         let (request, reply, context) = (request.clone(), reply.clone(), context.clone());

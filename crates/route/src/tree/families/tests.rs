@@ -1,4 +1,4 @@
-//! Fan-outs, prefixes, names and errors of whole trees, and the laws that trees obey.
+//! Fan-outs, prefixes, names and errors of whole trees, and properties that all trees have.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn tree(hosts: &str, route: &str) -> Canned {
     Canned::new(&format!("{{ {}, \"route\": {route} }}", pools(hosts)))
 }
 
-/// What is answered to a get or set over leaves `a`, `b` and `c`, and whom it took.
+/// The reply to a get on the leaves `a`, `b` and `c`, and the leaves that were asked.
 #[test]
 fn fan_outs_answer_as_the_children_s_outcomes_have_it() {
     let three = r#"["PoolRoute|a", "PoolRoute|b", "PoolRoute|c"]"#;

@@ -1,9 +1,9 @@
 //! `WarmUpRoute`: a cold cluster fills itself from a warm one.
 //!
-//! Scaling Memcache at Facebook, section 4.3. A value that the cold cluster lacks comes from the warm one and is
-//! *added* to the cold one. Where the add is refused, somebody has stored or deleted the key meanwhile, and the value
-//! may be stale: then the answer is a miss, so that the client reads the database. mcrouter answers with the warm value
-//! before it knows; `"strict": false` does so too, and saves the wait for the add.
+//! See section 4.3 of Scaling Memcache at Facebook. A value that the cold cluster lacks comes from the warm one, and is
+//! *added* to the cold one. If the add is refused, a client has stored or deleted the key meanwhile, and the value may
+//! be stale. The reply is then a miss, so that the client reads the database. mcrouter returns the warm value without
+//! waiting for the add. `"strict": false` does the same.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -21,12 +21,12 @@ mod auto_off;
 
 use auto_off::AutoOff;
 
-/// Gets go on from cold to warm; anything else is cold's.
+/// Sends gets to the cold cluster, and after a miss to the warm one. Other requests go to the cold one.
 #[derive(Debug)]
 struct WarmUp {
     cold: Node,
     warm: Node,
-    /// How long a value from warm lives in cold; none: as long as it would in warm.
+    /// The expiry of a warm value in the cold cluster. `None`: the time it has left in the warm one.
     exptime: Option<i64>,
     is_strict: bool,
     auto_off: Option<AutoOff>,
@@ -34,7 +34,7 @@ struct WarmUp {
 }
 
 impl WarmUp {
-    /// Tells who judges how warm the cold cluster is what a reply found.
+    /// Whether a reply is a hit. Reports hits to [`AutoOff`].
     fn found(&self, reply: &Reply, is_cold: bool) -> bool {
         let is_hit = is_hit(reply.outcome);
         if let (true, Some(auto_off)) = (is_hit, &self.auto_off) {
@@ -62,7 +62,7 @@ impl WarmUp {
         if added.outcome == Outcome::NotStored { default_reply(request) } else { warm }
     }
 
-    /// Of gets that need something of the cold cluster's own: the value is put there and asked for again.
+    /// Answers gets that need data of the cold cluster's own item: adds the warm value there, and asks again.
     async fn get_again(&self, request: &Request, context: &Context) -> Reply {
         let cold = self.cold.route(request, context).await;
         if self.found(&cold, true) {
@@ -108,7 +108,7 @@ impl WarmUp {
     }
 }
 
-/// How many seconds an item has left, 0 for ever; none if it is gone.
+/// The seconds that an item has left; 0: it never expires. `None` if the item is gone.
 pub(super) async fn rest_of_life(
     route: &Node,
     request: &Request,
@@ -132,7 +132,7 @@ pub(super) async fn rest_of_life(
     }
 }
 
-/// The same of a server without `metaget`, memcached among them, if it speaks meta.
+/// As [`rest_of_life`], for servers without `metaget`, such as memcached, if they know meta commands.
 async fn rest_by_mg(route: &Node, request: &Request, context: &Context) -> Option<i64> {
     let ask = Request { meta: Some((*b"t").into()), ..Request::new(Op::Get, request.key.clone()) };
     let reply = route.route(&ask, context).await;
@@ -145,7 +145,7 @@ async fn rest_by_mg(route: &Node, request: &Request, context: &Context) -> Optio
     }
 }
 
-/// A request that stores what a reply found.
+/// Returns a request that stores the value that was found.
 pub(super) fn carrying(op: Op, request: &Request, found: &Reply, exptime: i64) -> Request {
     let value = found.value.clone();
     Request { value, flags: found.flags, exptime, ..Request::new(op, request.key.clone()) }

@@ -1,4 +1,4 @@
-//! Values as another type, where nothing is lost, and values compared.
+//! Conversions between types, and comparisons.
 
 use std::cmp::Ordering;
 
@@ -68,7 +68,7 @@ pub(super) fn integer(json: &Json, what: &str) -> Result<i64> {
     json.as_int().ok_or_else(|| ConfigError::at(json.line, message()))
 }
 
-/// Numbers are equal if their values are; of anything else the type must be the same too.
+/// Numbers are equal if their values are. Other values must also have the same type.
 pub(super) fn is_equal(a: &Json, b: &Json) -> bool {
     match (a.as_number(), b.as_number()) {
         (Some(x), Some(y)) if a.as_int().is_none() || b.as_int().is_none() => x == y,

@@ -11,7 +11,7 @@ fn fail<T>(message: impl Into<String>) -> Result<T> {
     Err(ConfigError::new(message))
 }
 
-/// An index from 0, or from the end if negative.
+/// Converts an index from 0, or from the end if it is negative.
 fn index(key: i64, len: usize) -> Option<usize> {
     let from_end = i64::try_from(len).ok()?;
     let key = if key < 0 { key + from_end } else { key };
@@ -43,7 +43,8 @@ pub(super) fn select(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Jso
     }
 }
 
-/// Fisher and Yates' shuffle; with a seed the same order each time, though not mcrouter's, which is its library's own.
+/// Shuffles by Fisher and Yates. A seed gives the same order each time, but not mcrouter's, which depends on its
+/// library.
 pub(super) fn shuffle(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Json> {
     let Value::Array(mut array) = args.take(macros, 0)?.value else {
         return fail("Shuffle: argument must be an array");
@@ -77,7 +78,7 @@ pub(super) fn values(dictionary: &Json) -> Result<Json> {
     Ok(object.iter().map(|(_, value)| value.clone()).collect::<Vec<Json>>().into())
 }
 
-/// Arrays and strings one after the other; of objects the later member wins.
+/// Concatenates arrays or strings, or merges objects, whose later members win.
 pub(super) fn merge(mut args: Vec<Json>) -> Result<Json> {
     let Value::Array(params) = args.remove(0).value else {
         return fail("Merge: 'params' is not array");
@@ -102,7 +103,7 @@ pub(super) fn merge(mut args: Vec<Json>) -> Result<Json> {
     }
 }
 
-/// What lies between `from` and `to`, both included.
+/// Returns the part between `from` and `to`, both included.
 pub(super) fn slice(mut args: Vec<Json>) -> Result<Json> {
     let dictionary = args.remove(0).value;
     if let Value::Object(object) = dictionary {
@@ -151,7 +152,7 @@ pub(super) fn range(from: &Json, to: &Json) -> Result<Json> {
     Ok((from..=to).map(Json::from).collect::<Vec<Json>>().into())
 }
 
-/// A configuration may not fill the memory by a typing error.
+/// A limit that keeps a typing error from filling the memory.
 const ELEMENTS_MAX: i64 = 1 << 18;
 
 pub(super) fn contains(dictionary: &Json, key: &Json) -> Result<Json> {

@@ -1,10 +1,10 @@
-//! Hashes of values, the same as mcrouter computes.
+//! Hashes of values, identical to mcrouter's.
 
 use guira_client::ring::spooky64;
 
 use guira_config::{ConfigError, Json, Result, Value};
 
-/// The same on each host and in each version.
+/// A hash that is the same on each host and in each version.
 pub(super) fn hash(value: &Json) -> Result<u64> {
     match &value.value {
         Value::Int(number) => Ok(twang_mix64(number.cast_unsigned())),
@@ -27,7 +27,7 @@ pub(super) fn twang_mix64(key: u64) -> u64 {
     key.wrapping_add(key << 31)
 }
 
-/// Rendezvous hashing: the name with the largest hash^(1/weight), hashes taken as numbers from 0 to 1.
+/// Rendezvous hashing: returns the name with the largest hash^(1/weight), with hashes as numbers from 0 to 1.
 pub(super) fn weighted_hash(dictionary: &Json, key: &Json) -> Result<Json> {
     let fail = |message: &str| ConfigError::new(format!("WeightedHash: {message}"));
     let choices = dictionary.as_object().filter(|object| !object.is_empty());
@@ -58,14 +58,14 @@ pub(super) fn weighted_hash(dictionary: &Json, key: &Json) -> Result<Json> {
     Ok(best.1.into())
 }
 
-/// FNV-1 over signed bytes, as folly has it.
+/// FNV-1 over signed bytes, as in folly.
 fn fnv64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         hash.wrapping_mul(0x100_0000_01b3) ^ i64::from(byte.cast_signed()).cast_unsigned()
     })
 }
 
-/// A hash as a number from 0 to 1.
+/// Converts a hash to a number from 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "53 of 64 bits are plenty")]
 fn unit(hash: u64) -> f64 {
     hash as f64 / u64::MAX as f64

@@ -1,22 +1,22 @@
-//! How many requests may fail over: a token bucket that the requests themselves fill.
+//! Limits failovers: a token bucket that the requests themselves fill.
 
 use std::cell::Cell;
 
 use crate::tree::families::fields::LIMIT;
 use crate::tree::families::{Fields, Json, Result};
 
-/// A token for each 1/rate requests, at most `burst` of them; full at first.
+/// A token bucket: each request adds `rate` tokens, up to `burst`. It starts full.
 #[derive(Debug)]
 pub(super) struct Limit {
     rate: f64,
     burst: f64,
     requests: Cell<f64>,
-    /// The request at which the bucket would have been empty.
+    /// The number of the request at which the bucket would have been empty.
     empty_at: Cell<f64>,
 }
 
 impl Limit {
-    /// From `failover_limit`.
+    /// Reads the object `failover_limit`.
     pub(super) fn read(json: &Json) -> Result<Self> {
         let fields = Fields::new(json, &LIMIT);
         let rate = fields.number("rate")?.ok_or_else(|| fields.error("rate not found"))?;
@@ -25,7 +25,7 @@ impl Limit {
         Ok(Self { rate: rate.clamp(0.0, 1.0), burst, requests, empty_at })
     }
 
-    /// One more request has come.
+    /// Counts a request.
     pub(super) fn count_request(&self) {
         self.requests.set(self.requests.get() + 1.0);
     }

@@ -1,4 +1,4 @@
-//! In which order children are asked once the first has failed.
+//! The order in which children are asked after the first has failed.
 
 use std::cell::Cell;
 
@@ -11,13 +11,13 @@ use crate::outcome::{self, ErrorSet};
 use crate::tree::families::hashing::{self, Function};
 use crate::tree::families::{Builder, Fields, Node, Result, Route, fields};
 
-/// An order, and how far it is followed.
+/// An order, and limits for following it.
 #[derive(Debug)]
 pub(super) struct Policy {
     kind: Kind,
-    /// Children asked, the first included.
+    /// The number of children asked, including the first.
     children_max: usize,
-    /// Failures after which no more are asked, but for the excluded ones.
+    /// The number of failures after which no more children are asked. Excluded errors don't count.
     error_tries_max: usize,
     excluded: ErrorSet,
 }
@@ -25,18 +25,18 @@ pub(super) struct Policy {
 #[derive(Debug)]
 enum Kind {
     InOrder,
-    /// Errors in a row, of each child.
+    /// The number of consecutive errors per child.
     LeastFailures(Vec<Cell<u64>>),
     Deterministic {
         function: Function,
         uses_domains: bool,
         ignores_choice: bool,
     },
-    /// Of the children but the first.
+    /// Over all children except the first.
     Rendezvous(Rendezvous),
 }
 
-/// The children after the first, as one request asks them.
+/// The children after the first, in the order in which one request asks them.
 pub(super) struct Order<'a> {
     policy: &'a Policy,
     children: &'a [Node],
@@ -52,7 +52,7 @@ enum State {
     Drawn(Draw),
 }
 
-/// What a deterministic order has drawn so far.
+/// The state of a deterministic order.
 #[derive(Default)]
 struct Draw {
     salt: u32,
@@ -64,7 +64,7 @@ struct Draw {
 }
 
 impl Policy {
-    /// From `failover_policy`.
+    /// Reads the object `failover_policy`.
     pub(super) fn read(fields: Fields<'_>, children: usize, builder: &Builder<'_>) -> Result<Self> {
         let in_order = Self {
             kind: Kind::InOrder,
@@ -106,7 +106,7 @@ impl Policy {
                 Ok(Self { kind, children_max, error_tries_max, excluded })
             }
             "RendezvousPolicy" => {
-                // The tags stand beside the policy, or in it.
+                // The tags are next to the policy, or in it.
                 let of = if fields.any("tags").is_some() { fields } else { policy };
                 let tags = hashing::tags(of, children - 1)?;
                 let is_weighted =
@@ -126,7 +126,7 @@ impl Policy {
         }
     }
 
-    /// The order of one request.
+    /// Returns the order for one request.
     pub(super) fn order<'a>(&'a self, request: &'a Request, children: &'a [Node]) -> Order<'a> {
         let state = match &self.kind {
             Kind::InOrder => State::InOrder,
@@ -146,7 +146,7 @@ impl Policy {
         Order { policy: self, children, request, asked: 1, child: 0, state }
     }
 
-    /// Failures after which no more children are asked.
+    /// The number of failures after which no more children are asked.
     pub(super) fn error_tries_max(&self) -> usize {
         self.error_tries_max
     }
@@ -156,7 +156,7 @@ impl Policy {
         self.excluded.contains(outcome)
     }
 
-    /// Remembers how a child did.
+    /// Records whether a child has failed.
     pub(super) fn note(&self, child: usize, has_failed: bool) {
         if let Kind::LeastFailures(failures) = &self.kind {
             let count = &failures[child];
@@ -164,7 +164,7 @@ impl Policy {
         }
     }
 
-    /// What counts a failover, and one without a good end.
+    /// The counters of failovers, and of failovers in which all children failed.
     pub(super) fn counters(&self) -> (Counter, Counter) {
         match self.kind {
             Kind::InOrder => (Counter::FailoverInOrder, Counter::FailoverInOrderFailed),
@@ -180,7 +180,7 @@ impl Policy {
 }
 
 impl Order<'_> {
-    /// The child to ask next.
+    /// Returns the child to ask next.
     pub(super) fn next(&mut self) -> Option<usize> {
         if self.is_last() {
             return None;
@@ -201,7 +201,8 @@ impl Order<'_> {
         is_sorted_out || self.asked >= self.policy.children_max
     }
 
-    /// The child asked last couldn't be reached: its neighbours in the failure domain are asked last.
+    /// Records that the child asked last couldn't be reached. Other children in its failure domain are avoided from now
+    /// on.
     pub(super) fn avoid_domain(&mut self) {
         let uses_domains =
             matches!(self.policy.kind, Kind::Deterministic { uses_domains: true, .. });
@@ -215,7 +216,7 @@ impl Order<'_> {
         }
     }
 
-    /// Children drawn twice, and children skipped for their domain.
+    /// The numbers of children drawn twice, and of children skipped for their domain.
     pub(super) fn collisions(&self) -> (u64, u64) {
         match &self.state {
             State::Drawn(draw) => (draw.draws.saturating_sub(draw.chosen), draw.domain_collisions),
@@ -225,7 +226,7 @@ impl Order<'_> {
 }
 
 impl Draw {
-    /// Draws by the key and one salt after the other, until a child comes that wasn't asked yet.
+    /// Draws with the key and successive salts, until it draws a child that wasn't asked yet.
     fn next(&mut self, kind: &Kind, request: &Request, children: &[Node]) -> usize {
         let Kind::Deterministic { function, uses_domains, ignores_choice } = kind else { return 0 };
         let (uses_domains, ignores_choice) = (*uses_domains, *ignores_choice);
@@ -262,11 +263,12 @@ impl Draw {
     }
 }
 
-/// Draws for one child, after which any is good enough; after three quarters of them its domain doesn't matter.
+/// The limit of draws for one child; after it, any child is taken. After three quarters of them, failure domains are
+/// ignored.
 const ATTEMPTS_MAX: u32 = 100;
 const DOMAIN_ATTEMPTS_MAX: u32 = 75;
 
-/// The domain of the first server that a request would reach by a route.
+/// The domain of the first server that a request would reach through a route.
 fn failure_domain(route: &dyn Route, request: &Request) -> u32 {
     let mut domain = route.failure_domain();
     route.visit(request, &mut |child, request| {
@@ -277,7 +279,7 @@ fn failure_domain(route: &dyn Route, request: &Request) -> u32 {
     domain
 }
 
-/// A list of errors by their names.
+/// Reads a list of errors by name.
 pub(super) fn error_set(fields: Fields<'_>, name: &str) -> Result<Option<ErrorSet>> {
     let Some(array) = fields.array(name)? else { return Ok(None) };
     let error = |json: &crate::config::Json| {

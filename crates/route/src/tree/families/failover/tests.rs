@@ -1,4 +1,4 @@
-//! In which order children are asked, for which errors, how often, and where leases go.
+//! The order of children, the errors that cause a failover, the number of tries, and the way of leases.
 
 use guira_client::{Op, Outcome, Reply, Request};
 

@@ -1,4 +1,4 @@
-//! Values too large for one place: `L1L2SizeSplitRoute` and `BigValueRoute`.
+//! Values that are too large for one item: `L1L2SizeSplitRoute` and `BigValueRoute`.
 
 use guira_client::{Op, Outcome, Reply, Request};
 
@@ -58,7 +58,7 @@ fn a_big_value_is_cut_joined_and_missed_if_a_chunk_is_gone() {
     }
 }
 
-/// One get became a million.
+/// A forged index must not turn one get into a million.
 #[test]
 fn an_index_that_a_client_forged_costs_a_batch_of_gets() {
     let route = r#"{"type": "BigValueRoute", "target": "PoolRoute|a", "split_threshold": 40, "batch_size": 2}"#;

@@ -1,19 +1,19 @@
-//! Keys where twemproxy puts them: its hash functions, and its two ways from a number to a server.
+//! Assigns keys as twemproxy does, with its hash functions and its two ways from a hash to a server.
 //!
 //! ```text
-//! ketama   libmemcached's circle of 160 points a server, by name and weight; the key's place is by any hash
+//! ketama   libmemcached's circle of 160 points per server, by name and weight; any hash gives the key's place
 //! modula   the hash modulo the sum of the weights
 //! ```
 //! # Invariants
-//! 1. Each function gives the number that twemproxy's gives on x86 and ARM servers under Linux, where its `char` has a
-//!    sign on the first only: keys beyond ASCII are hashed as on x86.
+//! 1. Each function returns twemproxy's hash on Linux servers. x86 and ARM differ for keys beyond ASCII, because `char`
+//!    is signed on x86 only. Such keys are hashed as on x86.
 
 use guira_client::ring::Ketama;
 use md5::{Digest, Md5};
 
 use crate::tree::families::{ConfigError, Fields};
 
-/// How a key becomes a number of 32 bits.
+/// A function that maps a key to 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyHash {
     OneAtATime,
@@ -28,7 +28,7 @@ pub(crate) enum KeyHash {
     Murmur,
 }
 
-/// Twemproxy's names.
+/// The names in twemproxy.
 const NAMED: &[(&str, KeyHash)] = &[
     ("crc16", KeyHash::Crc16),
     ("crc32", KeyHash::Crc32),
@@ -42,13 +42,13 @@ const NAMED: &[(&str, KeyHash)] = &[
     ("one_at_a_time", KeyHash::OneAtATime),
 ];
 
-/// Their names.
+/// The names of all functions.
 pub(in crate::tree::families) fn key_hashes() -> Vec<String> {
     NAMED.iter().map(|(name, _)| (*name).to_owned()).collect()
 }
 
 impl KeyHash {
-    /// By twemproxy's name.
+    /// Returns the function with this name in twemproxy.
     pub(crate) fn named(name: &str) -> Option<Self> {
         NAMED.iter().find(|(known, _)| *known == name).map(|(_, hash)| *hash)
     }
@@ -75,7 +75,7 @@ impl KeyHash {
             }),
             Self::Crc32 => crc32fast::hash(key) >> 16 & 0x7fff,
             Self::Crc32a => crc32fast::hash(key),
-            // Only the lower half counts, and it doesn't depend on the upper one.
+            // Only the lower half is used, and it doesn't depend on the upper one.
             Self::Fnv1_64 => {
                 signed().fold(FNV_64, |hash, byte| hash.wrapping_mul(FNV_64_PRIME) ^ byte)
             }
@@ -93,7 +93,7 @@ impl KeyHash {
     }
 }
 
-/// CCITT's CRC of one byte.
+/// The CCITT CRC of one byte.
 fn crc16_of(byte: u32) -> u32 {
     (0..8).fold(byte << 8, |crc, _| {
         let shifted = crc << 1;
@@ -119,11 +119,11 @@ fn murmur(key: &[u8]) -> u32 {
     hash ^ hash >> 15
 }
 
-/// From a key to a server's number.
+/// Maps a key to the index of a server.
 #[derive(Debug)]
 pub(crate) struct Continuum {
     hash: KeyHash,
-    /// What stands between these two bytes is hashed instead of the key.
+    /// If a key contains these two bytes, the text between them is hashed instead.
     tag: Option<(u8, u8)>,
     way: Way,
 }
@@ -131,12 +131,12 @@ pub(crate) struct Continuum {
 #[derive(Debug)]
 enum Way {
     Ketama(Ketama),
-    /// Each server as often as its weight says.
+    /// Slots; a server has as many as its weight.
     Modula(Vec<usize>),
 }
 
 impl Continuum {
-    /// From `hash_func`, `key_hash`, `hash_tag`, `names` and `weights`.
+    /// Reads `hash_func`, `key_hash`, `hash_tag`, `names` and `weights`.
     pub(super) fn read(fields: Fields<'_>, children: usize) -> Result<Self, ConfigError> {
         let of_size = |name: &str| {
             let array = fields.array(name)?;
@@ -213,7 +213,7 @@ const FNV_64: u32 = 0x8422_2325;
 const FNV_64_PRIME: u32 = 0x0000_01b3;
 const FNV_32: u32 = 0x811c_9dc5;
 const FNV_32_PRIME: u32 = 0x0100_0193;
-/// Each is a place in a table.
+/// The limit of slots, each of which takes an entry of a table.
 const SLOTS_MAX: u64 = 1 << 17;
-/// More would only make a long table.
+/// A larger weight would only make the table longer.
 const WEIGHT_MAX: u32 = 10_000;

@@ -1,4 +1,4 @@
-//! What is asked of the cache and of the child, and what is stored.
+//! Requests to the cache and to the child, and the values that are stored.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use crate::Settings;
 use crate::settings::Clock;
 use crate::tree::canned::{Canned, pools};
 
-/// At 1,000.234 s after 1970, on host 5.
+/// A route on host 5, with a clock that stands at 1,000.234 s after 1970.
 fn lookaside(rest: &str) -> Canned {
     let clock = Clock::new(|| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_234));
     let settings = Settings { clock, host_id: 5, ..Settings::default() };

@@ -1,7 +1,7 @@
-//! When a cold cluster is warm: it finds nearly all that either cluster finds, minute after minute.
+//! Decides when a cold cluster is warm: it has nearly all keys that either cluster has, for several minutes in a row.
 //!
-//! The warm cluster is only asked for what the cold one lacks, so the measure is the cold one's share of all that was
-//! found. Once reached, the warm cluster isn't asked any more, until the configuration is read again. Each proxy thread
+//! The warm cluster is asked only after a miss in the cold one. So the measure is the cold cluster's share of all hits.
+//! When it is reached, the warm cluster isn't asked any more, until the configuration is read again. Each proxy thread
 //! judges by its own requests.
 
 use std::cell::Cell;
@@ -9,12 +9,12 @@ use std::cell::Cell;
 use crate::settings::{Clock, LogSink};
 use crate::tree::families::{Fields, Json, Result, SHARE, Shape, Takes, field};
 
-/// Judges the minutes.
+/// Measures the share of hits per minute.
 #[derive(Debug)]
 pub(super) struct AutoOff {
-    /// Of all that is found, what the cold cluster is to find at least.
+    /// The minimum share of hits in the cold cluster.
     share: f64,
-    /// So many minutes in a row.
+    /// The number of consecutive minutes for which the share must be reached.
     minutes: u32,
     clock: Clock,
     log: LogSink,
@@ -23,9 +23,9 @@ pub(super) struct AutoOff {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Since 1970.
+    /// The current minute, counted since 1970.
     minute: i64,
-    /// Found in this minute.
+    /// Hits in this minute.
     in_cold: u32,
     in_warm: u32,
     good_minutes: u32,
@@ -57,7 +57,7 @@ impl AutoOff {
         self.state.get().is_off
     }
 
-    /// Notes in which cluster something was found.
+    /// Records a hit, and the cluster that gave it.
     pub(super) fn found(&self, is_in_cold: bool) {
         let minute = self.clock.unix_s() / 60;
         let mut state = self.state.get();
@@ -69,7 +69,7 @@ impl AutoOff {
         self.state.set(state);
     }
 
-    /// The state at the begin of a minute. One with few requests says nothing.
+    /// The state at the beginning of a minute. A past minute with few hits changes nothing.
     fn after(&self, past: State, minute: i64) -> State {
         let (in_cold, all) =
             (f64::from(past.in_cold), f64::from(past.in_cold) + f64::from(past.in_warm));
@@ -89,7 +89,7 @@ impl AutoOff {
     }
 }
 
-/// With fewer in a minute a share is chance.
+/// With fewer hits per minute, the share is mostly chance.
 const FOUND_MIN: f64 = 100.0;
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
             Clock::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(60 * MINUTE.load(Relaxed)));
         let json = guira_config::parse(r#"{"share": 0.9, "minutes": 2}"#).unwrap();
         let auto_off = AutoOff::read(&json, clock, LogSink::default()).unwrap();
-        // Found in the cold cluster, in the warm one; then whether it is off a minute later.
+        // Hits in the cold and the warm cluster; then whether it is off a minute later.
         for (in_cold, in_warm, is_off) in [
             (95, 5, false),
             (80, 20, false),
