@@ -48,10 +48,13 @@ pub(crate) struct Watch {
 struct Lane(AtomicU64);
 
 impl Watch {
-    fn new(threads: usize) -> Self {
+    fn new(plan: &Plan) -> Self {
+        // A run that is limited by requests is measured from the first request on, which is sent before anybody observes.
+        let measured_from_ns = if plan.requests_max.is_some() { 0 } else { u64::MAX };
+        let threads = plan.threads;
         Self {
             clock: Clock::start(),
-            measured_from_ns: AtomicU64::new(u64::MAX),
+            measured_from_ns: AtomicU64::new(measured_from_ns),
             over: AtomicBool::new(false),
             ready: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
@@ -114,7 +117,7 @@ pub(crate) fn measure<F>(plan: &Plan, around: &Around<'_>, work: F) -> Result<Me
 where
     F: Fn(usize, &Watch) -> Result<Tally, BenchError> + Sync,
 {
-    let watch = Watch::new(plan.threads);
+    let watch = Watch::new(plan);
     let watcher = thread::current();
     let body = |thread: usize| {
         let pinned = match plan.pins.is_empty() {
@@ -153,10 +156,6 @@ fn observe(
     let ended = || watch.ended.load(Relaxed) == plan.threads;
     let stop = || ended() || around.is_interrupted();
     let wait = || thread::park_timeout(Duration::from_millis(2));
-    // A run that is limited by requests is measured from the first request on.
-    if plan.requests_max.is_some() {
-        watch.measured_from_ns.store(0, Relaxed);
-    }
     let cpu_at_start = around.pid.map(CpuTime::of).transpose()?;
     while watch.ready.load(Relaxed) < plan.threads && watch.ended.load(Relaxed) == 0 {
         wait();

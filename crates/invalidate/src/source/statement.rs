@@ -49,10 +49,8 @@ pub(super) fn deed(text: &[u8], schema: &[u8]) -> Deed {
             }
             _ => Deed::Other,
         },
-        "RENAME" => {
-            words.next();
-            Deed::Empties(words.next().and_then(|word| table(&word, &schema)).into_iter().collect())
-        }
+        "RENAME" => renamed(words, &schema),
+        "ALTER" => altered(words, &schema),
         _ => Deed::Other,
     }
 }
@@ -67,16 +65,63 @@ fn created(mut words: Words<'_>, schema: &str) -> Deed {
     }
 }
 
+/// Recognizes `RENAME TABLE a TO b, c TO d`. Each of these names has other rows afterwards, or none.
+fn renamed(mut words: Words<'_>, schema: &str) -> Deed {
+    let is_of_tables = words.next().is_some_and(|word| is_any(&word, &["TABLE", "TABLES"]));
+    let mut tables = Vec::new();
+    while is_of_tables && let Some(old) = words.table_name() {
+        tables.extend(table(&old, schema));
+        // `WAIT n` or `NOWAIT` may come before.
+        if words.by_ref().any(|word| is_any(&word, &["TO"])) {
+            tables.extend(words.next().and_then(|new| table(&new, schema)));
+        }
+        if words.next().as_deref() != Some(",") {
+            break;
+        }
+    }
+    if is_of_tables { Deed::Empties(tables) } else { Deed::Other }
+}
+
+/// Recognizes `ALTER TABLE` that takes rows from the table without logging them: with their partition, or with its name.
+fn altered(mut words: Words<'_>, schema: &str) -> Deed {
+    // `ONLINE` and `IGNORE` may come before.
+    let is_of_table = words.by_ref().take(3).any(|word| is_any(&word, &["TABLE"]));
+    let Some(old) = words.table_name().filter(|_| is_of_table) else { return Deed::Other };
+    let mut tables: Vec<TableName> = table(&old, schema).into_iter().collect();
+    let mut takes_rows = false;
+    while let Some(word) = words.next() {
+        let next = words.peek().unwrap_or_default();
+        let is_partition = is_any(&next, &["PARTITION"]);
+        if is_partition && is_any(&word, &["DROP", "TRUNCATE", "EXCHANGE", "CONVERT"]) {
+            takes_rows = true;
+        } else if is_any(&word, &["DISCARD"]) && is_any(&next, &["PARTITION", "TABLESPACE"]) {
+            takes_rows = true;
+        } else if takes_rows && is_any(&word, &["TABLE"]) {
+            // `EXCHANGE PARTITION p WITH TABLE t`, `CONVERT PARTITION p TO TABLE t`.
+            tables.extend(table(&next, schema));
+        } else if is_any(&word, &["RENAME"])
+            && !is_any(&next, &["COLUMN", "INDEX", "KEY", "CONSTRAINT"])
+        {
+            if is_any(&next, &["TO", "AS", "="]) {
+                words.next();
+            }
+            tables.extend(words.next().and_then(|new| table(&new, schema)));
+            takes_rows = true;
+        }
+    }
+    if takes_rows { Deed::Empties(tables) } else { Deed::Other }
+}
+
+fn is_any(word: &str, of: &[&str]) -> bool {
+    of.iter().any(|it| word.eq_ignore_ascii_case(it))
+}
+
 fn drop_of(mut words: Words<'_>, schema: &str) -> Deed {
     let mut kind = words.next().unwrap_or_default().to_ascii_uppercase();
     if kind == "TEMPORARY" {
         return Deed::Other;
     }
-    let mut name = words.next();
-    if name.as_deref().is_some_and(|word| word.eq_ignore_ascii_case("IF")) {
-        words.next();
-        name = words.next();
-    }
+    let name = words.table_name();
     if kind == "SCHEMA" {
         kind = "DATABASE".to_owned();
     }
@@ -127,6 +172,23 @@ fn unquoted(name: &str) -> String {
 
 /// The words of a statement: names with their backticks and dots, and single commas. Comments are skipped.
 struct Words<'t>(&'t str);
+
+impl Words<'_> {
+    /// The next word, which is the same again afterwards.
+    fn peek(&self) -> Option<String> {
+        Words(self.0).next()
+    }
+
+    /// The next name, after `IF EXISTS` if that is there.
+    fn table_name(&mut self) -> Option<String> {
+        let first = self.next()?;
+        if is_any(&first, &["IF"]) && self.peek().is_some_and(|word| is_any(&word, &["EXISTS"])) {
+            self.next();
+            return self.next();
+        }
+        Some(first)
+    }
+}
 
 impl Iterator for Words<'_> {
     type Item = String;
@@ -200,8 +262,31 @@ mod tests {
             ("DROP DATABASE IF EXISTS `shop`", Deed::DropsSchema("shop".to_owned())),
             ("CREATE OR REPLACE TABLE users (id int)", empties(&["shop.users"])),
             ("CREATE TABLE users (id int)", Deed::Other),
-            ("RENAME TABLE users TO old", empties(&["shop.users"])),
+            ("RENAME TABLE users TO old", empties(&["shop.users", "shop.old"])),
+            (
+                "rename tables if exists a WAIT 5 to old, `shop`.`users`  TO b.c , b.c TO users",
+                empties(&["shop.a", "shop.old", "shop.users", "b.c", "b.c", "shop.users"]),
+            ),
+            ("RENAME TABLE a NOWAIT TO b", empties(&["shop.a", "shop.b"])),
+            ("RENAME USER a TO b", Deed::Other),
             ("ALTER TABLE users ADD a int", Deed::Other),
+            ("ALTER TABLE users RENAME COLUMN a TO b, ALGORITHM=INSTANT", Deed::Other),
+            ("ALTER TABLE users RENAME INDEX a TO b", Deed::Other),
+            ("ALTER TABLE users ADD PARTITION (PARTITION p VALUES IN (1))", Deed::Other),
+            ("ALTER TABLE users RENAME TO b.old", empties(&["shop.users", "b.old"])),
+            (
+                "alter online ignore table if exists users rename old",
+                empties(&["shop.users", "shop.old"]),
+            ),
+            ("ALTER TABLE users ADD a int, RENAME AS old", empties(&["shop.users", "shop.old"])),
+            ("ALTER TABLE users DROP PARTITION p, q", empties(&["shop.users"])),
+            ("ALTER TABLE users TRUNCATE PARTITION ALL", empties(&["shop.users"])),
+            (
+                "ALTER TABLE users EXCHANGE PARTITION p WITH TABLE b.c WITHOUT VALIDATION",
+                empties(&["shop.users", "b.c"]),
+            ),
+            ("ALTER TABLE users DISCARD TABLESPACE", empties(&["shop.users"])),
+            ("ALTER DATABASE shop CHARACTER SET utf8mb4", Deed::Other),
             ("", Deed::Other),
             ("/*", Deed::Other),
             ("TRUNCATE", Deed::Empties(Vec::new())),
@@ -212,7 +297,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_statement_panics(text in "(DROP|TRUNCATE|CREATE OR REPLACE|/\\*|) ?(TABLE|DATABASE|)[ -~é`]{0,30}") {
+        fn no_statement_panics(text in "(DROP|TRUNCATE|RENAME|ALTER|CREATE OR REPLACE|/\\*|) ?(TABLE|DATABASE|)[ -~é`]{0,30}") {
             let _ = deed(text.as_bytes(), b"s");
         }
     }
