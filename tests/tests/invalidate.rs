@@ -340,7 +340,8 @@ fn a_log_that_cannot_be_read_for_long_is_no_reason_for_one_flush_after_the_other
 #[test]
 fn an_emptied_or_dropped_table_flushes_its_rules_destinations_once_they_take_it() {
     let schema = "CREATE TABLE users (id INT PRIMARY KEY); CREATE TABLE logs (id INT PRIMARY KEY); \
-                  CREATE TABLE pages (id INT PRIMARY KEY)";
+                  CREATE TABLE pages (id INT PRIMARY KEY) PARTITION BY RANGE (id) \
+                  (PARTITION p VALUES LESS THAN (10), PARTITION q VALUES LESS THAN MAXVALUE)";
     let rules = r#"{"table": "shop.users", "keys": ["user:{id}"], "to": ["c2"], "on_truncate": "flush"},
                    {"table": "shop.logs", "keys": ["log:{id}"], "on_truncate": "ignore"},
                    {"table": "shop.pages", "keys": ["page:{id}"], "on_truncate": "flush"}"#;
@@ -356,6 +357,12 @@ fn an_emptied_or_dropped_table_flushes_its_rules_destinations_once_they_take_it(
     for (statement, there) in [
         ("TRUNCATE TABLE shop.logs", [true, true]),
         ("TRUNCATE TABLE shop.users", [true, false]),
+        // Only the second of these tables has a rule that flushes, and then the new name.
+        ("RENAME TABLE shop.logs TO shop.old, shop.users TO shop.away", [true, false]),
+        ("ALTER TABLE shop.away RENAME TO shop.users", [true, false]),
+        ("RENAME TABLE shop.old TO shop.logs", [true, true]),
+        ("ALTER TABLE shop.pages ADD COLUMN a INT", [true, true]),
+        ("ALTER TABLE shop.pages TRUNCATE PARTITION p", [false, false]),
         ("DROP TABLE shop.logs, shop.pages", [false, false]),
         // Its statements don't say which tables it has: all rules of its tables count.
         ("DROP DATABASE shop", [false, false]),
