@@ -91,10 +91,11 @@ fn altered(mut words: Words<'_>, schema: &str) -> Deed {
     let mut takes_rows = false;
     while let Some(word) = words.next() {
         let next = words.peek().unwrap_or_default();
-        let is_partition = is_any(&next, &["PARTITION"]);
-        if is_partition && is_any(&word, &["DROP", "TRUNCATE", "EXCHANGE", "CONVERT"]) {
-            takes_rows = true;
-        } else if is_any(&word, &["DISCARD"]) && is_any(&next, &["PARTITION", "TABLESPACE"]) {
+        let takes = match is_any(&next, &["PARTITION"]) {
+            true => is_any(&word, &["DROP", "TRUNCATE", "EXCHANGE", "CONVERT", "DISCARD"]),
+            false => is_any(&word, &["DISCARD"]) && is_any(&next, &["TABLESPACE"]),
+        };
+        if takes {
             takes_rows = true;
         } else if takes_rows && is_any(&word, &["TABLE"]) {
             // `EXCHANGE PARTITION p WITH TABLE t`, `CONVERT PARTITION p TO TABLE t`.
