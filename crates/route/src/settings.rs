@@ -45,6 +45,8 @@ pub struct Settings {
     pub qos: Option<(u8, u8)>,
     /// Whether failed deletes are logged, unless the pool forbids it.
     pub is_asynclog_enabled: bool,
+    /// Whether the field `shard_splits` of pools is ignored.
+    pub ignores_shard_splits: bool,
     /// Whether all requests except gets are answered as a miss, without being sent.
     pub allow_only_gets: bool,
     /// Whether every error is answered as a remote error, so that a router above attributes it to this one.
@@ -96,6 +98,7 @@ impl Default for Settings {
             cross_region_timeout: Duration::ZERO,
             qos: None,
             is_asynclog_enabled: true,
+            ignores_shard_splits: false,
             allow_only_gets: false,
             group_remote_errors: false,
             send_invalid_route_to_default: false,

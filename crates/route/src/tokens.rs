@@ -71,29 +71,72 @@ impl LeaseTokens {
     }
 }
 
-/// Tokens of shadows' leases, by the tokens that clients got. The latest 1024 are kept.
-#[derive(Debug, Default)]
+/// Tokens of shadows' leases, by the tokens that clients got. The latest ones are kept.
+#[derive(Debug)]
 pub struct ShadowTokens {
-    /// Oldest first.
-    tokens: Mutex<VecDeque<(u64, u64)>>,
+    tokens: Mutex<Shadows>,
+    tokens_max: usize,
 }
 
-/// The number of leases kept, and thus of leases under way.
-const TOKENS_MAX: usize = 1024;
+#[derive(Debug, Default)]
+struct Shadows {
+    /// The shadow's token, by the client's.
+    by_normal: HashMap<u64, u64>,
+    /// The clients' tokens, oldest first.
+    order: VecDeque<u64>,
+}
 
 impl ShadowTokens {
+    /// Keeps this many tokens; 0: as many as may ever be kept.
+    pub(crate) fn new(tokens_max: usize) -> Self {
+        let tokens_max = if tokens_max == 0 { TOKENS_MOST } else { tokens_max.min(TOKENS_MOST) };
+        Self { tokens: Mutex::default(), tokens_max }
+    }
+
     pub(crate) fn insert(&self, normal: u64, shadow: u64) {
-        let mut tokens = self.tokens.lock();
-        tokens.retain(|(known, _)| *known != normal);
-        if tokens.len() == TOKENS_MAX {
-            tokens.pop_front();
+        let Shadows { by_normal, order } = &mut *self.tokens.lock();
+        if by_normal.insert(normal, shadow).is_some() {
+            return;
         }
-        tokens.push_back((normal, shadow));
+        order.push_back(normal);
+        if order.len() > self.tokens_max
+            && let Some(oldest) = order.pop_front()
+        {
+            by_normal.remove(&oldest);
+        }
     }
 
     /// Returns the shadow's token; 0, which is no valid token, if there is none.
     pub(crate) fn get(&self, normal: u64) -> u64 {
-        let tokens = self.tokens.lock();
-        tokens.iter().rev().find(|(known, _)| *known == normal).map_or(0, |(_, shadow)| *shadow)
+        self.tokens.lock().by_normal.get(&normal).copied().unwrap_or(0)
+    }
+}
+
+impl Default for ShadowTokens {
+    fn default() -> Self {
+        Self::new(TOKENS_MAX)
+    }
+}
+
+/// The number of leases kept by default, and thus of leases under way.
+const TOKENS_MAX: usize = 1024;
+/// The largest number of leases that may be kept: about 50 MB.
+const TOKENS_MOST: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_shadows_are_known_as_may_be_kept() {
+        let tokens = ShadowTokens::new(2);
+        for normal in [1, 2, 1, 3] {
+            tokens.insert(normal, normal * 10 + u64::from(normal == 1));
+        }
+        assert_eq!([1, 2, 3].map(|normal| tokens.get(normal)), [0, 20, 30]);
+        tokens.insert(3, 33);
+        assert_eq!([2, 3].map(|normal| tokens.get(normal)), [20, 33]);
+        assert_eq!(ShadowTokens::new(0).tokens_max, TOKENS_MOST);
+        assert_eq!(ShadowTokens::default().tokens_max, TOKENS_MAX);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownFrom};
@@ -16,6 +17,7 @@ use super::tls::TlsOptions;
 use crate::servers::names::{DnsServers, dns_servers};
 use crate::servers::{PermitLimits, PoolStats, ServersOptions, TkoOptions};
 use crate::settings::Settings;
+use crate::tokens::ShadowTokens;
 
 /// All options of the process.
 #[derive(Clone, Debug)]
@@ -215,6 +217,8 @@ fn settings(typed: &Typed) -> Result<Settings, String> {
         cross_cluster_timeout: milliseconds(typed, "cross_cluster_timeout_ms")?,
         cross_region_timeout: milliseconds(typed, "cross_region_timeout_ms")?,
         is_asynclog_enabled: !typed.switch("asynclog_disable"),
+        ignores_shard_splits: typed.switch("disable_shard_split_route"),
+        shadow_tokens: Arc::new(ShadowTokens::new(count(typed, "max_shadow_token_map_size")?)),
         send_invalid_route_to_default: typed.switch("send_invalid_route_to_default"),
         allow_only_gets: typed.switch("allow_only_gets"),
         group_remote_errors: typed.switch("group_remote_errors"),

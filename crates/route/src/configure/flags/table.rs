@@ -182,7 +182,7 @@ flags! {
         proxy_max_inflight_shadow_requests "proxy-max-inflight-shadow-requests" () Number "0"
             "Maximum number of shadow requests under way, per thread; more are dropped (0: no limit)";
         max_shadow_token_map_size "max-shadow-token-map-size" () Number "1024"
-            "Lease tokens remembered for shadows";
+            "Maximum number of lease tokens remembered for shadows (0: a million)";
         disable_shard_split_route "disable-shard-split-route" () Switch ""
             "Ignore the field shard_splits of pools";
     }

@@ -184,6 +184,15 @@ fn hosts_use_their_own_copies_and_deletes_reach_all() {
 }
 
 #[test]
+fn shard_splits_are_ignored_where_that_is_set() {
+    let split =
+        r#"{"type": "PoolRoute", "pool": "a", "asynclog": false, "shard_splits": {"1": 3}}"#;
+    let settings = Settings { ignores_shard_splits: true, ..settings(2) };
+    let canned = Canned::with(&config("a", split), &settings).unwrap();
+    assert_eq!(story(&canned, &get("p:1:x")), "notfound: a get p:1:x");
+}
+
+#[test]
 fn keys_move_at_their_own_time_and_deletes_go_to_both_meanwhile() {
     for (start, op, expected) in [
         (2000, Op::Get, "a get k"),

@@ -80,7 +80,8 @@ fn over(fields: Fields<'_>, pool: &Pool, builder: &mut Builder<'_>) -> Result<No
     if let Some(rates) = fields.any("rates") {
         route = rate_limit::node(route, rates, None)?;
     }
-    if let Some(splits) = fields.any("shard_splits") {
+    let splits = fields.any("shard_splits");
+    if let Some(splits) = splits.filter(|_| !builder.settings.ignores_shard_splits) {
         route = shard_split::node(route, splits, builder)?;
     }
     let name = match (fields.string("asynclog_name")?, fields.string("name")?) {
