@@ -78,6 +78,26 @@ impl Etcd {
         self.ports[0]
     }
 
+    /// Where its members would reach it.
+    #[must_use]
+    pub fn peer_port(&self) -> u16 {
+        self.ports[1]
+    }
+
+    /// The value of a key.
+    ///
+    /// # Panics
+    /// If etcdctl isn't there.
+    #[must_use]
+    pub fn value(&self, key: &str) -> String {
+        let endpoint = format!("http://localhost:{}", self.ports[0]);
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3");
+        command.args(["--endpoints", &endpoint, "get", key, "--print-value-only"]);
+        let told = command.output().expect("etcdctl runs");
+        String::from_utf8_lossy(&told.stdout).trim_end().to_owned()
+    }
+
     /// Whether etcdctl does what `words` say.
     ///
     /// # Panics
@@ -135,6 +155,17 @@ impl Etcd {
     pub fn end(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
+    }
+
+    /// Starts it again, with nothing of what it had.
+    ///
+    /// # Panics
+    /// If it doesn't answer within 30 seconds.
+    pub fn lose_all(&mut self) {
+        self.end();
+        fs::remove_dir_all(self.dir.join("data")).ok();
+        self.restart();
+        within(30, "etcd answers", || self.ctl(&["endpoint", "health"]));
     }
 
     /// Starts it again, with what it had. It may not answer yet.

@@ -36,8 +36,9 @@ fn told(client: &mut Client, request: &str) -> String {
 #[test]
 fn a_router_asks_the_nodes_of_a_cluster_for_each_command_that_they_have() {
     let cluster = Replicas::start();
-    let router = router(&cluster, &[]);
+    let router = router(&cluster, &["--enable-flush-cmd"]);
     let mut client = router.connect();
+    let long = "k".repeat(250);
     for (request, answer) in [
         ("set k 7 0 1\r\n5", "STORED\r\n"),
         ("get k", "VALUE k 7 1\r\n5\r\nEND\r\n"),
@@ -62,6 +63,20 @@ fn a_router_asks_the_nodes_of_a_cluster_for_each_command_that_they_have() {
         ("get /././w", "VALUE /././w 0 1\r\nx\r\nEND\r\n"),
         ("gat 10 w", "SERVER_ERROR a replicated store has no gat, and no mg with T, N or R\r\n"),
         ("lease-get w", "SERVER_ERROR a replicated store has no leases\r\n"),
+        ("lease-set w 1 0 0 1\r\nx", "SERVER_ERROR a replicated store has no leases\r\n"),
+        ("metaget w", "SERVER_ERROR a replicated store has no metaget\r\n"),
+        ("flush_all", "SERVER_ERROR a replicated store has no flush_all\r\n"),
+        ("flush_all 10", "SERVER_ERROR a replicated store has no flush_all\r\n"),
+        ("get w", "VALUE w 0 1\r\nx\r\nEND\r\n"),
+        ("mn", "MN\r\n"),
+        (&format!("set {long} 0 0 1\r\nx"), "STORED\r\n"),
+        (&format!("mg {long} v"), "VA 1\r\nx\r\n"),
+        ("ms a2V5IDE= 2 b\r\nhi", "HD\r\n"),
+        ("mg a2V5IDE= b k v", "VA 2 ka2V5IDE= b\r\nhi\r\n"),
+        (
+            &format!("set w 0 0 1048577\r\n{}", "x".repeat(1_048_577)),
+            "SERVER_ERROR object too large for cache\r\n",
+        ),
     ] {
         assert_eq!(told(&mut client, request), answer, "{request}");
     }
@@ -310,7 +325,10 @@ fn a_configuration_is_checked_without_a_cluster_and_explained_by_one() {
     let (_, said) = run(&["explain", "get", "k"], &config(&cluster.place()));
     assert!(said.contains("|reader=jay"), "{said}");
     let (is_good, said) = run(&["explain", "get", "k"], &config("127.0.0.1:1/birds"));
-    assert!(is_good && said.contains("no view yet: "), "{said}");
+    assert!(!is_good && said.contains("no view yet: ") && !said.contains("nobody"), "{said}");
+    let members = format!("127.0.0.1:{}/birds", cluster.etcd.peer_port());
+    let (is_good, said) = run(&["explain", "get", "k"], &config(&members));
+    assert!(!is_good && said.contains("not the one for its members (2380)"), "{said}");
 }
 
 /// A node that stops answering without ending is left out by the next view, and its requests go to others.

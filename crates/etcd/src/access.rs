@@ -255,6 +255,8 @@ fn post(
     let _ = answer.into_body().into_reader().take(WORDS_BYTES_MAX).read_to_end(&mut said);
     let (code, words) = match first_of::<Words>(&said) {
         Ok(said) => (said.code, said.words()),
+        // Members speak HTTP to each other, too.
+        Err(_) if status.as_u16() == 404 => (0, Some(NOT_FOR_CLIENTS.to_owned())),
         Err(_) => (0, String::from_utf8(said).ok().filter(|text| !text.is_empty())),
     };
     let words = words.unwrap_or_else(|| format!("HTTP status {status}"));
@@ -279,6 +281,7 @@ pub(crate) fn body_of(answer: Response<Body>) -> Result<Vec<u8>, Failure> {
     }
 }
 
+const NOT_FOR_CLIENTS: &str = "404 page not found: no etcd takes clients' requests there; name its port for clients (2379), not the one for its members (2380)";
 /// Most bytes that are read of a refusal.
 const WORDS_BYTES_MAX: u64 = 4 << 10;
 const CONNECT_MAX: Duration = Duration::from_secs(2);

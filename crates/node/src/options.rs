@@ -124,7 +124,13 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", requires = "node", help_heading = "Cluster")]
     pub view: Option<PathBuf>,
     /// This node's number in the view
-    #[arg(long, value_name = "NUM", requires = "view", help_heading = "Cluster")]
+    #[arg(
+        long,
+        value_name = "NUM",
+        requires = "view",
+        conflicts_with = "cluster",
+        help_heading = "Cluster"
+    )]
     pub node: Option<u32>,
     /// Address and port to listen on for other nodes, where they reach it [default with --view: the node's in the view]
     #[arg(long, value_name = "ADDR", help_heading = "Cluster")]

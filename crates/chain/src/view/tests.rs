@@ -117,7 +117,7 @@ fn illegal_steps_are_refused_for_their_own_reason() {
         (|it| it.groups[0].joining = vec![5], "slot 0: a node joins that wasn't syncing"),
         (|it| it.groups[0].syncing.push(5), "slot 0: a node is added to an attempt under way"),
         (|it| it.groups[0].attempt = 11, "slot 0: a new attempt takes"),
-        (|it| it.groups[0].attempt = 12, "slots 0-99 have an epoch of the future"),
+        (|it| it.groups[0].attempt = 12, "slots 0-99 have an epoch or an attempt above"),
         (|it| it.groups[0].epoch = 10, "slot 0: its epoch changes without a reason"),
         (|it| it.epoch = 12, "epoch 12 doesn't follow 10"),
         (|it| it.seed.clear(), "the view is another cluster's"),

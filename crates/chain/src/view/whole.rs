@@ -185,7 +185,10 @@ impl fmt::Display for InvalidView {
             Self::TwoGroups(slot) => write!(f, "slot {slot} is in two groups"),
             Self::NoGroup(slots) => write!(f, "slots {slots} are in no group"),
             Self::NobodyServes(slots) => write!(f, "slots {slots} have no serving node"),
-            Self::FutureEpoch(slots) => write!(f, "slots {slots} have an epoch of the future"),
+            Self::FutureEpoch(slots) => write!(
+                f,
+                "slots {slots} have an epoch or an attempt above the view's epoch, or an attempt above their epoch: raise what is lower"
+            ),
             Self::BaseIsNoHead(slots) => {
                 write!(f, "slots {slots} have a base that isn't the head")
             }

@@ -5,7 +5,8 @@
 //!    perhaps asked another node before.
 //! 2. Of one client's requests for one key, a change waits for those before it, and those behind it wait for it. A router
 //!    keeps that order itself, because many clients share its connection.
-//! 3. Each request ends within [`PATIENCE`] and one try: with an answer, or with an error that says what isn't known.
+//! 3. Each request ends within [`PATIENCE`] and a pause, once those before it have: with an answer, or with an error that
+//!    says what isn't known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,11 +158,14 @@ impl Front {
             let to = to.unwrap_or_default();
             let ask = Ask { to, slot: place, epoch: group.epoch, number: id.1, asked, reply };
             self.events.send(Event::Ask(Box::new(ask))).map_err(|_| stopped())?;
-            match timeout(TRY_MAX, told).await {
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            match timeout(TRY_MAX.min(left), told).await {
                 Ok(Ok(told @ (Told::Wrote(_) | Told::Read(_)))) => return Ok(told),
                 Ok(Ok(Told::Unknown)) => return Err(unknown(slot)),
                 Ok(Ok(Told::Refused)) => {
-                    return Err(format!("slot {place}: fewer copies than writes need"));
+                    return Err(format!(
+                        "slot {place}: fewer copies than writes need: start a node, or wait until one is filled"
+                    ));
                 }
                 Ok(Ok(Told::Busy)) => {
                     is_repeated = true;

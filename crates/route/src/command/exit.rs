@@ -59,7 +59,7 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
     (
         TRANSIENT,
         "the configuration can't be read, and no last good one of the same source is kept (`--validate-config` and \
-         `explain` use none)",
+         `explain` use none); or, for `explain`, a cluster's view",
     ),
     (
         UNRECOVERABLE,
@@ -76,6 +76,6 @@ pub const CONVERT_EXIT_CODES: [(u8, &str); 3] = [
 ];
 
 /// The configuration couldn't be read.
-const TRANSIENT: u8 = 2;
+pub(super) const TRANSIENT: u8 = 2;
 /// The same command line would fail again.
 pub(super) const UNRECOVERABLE: u8 = 3;

@@ -11,7 +11,7 @@ use guira_client::Request;
 use guira_log::Format;
 use tokio::runtime;
 
-use super::exit::{UNRECOVERABLE, code_of, refuse};
+use super::exit::{TRANSIENT, UNRECOVERABLE, code_of, refuse};
 use crate::configure::flags::{self, Typed};
 use crate::configure::{Loaded, Nowhere, Options, Refusal};
 use crate::context::Context;
@@ -78,7 +78,8 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
     for warning in &loaded.findings.warnings {
         eprintln!("guira route: {warning}");
     }
-    let tree = Tree::build(&loaded.config, &options.settings, &Looking)
+    let looking = Looking::default();
+    let tree = Tree::build(&loaded.config, &options.settings, &looking)
         .map_err(|error| error.to_string())?;
     let record = Rc::new(RefCell::new(Vec::new()));
     let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };
@@ -87,6 +88,11 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
     let local = tokio::task::LocalSet::new();
     let reply = local.block_on(&runtime, tree.root.route(&request, &context));
     let reached: Vec<_> = record.borrow().iter().map(|server| format!("  {server}\n")).collect();
+    let lacks = looking.lacks.into_inner();
+    if reached.is_empty() && !lacks.is_empty() {
+        let words = format!("{} can't be explained: {}", text("key"), lacks.join("; "));
+        return Err(Failed { words, code: TRANSIENT });
+    }
     let possible: Vec<_> =
         tree::servers(&*tree.root, &request).iter().map(|server| format!("  {server}\n")).collect();
     let outline = tree::outline(&*tree.root, &request);
@@ -103,7 +109,11 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
 }
 
 /// Leaves that send nothing. The view of a cluster of stores is read once.
-struct Looking;
+#[derive(Default)]
+struct Looking {
+    /// Why the views of some clusters aren't known.
+    lacks: RefCell<Vec<String>>,
+}
 
 impl Leaves for Looking {
     fn leaf(&self, wanted: &LeafSpec) -> Rc<dyn Route> {
@@ -111,7 +121,9 @@ impl Leaves for Looking {
     }
 
     fn cluster(&self, wanted: &ClusterSpec) -> Rc<dyn Route> {
-        Cluster::looking(wanted)
+        let cluster = Cluster::looking(wanted);
+        self.lacks.borrow_mut().extend(cluster.lack());
+        cluster
     }
 }
 

@@ -37,7 +37,8 @@ fn build(
     let selectors = selectors(&mut builder, config)?;
     let pools: BTreeMap<_, _> =
         builder.built_pools.into_iter().map(|(name, pool)| (name, pool.destinations)).collect();
-    let root = root::build(selectors, pools.values().flatten().cloned().collect(), settings)?;
+    let everywhere = pools.values().flatten().cloned().chain(builder.clusters).collect();
+    let root = root::build(selectors, everywhere, settings)?;
     Ok(Tree { root, pools, asynclog_routes: builder.asynclog_routes })
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct Builder<'b> {
     /// Named routes that were built, each with the number of routes it stands for.
     seen: BTreeMap<String, (Vec<Node>, u64)>,
     pub(super) built_pools: BTreeMap<String, Pool>,
+    /// The routes to clusters of stores.
+    pub(super) clusters: Vec<Node>,
     flavors: &'b Flavors,
     flavored: BTreeMap<String, Node>,
     pub(crate) asynclog_routes: BTreeMap<String, Node>,
@@ -87,6 +89,7 @@ impl<'b> Builder<'b> {
             named: BTreeMap::new(),
             seen: BTreeMap::new(),
             built_pools: BTreeMap::new(),
+            clusters: Vec::new(),
             flavors,
             flavored: BTreeMap::new(),
             asynclog_routes: BTreeMap::new(),
@@ -239,8 +242,10 @@ impl<'b> Builder<'b> {
     }
 
     /// Returns the route to a cluster of stores.
-    pub(crate) fn cluster(&self, wanted: &ClusterSpec) -> Node {
-        self.leaves.cluster(wanted)
+    pub(crate) fn cluster(&mut self, wanted: &ClusterSpec) -> Node {
+        let cluster: Node = self.leaves.cluster(wanted);
+        self.clusters.push(Rc::clone(&cluster));
+        cluster
     }
 
     /// Returns a pool, given by name or as an object. It is built at its first use.

@@ -14,7 +14,7 @@ use guira_proto::MetaFlags;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::nodes::Role;
-use super::place::{Cluster, meant};
+use super::place::{Cluster, NOT_BEGUN, meant};
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::key;
@@ -102,10 +102,7 @@ impl Cluster {
             };
             let chart = match chart {
                 Ok(chart) if chart.view.is_draft() => {
-                    return Reply::failure(
-                        Outcome::LocalError,
-                        "no node of the cluster has begun yet",
-                    );
+                    return Reply::failure(Outcome::LocalError, NOT_BEGUN);
                 }
                 Ok(chart) => chart,
                 // A router that has just started waits for its first view.
@@ -174,7 +171,8 @@ impl Cluster {
         }
         let dressed =
             dressed(request, tries.tag.map(|it| WriteTag { is_repeated: tries.was_sent, ..it }));
-        let (mut reply, is_servers) = link.ask_once(dressed, tries.limit, context).await;
+        let limit = tries.limit_after(tries.began.elapsed());
+        let (mut reply, is_servers) = link.ask_once(dressed, limit, context).await;
         self.nodes.lock().note(node, reply.outcome == Outcome::Timeout && !is_servers);
         if request.meta.is_none() {
             reply.meta = None;
@@ -204,6 +202,11 @@ impl Cluster {
 }
 
 impl Tries {
+    /// The time limit of a try that begins now: all tries together end within [`PATIENCE`] and [`LAST_TRY`].
+    fn limit_after(&self, elapsed: Duration) -> Duration {
+        self.limit.min((PATIENCE + LAST_TRY).saturating_sub(elapsed))
+    }
+
     /// Records a try. Returns the reply if it is final.
     fn judge(&mut self, tried: Tried, request: &Request, slot: u16) -> Option<Reply> {
         self.all += 1;
@@ -282,6 +285,8 @@ fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
 /// The longest try, unless the configured limit of the first one is longer.
 const LIMIT_MAX: Duration = Duration::from_secs(4);
+/// How long the last try may go on after [`PATIENCE`].
+const LAST_TRY: Duration = Duration::from_millis(500);
 /// How long a request waits for the first view.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -346,6 +351,11 @@ mod tests {
         assert!(set.judge(Tried::Late, &request, 3).is_none() && set.was_sent);
         assert_eq!(set.limit, Duration::from_secs(1), "a slow chain isn't asked ever more");
         assert_eq!(set.failed(&request, 3).message, "slot 3: outcome unknown");
+        set.limit = LIMIT_MAX;
+        for (elapsed_ms, limit_ms) in [(0, 4000), (5500, 4000), (7500, 2000), (8999, 501)] {
+            let [elapsed, limit] = [elapsed_ms, limit_ms].map(Duration::from_millis);
+            assert_eq!(set.limit_after(elapsed), limit, "after {elapsed_ms} ms");
+        }
         let mut get = tries(None);
         let request = Request::new(Op::Get, "k");
         assert!(get.judge(Tried::Late, &request, 3).is_none());

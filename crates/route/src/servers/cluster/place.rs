@@ -70,6 +70,14 @@ impl Cluster {
         Rc::new(Self::of(wanted, ClusterWatch::look(wanted).into(), None))
     }
 
+    /// Why requests can't be placed; `None` if they can.
+    pub(crate) fn lack(&self) -> Option<String> {
+        match self.nodes.lock().chart() {
+            Ok(chart) => chart.view.is_draft().then(|| NOT_BEGUN.to_owned()),
+            Err(words) => Some(words),
+        }
+    }
+
     fn of(
         wanted: &ClusterSpec,
         watch: Arc<ClusterWatch>,
@@ -117,6 +125,9 @@ impl Cluster {
         WriteTag { id: (self.client, self.number.get()), is_repeated: false }
     }
 }
+
+/// The error while the view has no process.
+pub(super) const NOT_BEGUN: &str = "no node of the cluster has begun yet: start one";
 
 /// The role that a request needs in a slot's chain, and the node that has it.
 pub(super) fn meant(request: &Request, group: &Group) -> (&'static str, Option<NodeId>) {
