@@ -1,7 +1,7 @@
 //! Three nodes of `guira store --cluster` and a real etcd.
 
 use crate::etcd::Etcd;
-use crate::server::{Address, Program, Server, free_port, guira, own_directory, within};
+use crate::server::{Address, Program, Refused, Server, free_port, guira, own_directory, within};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
@@ -57,14 +57,22 @@ impl Replicas {
     /// # Panics
     /// If it doesn't start.
     pub fn begin(&mut self, name: &'static str) {
+        self.try_begin(name).unwrap_or_else(|refused| panic!("{refused:?}"));
+    }
+
+    /// As [`begin`](Self::begin).
+    ///
+    /// # Errors
+    /// It doesn't start.
+    pub fn try_begin(&mut self, name: &'static str) -> Result<(), Refused> {
         let store = self.directory.join(format!("store-{name}")).display().to_string();
         let [clients, peers] = self.ports[name];
         let (place, peers) = (self.place(), format!("127.0.0.1:{peers}"));
         let (port, at) = (clients.to_string(), Address::Tcp(clients));
         let flags =
             ["-p", &port, "-d", &store, "--cluster", &place, "--name", name, "--peers", &peers];
-        let server = Server::start_at(Program::Store, &flags, at);
-        self.nodes.insert(name, server.unwrap_or_else(|refused| panic!("{refused:?}")));
+        self.nodes.insert(name, Server::start_at(Program::Store, &flags, at)?);
+        Ok(())
     }
 
     /// Kills a node.

@@ -12,6 +12,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 #[test]
 fn nodes_find_each_other_and_one_that_is_killed_is_filled_again() {
@@ -33,6 +34,59 @@ fn nodes_find_each_other_and_one_that_is_killed_is_filled_again() {
     }
     let said = cluster.nodes["jay"].said();
     assert!(said.contains("of the cluster \"birds\": this process is run "), "{said}");
+    assert!(said.contains("the store was empty, and is node 3's of the cluster"), "{said}");
+}
+
+/// The nodes know what they had, so they neither serve another cluster's view nor write it.
+#[test]
+fn a_cluster_that_etcd_has_lost_serves_on_and_goes_on_once_its_view_is_put_back() {
+    let mut cluster = Replicas::start();
+    cluster.set("heron", "k", "1");
+    let keys = ["view", "ids"].map(|key| format!("/guira/birds/{key}"));
+    let saved = keys.each_ref().map(|key| cluster.etcd.value(key));
+    cluster.etcd.lose_all();
+    let all_say = |cluster: &Replicas, part: &str| {
+        within(60, part, || cluster.nodes.values().all(|node| node.said().contains(part)));
+    };
+    all_say(&cluster, "etcd has lost the cluster birds: make no new one over it");
+    cluster.set("ibis", "k", "2");
+    let made = Command::new(guira()).args(["cluster", "init", &cluster.place()]).output();
+    assert!(made.expect("guira runs").status.success());
+    all_say(&cluster, "the cluster birds in etcd was made anew");
+    assert_eq!(cluster.get("jay", "k").as_deref(), Some("2"));
+    cluster.kill("jay");
+    let refused = cluster.try_begin("jay").expect_err("it knows another cluster");
+    assert!(refused.said.contains("docs/how-to/lost-etcd.md"), "{}", refused.said);
+    // Time for a log that is flooded.
+    thread::sleep(Duration::from_secs(4));
+    assert!(cluster.status().contains("\"lost\": 16384"), "nobody has entered the new cluster");
+    for (key, value) in keys.iter().zip(&saved) {
+        cluster.etcd.put(key, value);
+    }
+    cluster.begin("jay");
+    cluster.until_whole();
+    assert_eq!(cluster.get("jay", "k").as_deref(), Some("2"));
+    for (name, node) in &cluster.nodes {
+        let said = node.said();
+        for part in ["this node leads", "etcd has lost", "was made anew"] {
+            // One line of each thread that asks etcd.
+            assert!(said.matches(part).count() <= 3, "{name}: {part}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_node_with_the_name_of_one_that_lives_is_refused() {
+    let cluster = Replicas::start();
+    let directory = own_directory();
+    let store = directory.join("store").display().to_string();
+    let (place, peers) = (cluster.place(), format!("127.0.0.1:{}", free_port()));
+    let flags = ["-d", &store, "-p", "0", "--cluster", &place, "--peers", &peers];
+    let told = Command::new(guira()).arg("store").args(flags).args(["--name", "jay"]).output();
+    let told = told.expect("guira runs");
+    let said = String::from_utf8_lossy(&told.stderr);
+    assert!(!told.status.success() && said.contains("which lives, has the name jay"), "{said}");
+    fs::remove_dir_all(directory).ok();
 }
 
 #[test]
@@ -111,7 +165,7 @@ fn what_cannot_join_says_what_to_do() {
     let free = format!("127.0.0.1:{}", free_port());
     let made = Command::new(guira()).args(["cluster", "init", &birds]).output();
     assert!(made.expect("guira runs").status.success());
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--cluster", &place, "--peers", &free], "make it by guira cluster init"),
         (&["--cluster", "etcd:127.0.0.1:1/x", "--peers", &free], "Connection refused"),
         (&["--cluster", "etcd:h/x", "--peers", &free], "write etcd:HOST:PORT/NAME"),
@@ -120,6 +174,7 @@ fn what_cannot_join_says_what_to_do() {
         (&["--cluster", &place, "--peers", "127.0.0.1:0"], "the port that other nodes reach"),
         (&["--cluster", &birds, "--peers", &taken], "name a free port of this machine"),
         (&["--peers", &free], "name the --cluster"),
+        (&["--cluster", &birds, "--peers", &free, "--node", "4"], "cannot be used with"),
     ];
     for (flags, part) in cases {
         let told =

@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. A view is written in one transaction with a check of the election. So a controller that was deposed, and doesn't know
 //!    it, writes nothing.
-//! 2. A controller keeps nothing that the next one needs: the next one goes on with the view that is there.
+//! 2. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
+//!    was written of nodes that are gone.
 //!
 //! # Costs
 //! One thread. A node that doesn't lead renews a lease and waits. The leader reads all of the register at each change of
@@ -17,8 +18,9 @@ use std::time::{Duration, Instant};
 use guira_chain::controller::next;
 use guira_etcd::EtcdKeys;
 
-use crate::facts::{Memory, Waits};
-use crate::fault::Fault;
+use crate::facts::{Memory, Now, Waits};
+use crate::fault::{Fault, Told};
+use crate::records::unix_s;
 use crate::register::{Lead, Register};
 use crate::watch::no_thread;
 
@@ -108,20 +110,27 @@ struct Lease {
 
 impl Turn {
     fn stand(self) {
-        let (mut lease, mut is_away) = (None, false);
+        let (mut lease, mut told) = (None, Told::default());
+        let mut led = None;
         while !self.is_over() {
-            let stood = self.stand_once(&mut lease);
+            let stood = self.stand_once(&mut lease, &mut led);
             self.state.leads.store(false, Relaxed);
             match &stood {
-                Ok(()) | Err(Fault::Deposed | Fault::Overtaken) => {}
+                Ok(()) => told = Told::default(),
+                Err(Fault::Deposed | Fault::Overtaken) => {}
                 Err(fault) => {
-                    if !is_away {
+                    if told.is_new(fault) {
                         tracing::warn!("the cluster's controller: {fault}; it is tried again");
+                    }
+                    if fault.is_estranged()
+                        && let Some(Lease { id, .. }) = lease.take()
+                    {
+                        // Another node may know the cluster. If this fails, the lease ends by itself.
+                        let _ = self.register.etcd.revoke(id);
                     }
                     thread::sleep(REST);
                 }
             }
-            is_away = stood.is_err();
         }
         if let Some(lease) = lease {
             // If this fails, the lease ends by itself.
@@ -133,7 +142,8 @@ impl Turn {
         self.state.is_over.load(Relaxed)
     }
 
-    fn stand_once(&self, lease: &mut Option<Lease>) -> Result<(), Fault> {
+    fn stand_once(&self, lease: &mut Option<Lease>, led: &mut Option<Lead>) -> Result<(), Fault> {
+        self.register.still_knows()?;
         let id = self.renew(lease)?;
         match self.register.campaign(&self.who, id)? {
             None => {
@@ -148,7 +158,10 @@ impl Turn {
             }
             Some(lead) => {
                 self.state.leads.store(true, Relaxed);
-                tracing::info!("this node leads the cluster {}", self.register.name());
+                // After a fault it goes on with the election that it has won.
+                if led.replace(lead) != Some(lead) {
+                    tracing::info!("this node leads the cluster {}", self.register.name());
+                }
                 self.lead(lead, lease)
             }
         }
@@ -159,19 +172,26 @@ impl Turn {
         let keys = EtcdKeys::prefix(self.register.key(""));
         while !self.is_over() {
             self.renew(lease)?;
+            let known = self.register.known();
             let snapshot = self.register.snapshot()?;
+            self.register.check(known.as_ref(), &snapshot.seen.view)?;
             if snapshot.controller.as_ref().is_none_or(|(now, _)| *now != lead) {
                 return Err(Fault::Deposed);
             }
-            let now = self.began.elapsed();
+            let now = Now { steady: self.began.elapsed(), unix_s: unix_s() };
             let facts = memory.facts(&snapshot, self.waits, now);
+            let changes = memory.away_changes(&snapshot);
+            if !changes.is_empty() {
+                self.register.write_away(lead, &changes)?;
+            }
             let view = &snapshot.seen.view;
             if let Some(next) = next(view, &facts, &snapshot.wish.clone().into()) {
                 self.register.write(lead, &snapshot.seen, next)?;
                 continue;
             }
-            let end = memory.next_end(view, self.waits, now);
-            let rest = end.map_or(self.rest(), |end| end.saturating_sub(now).min(self.rest()));
+            let end = memory.next_end(view, self.waits, now.steady);
+            let left = end.map(|end| end.saturating_sub(now.steady));
+            let rest = left.map_or(self.rest(), |left| left.min(self.rest()));
             self.wait(&keys, snapshot.revision, rest.max(PAUSE));
             thread::sleep(PAUSE);
         }

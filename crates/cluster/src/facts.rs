@@ -3,14 +3,16 @@
 //! # Invariants
 //! 1. A process's report counts as long as its lease lasts, and only if it is the process that the lease names.
 //! 2. Times are counted from when this controller saw something first. A controller that was just elected waits anew, which
-//!    is late and never wrong.
+//!    is late and never wrong. Only how long a node is gone counts from the first controller that saw it: that wait is long,
+//!    and decides nothing but whether copies are made elsewhere.
 //! 3. If all copies of a slot were lost at once, only a node that served it last begins it anew. Each of these nodes has
 //!    all that was acknowledged, as far as its `--durability` keeps it, because a write path acknowledges as one. A node's
 //!    number belongs to its disk.
 //!
 //! # Weaknesses
 //! The node that begins anew is the first in the chain that is back, not the one whose disk lost least. With less than
-//! `--durability always`, and if all lose power at once, these may differ.
+//! `--durability always`, and if all lose power at once, these may differ. Controllers whose clocks disagree give a node up
+//! that much sooner or later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,18 +21,34 @@ use guira_chain::controller::{Facts, GroupFacts};
 use guira_chain::view::Member;
 use guira_chain::{Group, NodeId, View};
 
-use crate::records::{GroupReport, Report};
+use crate::records::{AwayRecord, GroupReport, Report};
 use crate::register::RegisterSnapshot;
 
 /// What a controller remembers between decisions.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Since when each node of the view that is gone has been gone.
-    gone: BTreeMap<NodeId, Duration>,
+    /// The nodes of the view that are gone.
+    gone: BTreeMap<NodeId, Gone>,
     /// Since when all of the write path knows a group's epoch, by the group's first slot and that epoch.
     known: BTreeMap<(u16, u64), Duration>,
     /// Since when a group that lost all its copies has a node back, by the same.
     back: BTreeMap<(u16, u64), Duration>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Gone {
+    record: AwayRecord,
+    /// When it is given up.
+    end: Duration,
+}
+
+/// A time, by two clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    /// It only rises, and means nothing to others.
+    pub(crate) steady: Duration,
+    /// It may jump.
+    pub(crate) unix_s: u64,
 }
 
 /// How long a controller waits.
@@ -45,21 +63,13 @@ pub(crate) struct Waits {
 }
 
 impl Memory {
-    /// The facts at `now`, a time that only rises.
-    pub(crate) fn facts(
-        &mut self,
-        snapshot: &RegisterSnapshot,
-        waits: Waits,
-        now: Duration,
-    ) -> Facts {
+    /// The facts at `now`.
+    pub(crate) fn facts(&mut self, snapshot: &RegisterSnapshot, waits: Waits, now: Now) -> Facts {
         let view = &*snapshot.seen.view;
         let alive = alive(snapshot);
-        self.gone.retain(|node, _| view.nodes.contains_key(node) && !alive.contains_key(node));
-        for node in view.nodes.keys().filter(|node| !alive.contains_key(node)) {
-            self.gone.entry(*node).or_insert(now);
-        }
-        let is_awaited = |since: &Duration| now.saturating_sub(*since) < waits.replace_after;
-        let awaited = self.gone.iter().filter(|(_, since)| is_awaited(since));
+        self.note_gone(snapshot, &alive, waits, now);
+        let now = now.steady;
+        let awaited = self.gone.iter().filter(|(_, gone)| now < gone.end);
         let awaited = awaited.map(|(node, _)| *node).collect();
         let said = Said::of(snapshot, &alive);
         let (mut known, mut back) = (BTreeMap::new(), BTreeMap::new());
@@ -86,13 +96,43 @@ impl Memory {
         Facts { alive, awaited, groups }
     }
 
+    fn note_gone(
+        &mut self,
+        snapshot: &RegisterSnapshot,
+        alive: &BTreeMap<NodeId, Member>,
+        waits: Waits,
+        now: Now,
+    ) {
+        let nodes = &snapshot.seen.view.nodes;
+        self.gone.retain(|node, _| nodes.contains_key(node) && !alive.contains_key(node));
+        for node in nodes.keys().filter(|node| !alive.contains_key(node)) {
+            let known = snapshot.away.get(node).map_or(now.unix_s, |it| it.since);
+            let record = AwayRecord { since: known.min(now.unix_s) };
+            let passed = Duration::from_secs(now.unix_s - record.since);
+            let end = now.steady + waits.replace_after.saturating_sub(passed);
+            self.gone.entry(*node).or_insert(Gone { record, end });
+        }
+    }
+
+    /// What the register should say of nodes that are gone, and doesn't.
+    pub(crate) fn away_changes(
+        &self,
+        snapshot: &RegisterSnapshot,
+    ) -> Vec<(NodeId, Option<AwayRecord>)> {
+        let back = snapshot.away.keys().filter(|node| !self.gone.contains_key(node));
+        let gone =
+            self.gone.iter().filter(|(node, gone)| snapshot.away.get(node) != Some(&gone.record));
+        let gone = gone.map(|(node, gone)| (*node, Some(gone.record)));
+        back.map(|node| (*node, None)).chain(gone).collect()
+    }
+
     /// When the next wait is over, if nothing else happens before.
     pub(crate) fn next_end(&self, view: &View, waits: Waits, now: Duration) -> Option<Duration> {
         let has_past = |slot: u16| view.group(slot).is_some_and(|group| !group.past.is_empty());
         let past = self.known.iter().filter(|((slot, _), _)| has_past(*slot));
         let past = past.map(|(_, since)| *since + waits.promise);
         let past = past.chain(self.back.values().map(|since| *since + waits.restart));
-        let ends = past.chain(self.gone.values().map(|since| *since + waits.replace_after));
+        let ends = past.chain(self.gone.values().map(|gone| gone.end));
         ends.filter(|end| *end > now).min()
     }
 }
@@ -194,6 +234,7 @@ mod tests {
             nodes: living.iter().map(|(id, run)| (*id, member(*id, run))).collect(),
             suspects: BTreeMap::new(),
             reports: BTreeMap::new(),
+            away: BTreeMap::new(),
             controller: None,
             unread: Vec::new(),
             revision: 1,
@@ -207,7 +248,8 @@ mod tests {
         let waits = Waits { replace_after, promise, restart };
         let mut memory = Memory::default();
         let mut base = |living: &[(NodeId, &str)], at: u32| -> Vec<NodeId> {
-            let facts = memory.facts(&snapshot(living), waits, at * second);
+            let now = Now { steady: at * second, unix_s: 0 };
+            let facts = memory.facts(&snapshot(living), waits, now);
             facts.groups[0].base.keys().copied().collect()
         };
         // While a process lives that served, no node begins anew.
@@ -221,5 +263,35 @@ mod tests {
         assert_eq!(base(&[], 50), NOBODY);
         assert_eq!(base(&[(3, "other")], 60), NOBODY);
         assert_eq!(base(&[(4, "other")], 100), NOBODY, "it never served");
+    }
+
+    #[test]
+    fn how_long_a_node_is_gone_is_counted_on_by_the_next_controller() {
+        let second = Duration::from_secs(1);
+        let (replace_after, promise, restart) = (600 * second, second, 30 * second);
+        let waits = Waits { replace_after, promise, restart };
+        let mut seen = snapshot(&[(1, "first"), (2, "first")]);
+        let mut first = Memory::default();
+        let now = |steady: u32, unix_s| Now { steady: steady * second, unix_s };
+        assert!(first.facts(&seen, waits, now(5, 10_000)).awaited.contains(&3));
+        let record = AwayRecord { since: 10_000 };
+        assert_eq!(first.away_changes(&seen), [(3, Some(record))]);
+        seen.away.insert(3, record);
+        first.facts(&seen, waits, now(6, 10_001));
+        assert!(first.away_changes(&seen).is_empty());
+        // Another one, elected nine minutes later.
+        let mut second_one = Memory::default();
+        assert!(second_one.facts(&seen, waits, now(0, 10_540)).awaited.contains(&3));
+        assert_eq!(second_one.next_end(&seen.seen.view, waits, Duration::ZERO), Some(60 * second));
+        assert!(second_one.facts(&seen, waits, now(59, 10_599)).awaited.contains(&3));
+        assert!(second_one.facts(&seen, waits, now(60, 10_600)).awaited.is_empty());
+        // One whose clock is behind doesn't wait longer than anew.
+        let mut slow = Memory::default();
+        slow.facts(&seen, waits, now(0, 9_000));
+        assert_eq!(slow.next_end(&seen.seen.view, waits, Duration::ZERO), Some(replace_after));
+        // Back again, it is no longer said to be gone.
+        seen.nodes.insert(3, member(3, "second"));
+        slow.facts(&seen, waits, now(1, 9_001));
+        assert_eq!(slow.away_changes(&seen), [(3, None)]);
     }
 }

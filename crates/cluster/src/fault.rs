@@ -1,7 +1,10 @@
 //! Why the register couldn't be read or written.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::mem::{Discriminant, discriminant};
 
+use guira_chain::NodeId;
 use guira_chain::view::{IllegalStep, InvalidView};
 use guira_etcd::Error;
 
@@ -14,6 +17,24 @@ pub enum Fault {
     Etcd(Error),
     /// There is no cluster of this name.
     NoCluster(String),
+    /// The process knows the cluster, and etcd has it no more.
+    Lost(String),
+    /// The process knows another cluster of this name.
+    Other(String),
+    /// The view is older than one that the process knows.
+    Older {
+        /// Its epoch.
+        epoch: u64,
+        /// The known one's.
+        known: u64,
+    },
+    /// Another node that lives has the name.
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The other node.
+        by: NodeId,
+    },
     /// There is already one of this name.
     Exists(String),
     /// The value of a key can't be read.
@@ -33,6 +54,16 @@ pub enum Fault {
     Overtaken,
 }
 
+/// Which kinds of faults the log has since the last success: an attempt that fails twice a second is told of once.
+#[derive(Debug, Default)]
+pub(crate) struct Told(HashSet<Discriminant<Fault>>);
+
+impl Told {
+    pub(crate) fn is_new(&mut self, fault: &Fault) -> bool {
+        self.0.insert(discriminant(fault))
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -44,6 +75,22 @@ impl fmt::Display for Fault {
             Self::NoCluster(name) => write!(
                 f,
                 "there is no cluster {name}: make it by guira cluster init etcd:HOST:PORT/{name}"
+            ),
+            Self::Lost(name) => write!(
+                f,
+                "etcd has lost the cluster {name}: make no new one over it, but put the keys /guira/{name}/view and /guira/{name}/ids back, as docs/how-to/lost-etcd.md says"
+            ),
+            Self::Other(name) => write!(
+                f,
+                "the cluster {name} in etcd was made anew, and doesn't know what the nodes of the former one hold: put its keys /guira/{name}/view and /guira/{name}/ids back, as docs/how-to/lost-etcd.md says, or give all items up and start with new directories"
+            ),
+            Self::Older { epoch, known } => write!(
+                f,
+                "the view in etcd has epoch {epoch}, and this process knows epoch {known}: put the newest one back, as docs/how-to/lost-etcd.md says"
+            ),
+            Self::NameTaken { name, by } => write!(
+                f,
+                "node {by}, which lives, has the name {name}: give this one another --name"
             ),
             Self::Exists(name) => write!(
                 f,
@@ -57,6 +104,13 @@ impl fmt::Display for Fault {
             Self::Deposed => f.write_str("another controller was elected"),
             Self::Overtaken => f.write_str("somebody else has changed it: read it again"),
         }
+    }
+}
+
+impl Fault {
+    /// Whether etcd has another cluster than the process knows, or none: the process must write nothing there.
+    pub(crate) fn is_estranged(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Other(_) | Self::Older { .. })
     }
 }
 

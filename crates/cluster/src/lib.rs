@@ -21,6 +21,7 @@
 //! | `controller` | who leads | the controller's |
 //! | `nodes/ID` | [`guira_chain::view::Member`]: name, address, zone, weight, run | the node's |
 //! | `suspect/ID/BY` | the run of ID that BY can't reach | BY's |
+//! | `away/ID` | [`AwayRecord`]: since when a node of the view is gone | |
 //! | `sync/ID` | [`Report`]: what the node's slots know and have | the node's |
 //!
 //! # Invariants
@@ -28,7 +29,9 @@
 //!    writes nothing.
 //! 2. A view is written and believed only if it may follow the one before, by [`guira_chain::View::may_follow`]. A reader
 //!    that missed some views takes the newest.
-//! 3. Leases are only hints of which nodes live. No two nodes rely on them: epochs and promises in `guira-chain` keep data
+//! 3. A process that knows a cluster writes nothing for another one of its name, nor for an older state of it: etcd may have
+//!    lost its data.
+//! 4. Leases are only hints of which nodes live. No two nodes rely on them: epochs and promises in `guira-chain` keep data
 //!    safe.
 
 #![forbid(unsafe_code)]
@@ -48,6 +51,6 @@ pub use command::{EXIT_CODES, EtcdArgs, command, run};
 pub use controller::{Controller, Rules};
 pub use fault::Fault;
 pub use present::Present;
-pub use records::{GroupReport, Report, WishRecord};
+pub use records::{AwayRecord, GroupReport, Report, WishRecord};
 pub use register::{Lead, Register, RegisterSnapshot, Seen, first_view};
 pub use watch::{Sight, watch, watch_anyway};

@@ -16,9 +16,9 @@ use guira_chain::NodeId;
 use guira_chain::view::Member;
 use parking_lot::{Condvar, Mutex};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Told};
 use crate::records::Report;
-use crate::register::{Register, json};
+use crate::register::{OPS_MAX, Register, json};
 use crate::watch::no_thread;
 
 /// What a node says of itself in the register while it lives.
@@ -64,6 +64,7 @@ impl Present {
             ..Said::default()
         });
         let shared = Arc::new(Shared { register, id, ttl_s, said, changed: Condvar::new() });
+        shared.await_name(&member.name)?;
         shared.renew()?;
         let renewing = Arc::clone(&shared);
         let spawned = thread::Builder::new().name("lease".to_owned());
@@ -103,8 +104,26 @@ impl Drop for Present {
 }
 
 impl Shared {
+    /// Waits until no other node has the name. The lease of one that has just died lasts for a while.
+    fn await_name(&self, name: &str) -> Result<(), Fault> {
+        let waits = usize::try_from(self.ttl_s).unwrap_or(0).min(NAME_WAITS_MAX) + 1;
+        for wait in 0..=waits {
+            let snapshot = self.register.snapshot()?;
+            let mut others =
+                snapshot.nodes.iter().filter(|(id, it)| **id != self.id && it.name == name);
+            match others.next() {
+                None => break,
+                Some((by, _)) if wait == waits => {
+                    return Err(Fault::NameTaken { name: name.to_owned(), by: *by });
+                }
+                Some(_) => thread::sleep(Duration::from_secs(1)),
+            }
+        }
+        Ok(())
+    }
+
     fn keep(&self) {
-        let mut is_away = false;
+        let (mut is_away, mut told) = (false, Told::default());
         loop {
             {
                 let mut said = self.said.lock();
@@ -118,10 +137,13 @@ impl Shared {
             }
             let renewed = self.renew();
             match &renewed {
-                Err(fault) if !is_away => {
+                Err(fault) if told.is_new(fault) => {
                     tracing::warn!("the node's lease in etcd: {fault}; it is tried again");
                 }
-                Ok(()) if is_away => tracing::info!("the node's lease in etcd holds again"),
+                Ok(()) if is_away => {
+                    told = Told::default();
+                    tracing::info!("the node's lease in etcd holds again");
+                }
                 _ => {}
             }
             is_away = renewed.is_err();
@@ -140,6 +162,8 @@ impl Shared {
         let lease = match kept {
             Some(lease) => lease.id,
             None => {
+                // A lease ends with etcd's data, too.
+                self.register.still_knows()?;
                 let lease = etcd.grant(self.ttl_s)?.id;
                 let mut said = self.said.lock();
                 said.lease = Some(lease);
@@ -157,7 +181,6 @@ impl Shared {
         let gone = written.keys().filter(|key| !wanted.contains_key(*key));
         let deletes = gone.map(|key| self.register.delete(key));
         let ops: Vec<_> = puts.chain(deletes).collect();
-        // At most as many as etcd takes in one transaction.
         for ops in ops.chunks(OPS_MAX) {
             etcd.txn(&[], ops)?;
         }
@@ -166,4 +189,5 @@ impl Shared {
     }
 }
 
-const OPS_MAX: usize = 100;
+/// The longest wait for the lease of a node that had the name. Seconds.
+const NAME_WAITS_MAX: usize = 5;

@@ -1,6 +1,7 @@
 //! The records of the register besides the view.
 
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use guira_chain::controller::Wish;
 use guira_chain::{NodeId, Ranges};
@@ -26,6 +27,13 @@ impl From<WishRecord> for Wish {
     }
 }
 
+/// Since when a node of the view is gone, at `away/ID`. A controller writes it, and the next one goes on with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwayRecord {
+    /// A Unix time in seconds, by the clock of the controller that saw it.
+    pub since: u64,
+}
+
 /// What a node reports of the slots in whose chains it is, at `sync/ID`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Report {
@@ -48,4 +56,9 @@ pub struct GroupReport {
     /// For a reader: the joining nodes that have all that it had when it learned of this epoch.
     #[serde(default)]
     pub ready: BTreeSet<NodeId>,
+}
+
+/// The time by the machine's clock, which may be wrong.
+pub(crate) fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }

@@ -9,17 +9,26 @@ use base64::engine::general_purpose::STANDARD;
 use guira_chain::view::Member;
 use guira_chain::{Group, NodeId, Ranges, SLOTS, View};
 use guira_etcd::{Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, EtcdPlace, KeyValue};
+use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
-use crate::records::{Report, WishRecord};
+use crate::records::{AwayRecord, Report, WishRecord};
 
 /// A cluster's keys in etcd. Calls block their thread, for 2 s per endpoint at most.
 #[derive(Debug)]
 pub struct Register {
     pub(crate) etcd: Etcd,
     name: String,
+    /// What this process knows of the cluster. What etcd says may not contradict it.
+    known: Mutex<Option<Known>>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    seed: String,
+    epoch: u64,
 }
 
 /// A view, and the revision of etcd at which it was written.
@@ -50,6 +59,8 @@ pub struct RegisterSnapshot {
     pub suspects: BTreeMap<NodeId, BTreeSet<(String, NodeId)>>,
     /// What nodes report of their slots.
     pub reports: BTreeMap<NodeId, Report>,
+    /// Nodes of the view that are gone, as a controller has noticed.
+    pub away: BTreeMap<NodeId, AwayRecord>,
     /// The leader, if there is one.
     pub controller: Option<(Lead, String)>,
     /// Keys whose values can't be read. They are ignored.
@@ -72,13 +83,52 @@ impl Register {
             return Err(wrong());
         }
         let etcd = Etcd::new(&parsed, access).with_limit(LIMIT);
-        Ok(Self { etcd, name: parsed.path })
+        Ok(Self { etcd, name: parsed.path, known: Mutex::default() })
     }
 
     /// The cluster's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Takes note of the seed that a store's records have: etcd's cluster must have the same.
+    pub fn know_seed(&self, seed: &str) {
+        *self.known.lock() = Some(Known { seed: seed.to_owned(), epoch: 0 });
+    }
+
+    pub(crate) fn know(&self, view: &View) {
+        *self.known.lock() = Some(Known { seed: view.seed.clone(), epoch: view.epoch });
+    }
+
+    pub(crate) fn known(&self) -> Option<Known> {
+        self.known.lock().clone()
+    }
+
+    /// Refuses a view that contradicts `known`, which must have been asked for before the view was read.
+    pub(crate) fn check(&self, known: Option<&Known>, view: &View) -> Result<(), Fault> {
+        match known {
+            Some(known) if known.seed != view.seed => Err(Fault::Other(self.name.clone())),
+            Some(known) if known.epoch > view.epoch => {
+                Err(Fault::Older { epoch: view.epoch, known: known.epoch })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to go on if etcd has lost the cluster that this process knows, or has another in its place.
+    pub(crate) fn still_knows(&self) -> Result<(), Fault> {
+        let known = self.known();
+        if known.is_none() {
+            return Ok(());
+        }
+        self.check(known.as_ref(), &self.view()?.view)
+    }
+
+    /// Why there is no view.
+    pub(crate) fn nothing(&self) -> Fault {
+        let of = if self.known().is_some() { Fault::Lost } else { Fault::NoCluster };
+        of(self.name.clone())
     }
 
     pub(crate) fn key(&self, below: &str) -> String {
@@ -106,11 +156,11 @@ impl Register {
     /// The view.
     ///
     /// # Errors
-    /// [`Fault::NoCluster`] if there is none; etcd fails; or the view is invalid.
+    /// [`Fault::NoCluster`] or [`Fault::Lost`] if there is none; etcd fails; or the view is invalid.
     pub fn view(&self) -> Result<Seen, Fault> {
         let range = self.etcd.range(&EtcdKeys::one(self.key("view")))?;
         let pair = range.pairs.into_iter().next();
-        read_view(&pair.ok_or_else(|| Fault::NoCluster(self.name.clone()))?)
+        read_view(&pair.ok_or_else(|| self.nothing())?)
     }
 
     /// Writes the view after `seen`, if no other view was written and no other controller elected since.
@@ -135,6 +185,30 @@ impl Register {
         // The answer to a first attempt may have been lost.
         let now = self.view()?;
         if *now.view == next { Ok(now) } else { Err(Fault::Overtaken) }
+    }
+
+    /// Writes since when nodes are gone; `None` for those that aren't.
+    ///
+    /// # Errors
+    /// [`Fault::Deposed`], or etcd fails.
+    pub(crate) fn write_away(
+        &self,
+        lead: Lead,
+        changes: &[(NodeId, Option<AwayRecord>)],
+    ) -> Result<(), Fault> {
+        let controller = self.key("controller").into_bytes();
+        let leads = EtcdCompare::CreateRevision { key: controller, revision: lead.create_revision };
+        let ops = changes.iter().map(|(id, record)| match record {
+            Some(record) => self.put(&format!("away/{id}"), json(record), None),
+            None => self.delete(&format!("away/{id}")),
+        });
+        let ops: Vec<_> = ops.collect();
+        for ops in ops.chunks(OPS_MAX) {
+            if !self.etcd.txn(std::slice::from_ref(&leads), ops)?.is_done {
+                return Err(Fault::Deposed);
+            }
+        }
+        Ok(())
     }
 
     /// Stands for election; `None` if another controller leads. The elected one leads until `lease` ends.
@@ -175,7 +249,8 @@ impl Register {
                 None => (0, 0),
                 Some(pair) => (record::<NodeId>(pair)?, pair.mod_revision),
             };
-            let next = last + 1;
+            // If the key was lost, the view and the leases still show numbers that were given away.
+            let next = last.max(self.highest_id()?) + 1;
             let same = EtcdCompare::ModRevision { key: self.key("ids").into(), revision };
             let put = self.put("ids", next.to_string(), None);
             if self.etcd.txn(&[same], &[put])?.is_done {
@@ -183,6 +258,13 @@ impl Register {
             }
         }
         Err(Fault::Overtaken)
+    }
+
+    fn highest_id(&self) -> Result<NodeId, Fault> {
+        let now = self.snapshot()?;
+        let named = now.seen.view.nodes.iter().filter(|(_, it)| !it.run.is_empty());
+        let ids = named.map(|(id, _)| id).chain(now.nodes.keys()).chain(now.away.keys());
+        Ok(ids.copied().max().unwrap_or(0))
     }
 
     /// Writes what the operator wants.
@@ -205,7 +287,7 @@ impl Register {
             key.strip_prefix(&root).unwrap_or_default().to_owned()
         };
         let named = |name: &str| range.pairs.iter().find(|pair| below(pair) == name);
-        let seen = read_view(named("view").ok_or_else(|| Fault::NoCluster(self.name.clone()))?)?;
+        let seen = read_view(named("view").ok_or_else(|| self.nothing())?)?;
         let wish = match named("wish") {
             Some(pair) => record(pair)?,
             None => WishRecord {
@@ -221,6 +303,7 @@ impl Register {
             nodes: BTreeMap::new(),
             suspects: BTreeMap::new(),
             reports: BTreeMap::new(),
+            away: BTreeMap::new(),
             controller,
             unread: Vec::new(),
             revision: range.revision,
@@ -251,6 +334,7 @@ impl RegisterSnapshot {
         match (kind, id) {
             ("nodes", Some(id)) => drop(self.nodes.insert(id.ok()?, record(pair).ok()?)),
             ("sync", Some(id)) => drop(self.reports.insert(id.ok()?, record(pair).ok()?)),
+            ("away", Some(id)) => drop(self.away.insert(id.ok()?, record(pair).ok()?)),
             ("suspect", Some(id)) => {
                 let by = parts.next()?.parse().ok()?;
                 let run = String::from_utf8(pair.value.clone()).ok()?;
@@ -319,5 +403,7 @@ pub(crate) fn json<T: serde::Serialize>(record: &T) -> String {
 const NAME_BYTES_MAX: usize = 64;
 /// The time limit per endpoint. A lease of 3 s outlives an endpoint that is silent.
 const LIMIT: Duration = Duration::from_secs(2);
+/// Most operations of a transaction; etcd takes 128.
+pub(crate) const OPS_MAX: usize = 100;
 /// Attempts to take a number, while other nodes take theirs.
 const ATTEMPTS: usize = 100;

@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Write as _};
 use guira_chain::{Group, NodeId};
 use serde::Serialize;
 
+use crate::controller::Rules;
 use crate::register::RegisterSnapshot;
 
 /// The state of a cluster.
@@ -33,6 +34,10 @@ struct Node {
     weight: u32,
     state: State,
     is_drained: bool,
+    /// Since when a controller has seen that the node is gone, and when its copies are made elsewhere. Unix times in
+    /// seconds.
+    away_since: Option<u64>,
+    given_up_at: Option<u64>,
     /// The number of slots in which the node serves; of these, those in which it orders writes, and those in which it
     /// answers reads.
     serving: usize,
@@ -117,6 +122,7 @@ fn node(id: NodeId, snapshot: &RegisterSnapshot) -> Option<Node> {
         Some(_) => State::Waiting,
     };
     let member = alive.or(view.nodes.get(&id))?;
+    let away = snapshot.away.get(&id).filter(|_| state == State::Gone).map(|it| it.since);
     Some(Node {
         id,
         name: member.name.clone(),
@@ -125,6 +131,8 @@ fn node(id: NodeId, snapshot: &RegisterSnapshot) -> Option<Node> {
         weight: member.weight,
         state,
         is_drained: snapshot.wish.drain.contains(&id),
+        away_since: away,
+        given_up_at: away.map(|since| since + Rules::default().replace_after.as_secs()),
         serving: 0,
         head: 0,
         reader: 0,
@@ -167,6 +175,13 @@ impl Display for Status {
         for key in &self.unread {
             writeln!(f, "unread      the key {key} can't be read")?;
         }
+        for node in &self.nodes {
+            if let (Some(since), Some(until)) = (node.away_since, node.given_up_at) {
+                let name = if node.name.is_empty() { "" } else { &format!(" ({})", node.name) };
+                let (id, since, until) = (node.id, Utc(since), Utc(until));
+                writeln!(f, "away        node {id}{name} since {since}; given up at {until}")?;
+            }
+        }
         writeln!(f)?;
         f.write_str(&self.table())
     }
@@ -205,5 +220,44 @@ impl Status {
             let _ = writeln!(text, "{}", line.trim_end());
         }
         text
+    }
+}
+
+/// A Unix time in seconds, as `2026-01-31 23:59:59 UTC`.
+struct Utc(u64);
+
+impl Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, second) = (self.0 / 86_400, self.0 % 86_400);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        // A year begins in March here, so that a leap day is its last. Eras of 400 years are alike.
+        let days = days + 719_468;
+        let (era, day) = (days / 146_097, days % 146_097);
+        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let march = (5 * day + 2) / 153;
+        let day = day - (153 * march + 2) / 5 + 1;
+        let month = if march < 10 { march + 3 } else { march - 9 };
+        let year = era * 400 + year + u64::from(month <= 2);
+        write!(f, "{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Utc;
+
+    #[test]
+    fn a_time_is_shown_in_utc() {
+        for (unix_s, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_735_689_599, "2024-12-31 23:59:59 UTC"),
+            (1_795_894_269, "2026-11-28 19:31:09 UTC"),
+        ] {
+            assert_eq!(Utc(unix_s).to_string(), text);
+        }
     }
 }

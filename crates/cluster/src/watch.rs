@@ -17,7 +17,7 @@ use guira_chain::View;
 use guira_etcd::{Error, EtcdEvent, EtcdKeys};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Told};
 use crate::register::{Register, Seen, read_view};
 
 /// What is known of a cluster's view.
@@ -35,7 +35,10 @@ pub struct Sight {
 /// # Errors
 /// The first view can't be read; or the system has no thread.
 pub fn watch(register: Arc<Register>) -> Result<Receiver<Sight>, Fault> {
+    let known = register.known();
     let first = register.view()?;
+    register.check(known.as_ref(), &first.view)?;
+    register.know(&first.view);
     follow(register, Some(first))
 }
 
@@ -70,23 +73,26 @@ struct Follower {
 
 impl Follower {
     fn follow(mut self) {
-        let mut is_away = false;
+        let mut told = Told::default();
         while !self.sender.is_closed() {
             let followed = self.follow_once();
             if let Err(fault) = &followed {
-                if !is_away {
+                if told.is_new(fault) {
                     tracing::warn!("the watch of the cluster's view: {fault}; it is tried again");
                 }
                 self.lack(Some(fault.to_string()));
                 thread::sleep(REST);
+            } else {
+                told = Told::default();
             }
-            is_away = followed.is_err();
         }
     }
 
     /// Reads the view, because some may have been missed, and then watches once.
     fn follow_once(&mut self) -> Result<(), Fault> {
+        let known = self.register.known();
         let now = self.register.view()?;
+        self.register.check(known.as_ref(), &now.view)?;
         let after = now.mod_revision + 1;
         if !self.refused {
             self.lack(None);
@@ -97,10 +103,12 @@ impl Follower {
         while let Some(told) = watch.next_events()? {
             for event in told.events {
                 match event {
-                    EtcdEvent::Put(pair) => self.take(read_view(&pair)?),
-                    EtcdEvent::Deleted { .. } => {
-                        return Err(Fault::NoCluster(self.register.name().to_owned()));
+                    EtcdEvent::Put(pair) => {
+                        let next = read_view(&pair)?;
+                        self.register.check(self.register.known().as_ref(), &next.view)?;
+                        self.take(next);
                     }
+                    EtcdEvent::Deleted { .. } => return Err(self.register.nothing()),
                 }
             }
         }
@@ -122,6 +130,7 @@ impl Follower {
             );
             return;
         }
+        self.register.know(&next.view);
         self.sender.send_modify(|sight| sight.view = Some(Arc::clone(&next.view)));
         self.seen = Some(next);
     }

@@ -30,6 +30,15 @@ fn a_cluster_is_made_and_told_of() {
     assert_eq!(code, Some(2));
     assert!(said.contains("there is a cluster c1 already"), "{said}");
 
+    // As a controller writes it; nobody lives yet.
+    server.put("/guira/c1/away/1", "{\"since\":1795894269}");
+    let (_, told, _) = cluster(&["status", &place]);
+    let away =
+        "away        node 1 since 2026-11-28 19:31:09 UTC; given up at 2026-11-28 19:41:09 UTC";
+    assert!(told.contains(away), "{told}");
+    let (_, json, _) = cluster(&["status", &place, "--json"]);
+    assert!(json.contains("\"given_up_at\": 1795894869"), "{json}");
+
     let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
     let member = Member {
         name: "store-1".to_owned(),
@@ -50,6 +59,7 @@ fn a_cluster_is_made_and_told_of() {
     ] {
         assert!(told.contains(line), "{line}\n{told}");
     }
+    assert!(!told.contains("away"), "{told}");
     let (code, json, _) = cluster(&["status", &place, "--json"]);
     assert_eq!(code, Some(0));
     for part in [r#""lost": 16384"#, r#""state": "waiting""#, r#""controller": null"#] {

@@ -369,3 +369,74 @@ fn a_node_that_two_others_suspect_leaves_before_its_lease_ends() {
     within(60, "two are left", || is_settled(&register, &[1, 3]));
     assert!(register.snapshot().expect("etcd answers").nodes.contains_key(&2), "its lease lasts");
 }
+
+#[test]
+fn a_node_is_gone_since_the_first_controller_saw_it_whoever_leads_then() {
+    let server = Server::start();
+    let (register, etcd) = (register(server.port()), raw(&server));
+    register.create(&first_view("c1", 3, 2).expect("a seed")).expect("nobody has");
+    let rules = Rules { ttl_s: 2, promise: Duration::from_millis(50), ..Rules::default() };
+    let lead = |who: &str| Controller::begin(Arc::clone(&register), who.to_owned(), rules);
+    let first = lead("a").expect("a thread");
+    let mut nodes: Vec<Node> = (1..=3).map(|id| Node::start(&register, id)).collect();
+    within(60, "three copies of all", || is_settled(&register, &[1, 2, 3]));
+    drop(nodes.pop());
+    let seen = || register.snapshot().expect("etcd answers");
+    within(60, "it is said", || seen().away.contains_key(&3));
+    let record = seen().away[&3];
+    drop(first);
+    assert_eq!(seen().away, [(3, record)].into(), "it outlives the controller");
+    // As if that had been ten minutes ago.
+    let since = format!("{{\"since\":{}}}", record.since - 600);
+    etcd.put(b"/guira/c1/away/3", since.as_bytes(), None).expect("etcd answers");
+    let _second = lead("b").expect("a thread");
+    within(60, "it is given up", || !seen().seen.view.nodes.contains_key(&3));
+    within(60, "nothing more is said", || seen().away.is_empty());
+}
+
+#[test]
+fn an_older_view_or_another_clusters_is_not_followed_and_the_newest_is_again() {
+    let server = Server::start();
+    let (register, etcd) = (register(server.port()), raw(&server));
+    let first = first_view("c1", 3, 2).expect("a seed");
+    register.create(&first).expect("nobody has");
+    let put = |view: &View| {
+        etcd.put(b"/guira/c1/view", view.to_json().as_bytes(), None).expect("etcd answers");
+    };
+    put(&after(&first, 2));
+    let views = watch(Arc::clone(&register)).expect("there is a view");
+    let controller = Controller::begin(Arc::clone(&register), "a".to_owned(), Rules::default());
+    let controller = controller.expect("a thread");
+    within(30, "it puts the copies right", || epoch_of(&views) == 3);
+    let newest = register.view().expect("etcd answers").view;
+    let lacks = |part: &str| {
+        within(30, part, || views.borrow().lack.as_ref().is_some_and(|it| it.contains(part)));
+        within(30, "nobody leads", || register.leader() == Ok(None));
+        let refused = Present::begin(Arc::clone(&register), 4, &member(4), 60).map(drop);
+        assert!(refused.is_err(), "{part}");
+    };
+    put(&first);
+    lacks("has epoch 1, and this process knows epoch 3");
+    put(&View { epoch: 9, ..first_view("c1", 3, 2).expect("a seed") });
+    lacks("was made anew");
+    etcd.txn(&[], &[EtcdOp::Delete { key: b"/guira/c1/view".into() }]).expect("etcd answers");
+    lacks("etcd has lost the cluster c1");
+    put(&newest);
+    within(30, "it is followed", || views.borrow().lack.is_none());
+    within(30, "it leads", || controller.leads());
+    put(&after(&newest, 2));
+    within(30, "it puts the copies right", || epoch_of(&views) == 5);
+}
+
+#[test]
+fn a_number_that_a_node_has_is_not_given_away_though_etcd_lost_which_was_the_last() {
+    let server = Server::start();
+    let (register, etcd) = (register(server.port()), raw(&server));
+    let mut view = first_view("c1", 3, 2).expect("a seed");
+    view.nodes = [(1, member(1)), (7, member(7))].into();
+    register.create(&view).expect("nobody has");
+    let _present = Present::begin(Arc::clone(&register), 9, &member(9), 60).expect("etcd answers");
+    assert_eq!(register.take_id(), Ok(10));
+    etcd.txn(&[], &[EtcdOp::Delete { key: b"/guira/c1/ids".into() }]).expect("etcd answers");
+    assert_eq!(register.take_id(), Ok(10));
+}

@@ -128,10 +128,14 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
             let Joining { place, etcd, name, zone, weight, clients } = joining;
             let register = Arc::new(etcd.register(place)?);
             let told = |fault: Fault| format!("--cluster {place}: {fault}");
+            let found = identity::read(&store.engine)?;
+            if let Some(found) = found.as_ref().filter(|it| it.cluster == register.name()) {
+                register.know_seed(&found.seed);
+            }
             let views = guira_cluster::watch(Arc::clone(&register)).map_err(told)?;
             let view = views.borrow().view.clone();
             let view = view.map(|view| View::clone(&view)).ok_or("no view")?;
-            let node = match identity::read(&store.engine)? {
+            let node = match found {
                 Some(found) => found.node,
                 None => register.take_id().map_err(told)?,
             };
@@ -241,8 +245,8 @@ fn own<E: Engine>(
     match identity::read(&store.engine)? {
         Some(found) if found.is_same(&own) => Ok((found.reserved, (found, false))),
         Some(found) => Err(format!(
-            "the store is node {}'s of the cluster {:?} with another seed or name: name another directory",
-            found.node, found.cluster
+            "the store is node {}'s of the cluster {:?}, which isn't node {node} of {:?} in the view, or has another seed: name the view of that cluster, or another directory",
+            found.node, found.cluster, view.cluster
         )),
         None if store.engine.figures().seq > 0 => Err(
             "the store has items of a server that isn't replicated: name a new directory, and copy them over a client"
@@ -257,6 +261,10 @@ fn own<E: Engine>(
                 told.recv().unwrap_or(Err(EngineError::Other("the store has ended".to_owned())))
             });
             done.map_err(|failure| format!("the store can't be written: {failure}"))?;
+            tracing::info!(
+                "the store was empty, and is node {node}'s of the cluster {:?} from now on: nobody serves it without the cluster any more",
+                own.cluster
+            );
             Ok((0, (own, true)))
         }
     }
