@@ -13,8 +13,8 @@
 //! | 16 | 8 | epoch: of the slot, or of the sender's view, or 0 |
 //! | 24 | | body |
 //!
-//! A link begins with a [`PeerHello`]. Its layout never changes; it lists the versions that its sender speaks. A key, a
-//! name and a value are each preceded by their length: two bytes for a key, one for a name, four for a value.
+//! A link begins with a [`PeerHello`]. Its layout never changes; it lists the versions that its sender speaks. A length
+//! precedes each key, name and value. It has two bytes for a key, one for a name, and four for a value.
 //!
 //! # Invariants
 //! 1. No input causes a panic, or takes more memory than a few times its length.

@@ -1,9 +1,9 @@
-//! The decisions of a replicated store, without I/O or clocks: the next view, the legal successors of a view, and what
-//! each node of a slot's chain does with a message.
+//! The decisions of a replicated store, without I/O or clocks. They are the next view, the legal successors of a view,
+//! and the actions of each node of a slot's chain.
 //!
-//! FAWN-KV replicates each range of keys along a chain (Fan, Stanford, et al.: chapter 2 of "Memory-Efficient and Fast
-//! Key-Value Systems", after Andersen et al., SOSP 2009). This crate differs in two ways. It has 16,384 slots of equal
-//! size instead of a ring. The membership is one numbered [`View`] in an external register, such as etcd.
+//! FAWN-KV (Andersen et al., SOSP 2009) replicates each range of keys along a chain. (See also Fan, Stanford, et al.:
+//! chapter 2 of "Memory-Efficient and Fast Key-Value Systems".) This crate differs in two ways. It has 16,384 slots of
+//! equal size instead of a ring. The membership is one numbered [`View`] in an external register, such as etcd.
 //!
 //! # Invariants
 //! 1. All functions are pure: a result depends only on the arguments. The caller supplies time, bytes and messages.

@@ -13,8 +13,8 @@
 //!
 //! `search` instead visits all states of three nodes, as many as time allows, those nearest to the start first.
 //!
-//! Two rules make no difference here. A copy that is alone answers no read while it holds: it would show the same as a
-//! past reader, and only leases of caches need the rule. No write waits for a node that isn't filled: the tests of
+//! Two rules make no difference here. A copy that is alone answers no read while it holds. It would show the same as a
+//! past reader; only leases of caches need the rule. No write waits for a node that isn't filled: the tests of
 //! `controller` cover that.
 //!
 //! Sync is one message, so the faults of a sync in pieces aren't covered. Leases of caches, a deposed controller and

@@ -4,8 +4,8 @@
 //! keys, not with lines. The connection merges neighbouring gets into one `get` line before it sends them.
 //!
 //! # Invariants
-//! 1. A key has the form in which it travels to the server: 1 to 250 bytes without blanks or control characters, or
-//!    more where a route allows it.
+//! 1. A key has the form in which it travels to the server. It has 1 to 250 bytes, or more where a route allows it,
+//!    without blanks or control characters.
 //! 2. An [`Outcome`] has all that a caller may base decisions on. `message` is for people.
 //!
 //! # Costs

@@ -4,8 +4,8 @@
 //! get key            ─▶  one datagram, numbered
 //!   sequence 0 … n-1  ◀─  VALUE …, END
 //! ```
-//! Each key is asked for in its own datagram, and all are sent before the first reply is awaited. memcached 1.6 would
-//! answer a get of many keys with one sequence for each value. In those, a lost value can't be told from a miss.
+//! Each key is asked for in its own datagram, and all are sent before the first reply is awaited. With a get of many
+//! keys, memcached 1.6 would answer with one sequence for each value, and a lost value would look like a miss.
 //!
 //! # Invariants
 //! 1. A get fails if a datagram is missing or out of order, or if the reply names another key. The caller must not fill

@@ -2,8 +2,8 @@
 //! changes, writes and reads, within a budget for each.
 //!
 //! The nodes' decisions are the real ones. Clocks are equal, and time moves in steps of 0.6 terms, so a promise lasts
-//! for one step but not two. A grant takes no time. The views are all legal ones that respect a controller's duties: a
-//! node that gets to serve is ready, a node that joins is filled, and a base begins anew only if all serving nodes are
+//! for one step but not two. A grant takes no time. The views are all legal ones that respect a controller's duties. A
+//! node that gets to serve is ready, and a node that joins is filled. A base begins anew only if all serving nodes are
 //! down or restarted.
 //!
 //! Committed effects have one order, their numbers. So an answer is wrong if it is older than one given before it was

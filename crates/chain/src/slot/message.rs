@@ -3,7 +3,7 @@
 use super::effect::{Effect, Results, Stand, WriteId, WriteKind, WriteVerdict};
 use crate::view::NodeId;
 
-/// The number of a client: it says where an answer goes.
+/// The number of a client, to which an answer goes.
 pub type ClientId = u32;
 
 /// A message between members of one slot's chain. Its frame carries the slot's epoch. A link keeps the order and may
@@ -12,8 +12,8 @@ pub type ClientId = u32;
 pub enum Message {
     /// Down the chain: the next write.
     Effect(Effect),
-    /// Down: every node before the receiver has all effects up to this number, and none of them holds. "Has" means on
-    /// disk if the cluster waits for disks.
+    /// Down: every node before the receiver has all effects up to this number, and none of them holds. If the
+    /// cluster waits for disks, they are on its disk.
     Durable(u64),
     /// Up: all effects up to this number are committed, so the whole write path has them.
     Ack(u64),

@@ -1,16 +1,16 @@
 //! The rules by which one view may follow another.
 //!
 //! Each node checks every view that it gets. So a defective controller can't bring two orders into a slot, nor let a
-//! node serve that wasn't filled. What no view shows remains the controller's duty: a node that gets to serve was
-//! ready, and a base begins anew only if its whole chain is lost.
+//! node serve that wasn't filled. Some duties remain the controller's, because no view shows them. A node that gets to
+//! serve must be ready. A base may begin anew only if its whole chain is lost.
 //!
 //! # Invariants
 //! 1. The order of a chain never changes: a member leaves, or is added behind the last. So in every epoch a member's
 //!    content is a prefix of its predecessor's.
 //! 2. A node serves only after it was joining, and joins only after it was syncing. A view doesn't show whether a
 //!    joining node was ready: its predecessor reports that.
-//! 3. A process other than the one that the last view named is filled anew. The exception is the *base*: if all copies
-//!    were lost at once, a returned node becomes the whole chain, with its disk's content.
+//! 3. A process that the last view didn't name is filled anew. The exception is the *base*: if all copies were lost at
+//!    once, a returned node becomes the whole chain, with its disk's content.
 //! 4. A reader that is replaced is remembered in `past`.
 
 use super::{Group, InvalidView, NodeId, View};
