@@ -8,14 +8,14 @@
 //! 2. The last serving node of a slot stays, dead or not, until a ready joiner takes over or a base begins anew.
 //! 3. Copies move only from nodes above their share to nodes below it. So a level cluster stands still. When a node
 //!    joins, it gets its share and nothing else moves.
-//! 4. No node is filled in more than [`SYNCS_MAX`] groups at a time. A node that is filled or fills others in so many
-//!    begins to fill no other node.
+//! 4. No node is filled in more than [`SYNCS_MAX`] groups at a time. No copy is begun at or from a node that already
+//!    takes part in so many.
 //!
 //! # Order
 //! Each view makes one step per group, the first that applies: dead nodes leave; where all serving nodes are dead, a
 //! ready joiner takes over or a base begins anew; a ready node serves; filled nodes join; a drained node leaves once
-//! enough others serve; past readers are forgotten; a missing copy is begun. If no group has a step to do and nothing is
-//! under way, one move levels the cluster.
+//! enough others serve; past readers are forgotten; a missing copy is begun. If no group has a step to do and nothing
+//! is under way, one move levels the cluster.
 //!
 //! # Weaknesses
 //! - A lost copy goes to the node with the most room that lacks the slot, not to the best node overall. So levelling

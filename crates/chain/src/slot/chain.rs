@@ -39,7 +39,7 @@ pub struct Slot {
     last: u64,
     committed: u64,
     synced: u64,
-    /// The number up to which all earlier nodes have effects on disk, as `Durable` reported in this epoch.
+    /// The number up to which effects are durable at all earlier nodes, as `Durable` reported in this epoch.
     upstream: u64,
     /// Uncommitted effects, in order, up to `last`.
     queue: VecDeque<Effect>,
