@@ -1,5 +1,5 @@
-//! The example of a region that isn't the master does what it says, over a real MariaDB and its real, late replica: without markers a
-//! writer sees its own write vanish, with them it doesn't.
+//! The example of a region that isn't the master keeps its promises, with real databases and a real, late replica.
+//! Without markers a writer's own write vanishes; with markers it doesn't.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ mod users;
 use setting::users;
 use users::SCHEMA;
 
-/// The marker of the user in the region's pool.
+/// Returns the user's marker in the region's pool.
 fn marker<D: Replicating>(shop: &Shop<Pair<D>>) -> Option<Vec<u8>> {
     shop.clusters[1].client().get("r:user:1")
 }
@@ -53,7 +53,7 @@ async fn own_writes_are_seen<D: Replicating>() {
 
     shop.database.replica().ask(D::HOLD);
     with.rename(1, "Barbara").await.expect("it is written");
-    // Whoever else reads, and whatever the cache has.
+    // Every reader sees the write, whatever the cache has.
     for reads in 1..=3 {
         assert_eq!(with.name(1).await.expect("a name"), "Barbara");
         assert_eq!(with.master.reads(), reads, "{}", shop.said());
@@ -70,7 +70,8 @@ async fn own_writes_are_seen<D: Replicating>() {
     assert_eq!((shop.metric("marks_total"), cleared), (Some(1), Some(1)), "{}", shop.said());
 }
 
-/// Two writers of a row, whose replica is always late, each with the numbers that it wrote last: what it reads then is never older.
+/// Three clients write a row whose replica is always late. With markers, no client reads a number older than its last
+/// write; without them, some do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_writer_of_several_reads_what_was_before_its_own_write() {
     let shop = region::<MariaDb>(SCHEMA, "");
@@ -86,7 +87,8 @@ async fn no_writer_of_several_reads_what_was_before_its_own_write() {
             tokio::spawn(async move {
                 let until = now() + Duration::from_secs(6);
                 while now() < until {
-                    // Rows change in the numbers' order; marks and reads of the three are on their way at once.
+                    // Rows change in the order of the numbers. The marks of all writers are valid at once, and they
+                    // read at the same time.
                     let number = {
                         let _turn = turn.lock().await;
                         let number = written.fetch_add(1, Ordering::Relaxed) + 1;

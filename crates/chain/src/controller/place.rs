@@ -1,10 +1,10 @@
-//! Where copies go: shares by weight, missing copies, copies too many, and one move that levels.
+//! The placement of copies: shares by weight, missing copies, surplus copies, and one move that levels.
 
 use super::facts::{Facts, SYNCS_MAX, Wish};
 use crate::view::{Group, NodeId, SLOTS, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Begins what is missing, in groups that made no step yet; if nothing is under way at all, one move.
+/// Begins missing copies in groups that made no step yet. If nothing at all is under way, makes one levelling move.
 pub(super) fn place(next: &mut View, facts: &Facts, wish: &Wish) {
     let mut plan = Plan::of(next, facts, wish);
     let mut todo: Vec<Group> = std::mem::take(&mut next.groups);
@@ -35,10 +35,10 @@ struct Plan<'a> {
     zones: BTreeMap<NodeId, String>,
     copies: usize,
     min_write: usize,
-    /// Of nodes that may have copies: slots that they are to have, less those that they have.
+    /// For each node that may have copies: the slots of its share, less those that it has.
     room: BTreeMap<NodeId, i64>,
     syncs: BTreeMap<NodeId, usize>,
-    /// Nodes whose chains name another process than the one that lives.
+    /// Nodes whose chains name another process than the live one.
     misnamed: BTreeSet<NodeId>,
 }
 
@@ -78,13 +78,13 @@ impl<'a> Plan<'a> {
         Self { wish, facts, zones, copies, min_write, room, syncs, misnamed }
     }
 
-    /// Whether one of its copies lives.
+    /// Whether a serving node of the group lives, as the process that the view names.
     fn can_fill(&self, group: &Group) -> bool {
         let lives = |it: &NodeId| self.facts.alive.contains_key(it) && !self.misnamed.contains(it);
         group.serving.iter().any(lives)
     }
 
-    /// Marks who is to leave, and begins one missing copy. Returns slots that go elsewhere.
+    /// Marks nodes that must leave, and begins one missing copy. Returns a group of the slots that go elsewhere.
     fn complete(&mut self, group: &mut Group, epoch: u64) -> Option<Group> {
         let unwanted = |it: &&NodeId| self.wish.drain.contains(it) && !group.drain.contains(it);
         let unwanted: Vec<NodeId> = group.serving.iter().filter(unwanted).copied().collect();
@@ -105,7 +105,7 @@ impl<'a> Plan<'a> {
         if kept.len() == self.copies {
             return None;
         }
-        // Its place was to be taken by one that is no more.
+        // A copy was to replace this node, and is gone: the node stays.
         if let Some(at) = group.drain.iter().position(|it| !self.wish.drain.contains(it)) {
             group.epoch = epoch;
             let back = group.drain.remove(at);
@@ -124,7 +124,8 @@ impl<'a> Plan<'a> {
         rest
     }
 
-    /// Who gets the missing copy: of another zone if there is one, and with the most room. None while that one is awaited.
+    /// Chooses the node for the missing copy: in another zone if possible, then with the most room. `None` while the
+    /// best node is awaited.
     fn choose(&self, group: &Group, kept: &[NodeId]) -> Option<NodeId> {
         let is_late = kept.len() >= self.min_write.min(self.copies);
         let may = |it: &NodeId| {
@@ -157,7 +158,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Moves slots from a node above its share to one below.
+    /// Moves slots from one node above its share to one below.
     fn level(&mut self, groups: &mut Vec<Group>, epoch: u64) {
         let mut nodes: Vec<(i64, NodeId)> = self.room.iter().map(|it| (*it.1, *it.0)).collect();
         nodes.sort_unstable();
@@ -192,23 +193,23 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Leaves the first `most` slots in the group, and returns one with the others.
+/// Keeps the first `most` slots in the group. Returns a group with the others.
 fn split(group: &mut Group, most: i64) -> Option<Group> {
     let most = usize::try_from(most).unwrap_or(0);
     let rest = group.slots.split_off(most);
     (!rest.is_empty()).then(|| Group { slots: rest, ..group.clone() })
 }
 
-/// How many slots each node is to have: all `copies` of all slots by weight, and no node more than there are.
+/// The number of slots for each node: all `copies` of all slots, by weight. No node gets more slots than there are.
 fn shares(weights: &BTreeMap<NodeId, u64>, copies: u64) -> BTreeMap<NodeId, i64> {
     let slots = u64::from(SLOTS);
     let mut shares = BTreeMap::new();
     let mut left: Vec<(NodeId, u64)> = weights.iter().map(|it| (*it.0, *it.1)).collect();
-    // Whose weight is the greatest reaches the limit first.
+    // The nodes with the greatest weight reach the limit first.
     left.sort_by_key(|it| (std::cmp::Reverse(it.1), it.0));
     let (mut open, mut total) = (slots * copies, left.iter().map(|it| it.1).sum::<u64>());
     for (node, weight) in left {
-        // Rounds up, so what remains to be dealt gets less: the sum is exact.
+        // Rounding up leaves less for the next nodes, so the sum is exact.
         let share = (open * weight).div_ceil(total.max(1)).min(slots).min(open);
         open -= share;
         total -= weight;

@@ -1,16 +1,17 @@
-//! A cluster that does what the controller says: it gets to its copies, stays level with few moves, and loses no last copy.
+//! Tests with a cluster that follows the controller: it gets all its copies, stays level with few moves, and loses no
+//! last copy.
 
 use super::{Facts, GroupFacts, SYNCS_MAX, Wish, next};
 use crate::view::{Group, Member, NodeId, Ranges, SLOTS, View};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Nodes, and what each has filled. Facts are what is true; a test makes them late by choosing when to look.
+/// A cluster, and the facts about it. The facts are true; a test makes them late by choosing when to look.
 struct Cluster {
     view: View,
     facts: Facts,
     wish: Wish,
-    /// Copies of slots begun so far.
+    /// The number of slot copies begun so far.
     begun: usize,
 }
 
@@ -50,7 +51,7 @@ impl Cluster {
         Self { view, facts, wish: Wish { replicas, ..Wish::default() }, begun: 0 }
     }
 
-    /// One step; whether there was one. All members do at once what they are told.
+    /// Makes one step. Returns whether there was one. All members do at once what the view asks of them.
     fn step(&mut self) -> bool {
         let known = |group: &Group| GroupFacts {
             filled: group.syncing.iter().copied().collect(),
@@ -79,7 +80,7 @@ impl Cluster {
         true
     }
 
-    /// No living serving copy leaves but for as many others as are wanted.
+    /// Checks that a living serving copy leaves only if as many others as are wanted remain.
     fn keeps_a_copy(&self, next: &View) {
         let (old, new) = (self.view.table(), next.table());
         for slot in (0..SLOTS).step_by(97) {
@@ -106,7 +107,7 @@ impl Cluster {
         assert!(syncs.values().all(|it| *it <= SYNCS_MAX), "{syncs:?}");
     }
 
-    /// Steps until the controller stands still.
+    /// Steps until the controller has nothing to do.
     fn settle(&mut self) {
         for _ in 0..2000 {
             if !self.step() {
@@ -121,7 +122,7 @@ impl Cluster {
         groups.map(|it| it.slots.len()).sum()
     }
 
-    /// All slots have so many copies, and nothing is under way.
+    /// Whether all slots have this many copies and nothing is under way.
     fn is_full(&self, copies: usize) -> bool {
         let is_full = |it: &Group| {
             let under_way = it.joining.len() + it.syncing.len() + it.drain.len() + it.past.len();
@@ -139,7 +140,7 @@ fn five_nodes_get_three_copies_of_each_slot_and_equal_shares() {
     let shares: Vec<usize> = (1..=5).map(|node| cluster.slots_of(node)).collect();
     assert!(shares.iter().all(|it| (9830..=9831).contains(it)), "{shares:?}");
     assert_eq!(shares.iter().sum::<usize>(), 3 * usize::from(SLOTS));
-    // Two copies of all, and what the first node had too much.
+    // Two copies of everything, and what the first node had above its share.
     assert_eq!(cluster.begun, 2 * 16_384 + (16_384 - shares[0]));
 }
 
@@ -175,7 +176,7 @@ fn a_drained_node_is_empty_and_what_it_had_moved_once() {
     cluster.settle();
     assert!(cluster.is_full(3));
     assert_eq!(cluster.slots_of(2), 0);
-    // Who has room may have the slot already, so some other makes room for it.
+    // A node with room may already have the slot, so another node must make room.
     assert!((had..had * 3 / 2).contains(&cluster.begun), "{} of {had}", cluster.begun);
     let shares: Vec<usize> = [1, 3, 4, 5].map(|node| cluster.slots_of(node)).into();
     assert!(shares.iter().all(|it| *it == 12_288), "{shares:?}");
@@ -263,7 +264,7 @@ fn after_the_loss_of_all_those_that_return_begin_anew_together() {
     assert!(cluster.view.groups.iter().all(|it| !it.serving.contains(&4)));
 }
 
-/// The group's facts are these, and no others. What the group is after each view.
+/// Steps with these facts about one group. Returns the group as it is after the last view.
 fn steps_by(facts: &GroupFacts, group: Group, alive: &[(NodeId, u32)], views: usize) -> Group {
     let mut cluster = Cluster::of(2, &[1, 1, 1]);
     cluster.view.nodes = (1..=3).map(|node| (node, member(node, 1, 0))).collect();
@@ -295,7 +296,7 @@ fn a_step_waits_for_the_fact_that_it_needs() {
     assert_eq!(steps_by(&filled, joining.clone(), &all, 3).serving, [1]);
     let ready = GroupFacts { ready: [3].into(), ..none.clone() };
     assert_eq!(steps_by(&ready, joining.clone(), &all, 1).serving, [1, 3]);
-    // All that served are dead.
+    // All nodes that served are dead.
     assert_eq!(steps_by(&none, joining.clone(), &all[2..], 3).serving, [1]);
     assert_eq!(steps_by(&ready, joining, &all[2..], 1).serving, [3]);
 
@@ -319,7 +320,7 @@ fn a_step_waits_for_the_fact_that_it_needs() {
 fn slots_that_wait_for_a_base_keep_no_others_from_a_step() {
     let mut cluster = Cluster::of(2, &[1; 3]);
     cluster.settle();
-    // Node 1 is back with another process, and what it had alone with a lost one isn't decided.
+    // Node 1 is back with a new process. The base of the slots that it shared with a lost node isn't decided.
     let lost = cluster.view.groups.iter().find(|it| it.serving.contains(&1)).unwrap().clone();
     let other = *lost.serving.iter().find(|it| **it != 1).unwrap();
     cluster.facts.alive.insert(1, member(1, 1, 7));
@@ -357,7 +358,7 @@ fn lost_slots_of_one_node_begin_anew_together_or_not_yet() {
     let told = [0, 100, 200].map(|slot| serving(&first, slot));
     assert_eq!(told, [vec![1, 3], vec![3, 1], vec![2]], "the second isn't decided");
 
-    // Node 1 gets no copy by a name that its process hasn't.
+    // Node 1 gets no copy under a name that isn't its process's.
     let still = Facts { groups: cluster.facts.groups.clone(), ..cluster.facts.clone() };
     assert_eq!(next(&first, &still, &cluster.wish), None);
 
@@ -386,7 +387,7 @@ fn the_last_epoch_is_the_last() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever comes and goes, each view is legal and keeps a living copy; then all is full and stands still.
+    /// After any events, each view is legal and keeps a living copy. Then all copies exist and nothing moves.
     #[test]
     fn whatever_happens_it_settles(
         replicas in 1_u32..4,
@@ -418,7 +419,7 @@ proptest! {
         }
         cluster.settle();
         prop_assert!(cluster.is_full(cluster.wish.replicas as usize), "{:?}", cluster.view.groups);
-        // Level, or no single move makes it so: each group of one above its share has the one below.
+        // The cluster is level, or no single move would help: the node below already has each group of the node above.
         let share = |node: u32| {
             let weight = 1 + node as usize % 2;
             cluster.wish.replicas as usize * usize::from(SLOTS) * weight / 12

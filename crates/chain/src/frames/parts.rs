@@ -1,10 +1,10 @@
-//! The parts of a slot's messages: effects, results, a whole content; and what clients ask and are told.
+//! The parts of messages: effects, results and a slot's whole content; requests of clients and the answers.
 
 use super::bytes::{Body, put_count, put_key, put_u32, put_u64, put_value};
 use super::fault::BadFrame;
 use crate::slot::{Effect, Results, SlotCopy, Stand, Told, Version, WriteId, WriteVerdict};
 
-/// What a client wants of a key.
+/// A client's request for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// Its value.
@@ -12,20 +12,20 @@ pub enum Asked {
         /// The key.
         key: Vec<u8>,
     },
-    /// A change: a [`WriteKind::Command`](crate::slot::WriteKind::Command).
+    /// A change: it becomes a [`WriteKind::Command`](crate::slot::WriteKind::Command).
     Write {
         /// The write's number.
         id: WriteId,
-        /// Whether it was sent before.
+        /// Whether it may have been sent before.
         is_repeated: bool,
         /// The key.
         key: Vec<u8>,
-        /// What to do.
+        /// The change, in the form that the store's owner understands.
         command: Vec<u8>,
     },
 }
 
-/// The fewest bytes of a result, and of an item, in a copy.
+/// The fewest bytes that a result takes in a copy, and that an item takes.
 const RESULT_BYTES_MIN: usize = 12 + 8 + 1;
 const ITEM_BYTES_MIN: usize = 2 + 1 + 16;
 

@@ -1,4 +1,4 @@
-//! What no simulated network says: peers that err, and views that a controller must not write.
+//! Tests of what the simulation can't produce: faulty peers, and views that a controller must not write.
 
 use super::{
     Around, Contents, Decision, Effect, Message, Results, Slot, SlotAction, SlotCopy, SlotEvent,
@@ -60,7 +60,7 @@ fn a_node_that_lost_an_effect_takes_a_newer_copy_and_no_older_one() {
     slot.set_group(&group(&[1], None, &[2]), true, NOW);
     step(&mut slot, from_1(copy(7)));
     step(&mut slot, from_1(effect(8)));
-    // 9 got lost, and node 1 has dropped it.
+    // Effect 9 was lost, and node 1 has dropped it.
     let asks = step(&mut slot, from_1(effect(10)));
     let state = |it: &SlotAction| matches!(it, SlotAction::Send(1, Message::State(Some(8))));
     assert!(asks.iter().any(state), "{asks:?}");
