@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command};
 use guira_etcd::EtcdFlags;
 
+use crate::dev::{self, Dev};
 use crate::fault::Fault;
 use crate::register::{Register, first_view};
 use crate::status::Status;
@@ -21,6 +22,7 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(InitArgs::augment_args(Command::new("init")).about(INIT))
         .subcommand(StatusArgs::augment_args(Command::new("status")).about(STATUS))
+        .subcommand(DevArgs::augment_args(Command::new("dev")).about(DEV))
 }
 
 /// Runs the command line.
@@ -29,7 +31,8 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     let done = match matches.subcommand() {
         Some(("init", matches)) => with(matches, init),
         Some(("status", matches)) => with(matches, status),
-        _ => Err(Trouble::Usage("write guira cluster init or guira cluster status".to_owned())),
+        Some(("dev", matches)) => with(matches, dev),
+        _ => Err(Trouble::Usage("write guira cluster init, status or dev".to_owned())),
     };
     let (words, code) = match done {
         Ok(text) => {
@@ -111,6 +114,26 @@ struct StatusArgs {
     json: bool,
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = DEV_EXAMPLES)]
+struct DevArgs {
+    /// Nodes to start
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=i64::from(dev::NODES_MAX)))]
+    nodes: u16,
+
+    /// Copies of each item, if there are as many nodes
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
+    replicas: u32,
+
+    /// Directory for items and logs; it is made, and kept at the end
+    #[arg(short = 'd', long, value_name = "DIR", default_value = "guira-dev")]
+    directory: PathBuf,
+
+    /// Port of the router on 127.0.0.1; etcd and the nodes have ports up to 69 above it
+    #[arg(short = 'p', long, value_name = "PORT", default_value_t = 21300, value_parser = clap::value_parser!(u16).range(1..=i64::from(dev::PORT_MAX)))]
+    port: u16,
+}
+
 fn with<A: Args>(
     matches: &ArgMatches,
     does: impl FnOnce(&A) -> Result<String, Trouble>,
@@ -140,6 +163,18 @@ fn status(args: &StatusArgs) -> Result<String, Trouble> {
     Ok(if args.json { status.json() + "\n" } else { status.to_string() })
 }
 
+fn dev(args: &DevArgs) -> Result<String, Trouble> {
+    let DevArgs { nodes, replicas, directory, port } = args;
+    let dev = Dev {
+        nodes: *nodes,
+        replicas: (*replicas).min(u32::from(*nodes)),
+        directory: directory.clone(),
+        port: *port,
+    };
+    dev.run().map_err(Trouble::Refused)?;
+    Ok("All parts have ended.\n".to_owned())
+}
+
 fn open(args: &PlaceArgs) -> Result<Register, Trouble> {
     args.etcd.register(&args.place).map_err(Trouble::Usage)
 }
@@ -167,7 +202,7 @@ pub const EXIT_CODES: [(u8, &str); 3] = [
     (USAGE, "an unknown flag, or a value that can't be used"),
     (
         REFUSED,
-        "etcd can't be asked; the cluster exists already (`init`), or there is none (`status`)",
+        "etcd can't be asked; the cluster exists already (`init`), or there is none (`status`); a part doesn't start (`dev`)",
     ),
 ];
 
@@ -178,16 +213,27 @@ const ABOUT: &str = "Make a cluster of stores in etcd, and tell how it is";
 const INIT: &str = "Make a cluster in etcd, to which no node belongs yet";
 const STATUS: &str = "Tell what etcd knows of a cluster: nodes, copies that are missing, who leads";
 
+const DEV: &str = "Start etcd, nodes and a router on this machine, to learn and to test with";
+
 const EXAMPLES: &str = "\
 Examples:
   guira cluster init etcd:127.0.0.1:2379/c1           make the cluster c1, with three copies of all
-  guira cluster status etcd:127.0.0.1:2379/c1         its nodes, their slots, and what is degraded";
+  guira cluster status etcd:127.0.0.1:2379/c1         its nodes, their slots, and what is degraded
+  guira cluster dev --nodes 5                         five nodes, etcd and a router, here and now";
 
 const INIT_EXAMPLES: &str = "\
 Examples:
   guira cluster init etcd:127.0.0.1:2379/c1               three copies, two needed for a write
   guira cluster init etcd:10.0.0.1:2379,10.0.0.2:2379/c1 --replicas 2 --min-write 1
                                                           two copies; one is enough, an etcd of two members to ask";
+
+const DEV_EXAMPLES: &str = "\
+Examples:
+  guira cluster dev                          three nodes in ./guira-dev, behind a router on port 21300
+  guira cluster dev --nodes 5 -d /tmp/birds  five nodes, each item on three of them
+
+Any memcached client may ask the router. Each part is a process of its own: kill one, and see what happens. Ctrl-C ends all, and
+the same command goes on with the same items. etcd must be installed (Debian: etcd-server).";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! command     guira cluster init, status
+//! dev         guira cluster dev: all of it on one machine
 //! controller  elected, one at a time: snapshot ─▶ facts ─▶ guira-chain's decision ─▶ write
 //! present     a node's keys in the register, under a lease that a thread renews
 //! watch       the newest view, in a channel
@@ -35,6 +36,7 @@
 #![expect(clippy::disallowed_methods, reason = "leases are renewed and promises end in time")]
 
 mod command;
+mod dev;
 mod status;
 mod controller;
 mod facts;
