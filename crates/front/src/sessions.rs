@@ -13,6 +13,7 @@ mod entrance;
 mod lifecycle;
 mod clients;
 mod lanes;
+mod tempo;
 mod line;
 mod keys;
 mod meta;
