@@ -6,23 +6,30 @@
 //! # Invariants
 //! 1. What [`next`] returns [`View::may_follow`] the view it was given.
 //! 2. The last serving node of a slot stays, dead or not, until a joiner that has all takes over or a base begins anew.
-//! 3. Copies are moved one way only, from nodes above their share to nodes below it. So a level cluster stands still, and a
-//!    node that joins gets its share while nothing else moves.
+//! 3. Copies are moved one way only, from nodes above their share to nodes below it. Once they are level, a change of roles
+//!    lets the sum of squares of the distances from all shares of roles fall. So the controller comes to stand still.
 //! 4. No node is filled in more than [`SYNCS_MAX`] groups at a time, and none begins to fill one more.
 //!
 //! # Order
 //! Per group, one step a view: the dead leave; a base begins anew where all are dead; a ready node serves; filled nodes join;
 //! who is to leave leaves once enough others serve; a missing copy is begun; past readers are forgotten. If that left nothing
-//! to do, one move that levels.
+//! to do, one move that levels copies. If there is none, one that spreads heads and readers.
+//!
+//! # Roles
+//! The order of a chain never changes. So a node that is to read where it heads has to leave, and to be filled as the last.
+//! With more nodes than copies two groups exchange nodes, and each slot keeps its copies. Otherwise a node leaves and comes
+//! back, which takes a copy away for a while: so of few slots at a time, and only if two others serve, enough for writes.
 //!
 //! # Weaknesses
 //! A lost copy goes to the node with the most room that hasn't the slot, not to the best one for all: up to half as much moves
-//! once more to level. A node above its share keeps what it has if all its groups have the node below. Copies are levelled by
-//! weight, but neither who is head nor who reads: the nodes that came first are heads. Free disk space isn't looked at. A node
-//! that returns is filled anew, where it lacks copies as where it had them.
+//! once more to level. A node above its share keeps what it has if all its groups have the node below. A node that joins reads
+//! all that it gets, until others were filled behind it: this copies as much again. Two nodes with two copies each keep the
+//! roles that they came to have: a turn would leave one copy. Free disk space isn't looked at. A node that returns is filled
+//! anew, where it lacks copies as where it had them.
 
 mod steps;
 mod place;
+mod roles;
 mod facts;
 
 #[cfg(test)]
