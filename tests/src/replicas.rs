@@ -67,6 +67,37 @@ impl Replicas {
         self.nodes.insert(name, server.unwrap_or_else(|refused| panic!("{refused:?}")));
     }
 
+    /// Starts one more node.
+    ///
+    /// # Panics
+    /// If it doesn't start.
+    pub fn add(&mut self, name: &'static str) {
+        self.ports.insert(name, [free_port(), free_port()]);
+        self.begin(name);
+    }
+
+    /// Runs `guira cluster` with this command and the cluster's place. Returns the exit code, and all that it said.
+    ///
+    /// # Panics
+    /// If the program isn't there.
+    #[must_use]
+    pub fn command(&self, command: &str, flags: &[&str]) -> (Option<i32>, String) {
+        let mut words = vec!["cluster", command];
+        let place = self.place();
+        words.push(&place);
+        words.extend(flags);
+        let told = Command::new(guira()).args(words).output().expect("guira runs");
+        let said = [told.stdout, told.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+        (told.status.code(), said.concat())
+    }
+
+    /// Waits until the controller has nothing left to do.
+    pub fn until_spread(&self) {
+        within(180, "nothing is left to do", || {
+            self.command("plan", &[]).1.contains("left        nothing is to be done")
+        });
+    }
+
     /// Kills a node.
     pub fn kill(&mut self, name: &str) {
         self.nodes[name].signal(Signal::KILL);
@@ -89,10 +120,10 @@ impl Replicas {
         within(60, slots, || self.status().contains(slots));
     }
 
-    /// Waits until each slot has all its copies.
+    /// Waits until each slot has all its copies, and the controller has nothing left to do: heads and readers are spread.
     pub fn until_whole(&self) {
         self.until("\"whole\": 16384,\n    \"degraded\": 0");
-        self.until("\"filling\": 0");
+        self.until_spread();
     }
 
     /// What a key has. Without an answer it is asked again: on a machine that does much else, a view takes long.

@@ -294,6 +294,16 @@ fn is_settled(register: &Register, nodes: &[NodeId]) -> bool {
     })
 }
 
+/// Whether each of three nodes heads and reads about a third of the slots: then the controller stands still.
+fn is_spread(register: &Register) -> bool {
+    let view = register.view().expect("etcd answers").view;
+    let is_near = |role: fn(&Group) -> Option<NodeId>, node| {
+        let groups = view.groups.iter().filter(|group| role(group) == Some(node));
+        groups.map(|group| group.slots.len()).sum::<usize>().abs_diff(5461) <= 341
+    };
+    (1..=3).all(|node| is_near(Group::head, node) && is_near(Group::reader, node))
+}
+
 #[test]
 fn one_controller_leads_and_the_other_goes_on_when_it_is_cut_off() {
     let server = Server::start();
@@ -350,7 +360,8 @@ fn a_node_that_two_others_suspect_leaves_before_its_lease_ends() {
     let rules = Rules { promise: Duration::from_millis(50), ..Rules::default() };
     let _controller = Controller::begin(Arc::clone(&register), "a".to_owned(), rules);
     let _nodes: Vec<Node> = (1..=3).map(|id| Node::start(&register, id)).collect();
-    within(60, "three copies of all", || is_settled(&register, &[1, 2, 3]));
+    let is_done = || is_settled(&register, &[1, 2, 3]) && is_spread(&register);
+    within(60, "three copies of all, and heads and readers are spread", is_done);
     let suspect = |id: NodeId, by: NodeId, run: &str| {
         let key = format!("/guira/c1/suspect/{id}/{by}");
         etcd.txn(&[], &[EtcdOp::Put { key: key.into(), value: run.into(), lease: None }])

@@ -216,6 +216,16 @@ pub(crate) struct LeaseAnswer {
 }
 
 #[derive(Deserialize)]
+pub(crate) struct MemberAnswer {
+    #[serde(default)]
+    pub(crate) version: String,
+    #[serde(rename = "dbSize", default, deserialize_with = "number")]
+    pub(crate) db_bytes: u64,
+    #[serde(default)]
+    pub(crate) errors: Vec<String>,
+}
+
+#[derive(Deserialize)]
 pub(crate) struct Streamed<T> {
     pub(crate) result: Option<T>,
     error: Option<Words>,

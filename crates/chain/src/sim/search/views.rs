@@ -26,6 +26,15 @@ impl State {
                 next.push(group);
             }
         }
+        // A node leaves and comes back as the last, in one view.
+        let is_at_rest = old.joining.is_empty() && old.syncing.is_empty();
+        if let Some((_, others)) = old.serving.split_last().filter(|_| is_at_rest) {
+            for id in others.iter().copied().filter(|id| is_same(*id)) {
+                let mut group = old.clone();
+                group.retain(|it| it != id);
+                next.push(Group { syncing: vec![id], attempt: self.epoch + 1, ..group });
+            }
+        }
         let current = |id: NodeId| is_same(id) && of(id).slot.epoch() == old.epoch;
         let reader = old.reader().unwrap_or(1);
         let joiner = old.joining.first().copied();
