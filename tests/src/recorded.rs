@@ -22,7 +22,7 @@ pub use history::Summary;
 
 use crate::replicas::Replicas;
 use crate::server::{free_port, workspace};
-use caller::Caller;
+use caller::{Caller, Habits};
 use faults::Faults;
 use history::History;
 use std::io;
@@ -39,8 +39,8 @@ pub struct Options {
     pub seed: u64,
     /// How many routers clients use.
     pub routers: usize,
-    /// How long faults are made.
-    pub time: Duration,
+    /// How long faults are made; `None`: one node hangs for longer than results of changes are kept.
+    pub time: Option<Duration>,
 }
 
 /// Clients of all routers together. A key is used by all of them.
@@ -57,22 +57,31 @@ pub fn record(options: Options, path: &Path) -> io::Result<Summary> {
     let ports: Vec<u16> = (0..options.routers).map(|_| free_port()).collect();
     let cluster = Replicas::start_relayed();
     let history = History::begin(path)?;
+    let habits = match options.time {
+        Some(_) => Habits { generation: Duration::from_secs(2), rest: 3000 },
+        // What is repeated late finds its key in use, and its result forgotten.
+        None => Habits { generation: Duration::from_secs(3600), rest: 60_000 },
+    };
+    let seed = (options.seed, habits);
     let mut faults = Faults::new(cluster, &ports, &history, options.seed);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for number in 0..CALLERS {
-            let mut caller = Caller::new(number, &ports, &history, options.seed);
+            let mut caller = Caller::new(number, &ports, &history, seed);
             let is_over = &is_over;
             scope.spawn(move || caller.run(|| is_over.load(SeqCst)));
         }
         // However it ends, the clients end too.
         let _end = OnDrop(|| is_over.store(true, SeqCst));
-        faults.run(options.time);
+        match options.time {
+            Some(time) => faults.run(time),
+            None => faults.freeze_for_long(),
+        }
         faults.end();
     });
     for at in 0..ports.len() {
-        let mut caller = Caller::new(CALLERS + at, &ports[at..=at], &history, options.seed);
-        for key in Caller::keys(&history) {
+        let mut caller = Caller::new(CALLERS + at, &ports[at..=at], &history, seed);
+        for key in caller.keys() {
             assert!(caller.look(&key), "{key} can't be read");
         }
     }

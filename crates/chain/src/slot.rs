@@ -14,7 +14,7 @@
 //! 5. A copy that is alone shows nothing while it holds.
 //! 6. A write's answer goes out once it is committed, also if its condition failed.
 //! 7. Results go with the content. Copies that all restarted have none: a repetition of a write from before is answered
-//!    with [`Told::Unknown`], never executed again.
+//!    with [`Told::Unknown`], never executed again. So is one whose result was forgotten, however late it comes.
 //!
 //! # Weaknesses
 //! A new member gets the whole content in one message, and results aren't on disk.

@@ -13,8 +13,14 @@ use crate::torture::random::Random;
 /// Keys that are used at once. Few: then they meet.
 const KEYS: usize = 4;
 
-/// So long a set of keys is used. Each unknown outcome makes the check of its key longer.
-const GENERATION: Duration = Duration::from_secs(2);
+/// What clients do with their time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    /// For so long a set of keys is used. Each unknown outcome makes the check of its key longer.
+    pub(super) generation: Duration,
+    /// Microseconds that a client rests at most after an operation.
+    pub(super) rest: usize,
+}
 
 /// Routers answer within nine seconds and a try; they may be frozen for some.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,6 +34,7 @@ pub(super) struct Caller<'h> {
     link: Option<BufReader<TcpStream>>,
     history: &'h History,
     random: Random,
+    habits: Habits,
     is_meta: bool,
     /// The unique that each key was last seen with.
     uniques: BTreeMap<String, u64>,
@@ -35,7 +42,12 @@ pub(super) struct Caller<'h> {
 }
 
 impl<'h> Caller<'h> {
-    pub(super) fn new(number: usize, ports: &[u16], history: &'h History, seed: u64) -> Self {
+    pub(super) fn new(
+        number: usize,
+        ports: &[u16],
+        history: &'h History,
+        (seed, habits): (u64, Habits),
+    ) -> Self {
         Self {
             number,
             at: number % ports.len(),
@@ -43,6 +55,7 @@ impl<'h> Caller<'h> {
             link: None,
             history,
             random: Random::new(seed * 1000 + number as u64),
+            habits,
             is_meta: number % 2 == 1,
             uniques: BTreeMap::new(),
             writes: 0,
@@ -57,7 +70,7 @@ impl<'h> Caller<'h> {
             if self.random.one_in(30) {
                 self.move_on();
             }
-            thread::sleep(Duration::from_micros(self.random.below(3000) as u64));
+            thread::sleep(Duration::from_micros(self.random.below(self.habits.rest) as u64));
         }
     }
 
@@ -74,13 +87,17 @@ impl<'h> Caller<'h> {
     }
 
     /// The keys that were used until now.
-    pub(super) fn keys(history: &History) -> impl Iterator<Item = String> {
-        let last = generation(history);
+    pub(super) fn keys(&self) -> impl Iterator<Item = String> + use<> {
+        let last = self.generation();
         (0..=last).flat_map(|generation| (0..KEYS).map(move |key| name(generation, key)))
     }
 
+    fn generation(&self) -> u64 {
+        Duration::from_nanos(self.history.now()).as_secs() / self.habits.generation.as_secs()
+    }
+
     fn act(&mut self) -> Act {
-        let key = name(generation(self.history), self.random.below(KEYS));
+        let key = name(self.generation(), self.random.below(KEYS));
         let token = self.uniques.get(&key).copied().unwrap_or_default();
         let op = match self.random.below(100) {
             0..40 => Deed::Get,
@@ -177,10 +194,6 @@ const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
 /// Errors after which nothing has changed, and nothing will.
 const HARMLESS: [&str; 4] =
     [": no node answers: ", ": no head", ": fewer copies than writes need", ": no view yet: "];
-
-fn generation(history: &History) -> u64 {
-    Duration::from_nanos(history.now()).as_secs() / GENERATION.as_secs()
-}
 
 fn name(generation: u64, key: usize) -> String {
     format!("key-{generation}-{key}")

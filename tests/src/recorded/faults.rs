@@ -94,6 +94,17 @@ impl<'h> Faults<'h> {
         }
     }
 
+    /// Freezes the head for longer than results of changes are kept. What it hadn't read yet, it reads then.
+    pub(super) fn freeze_for_long(&mut self) {
+        self.pause(2000..2500);
+        let name = self.member(Place::Head);
+        self.history.enter("the head is frozen for long");
+        self.cluster.nodes[name].signal(Signal::STOP);
+        self.pause(34_000..35_000);
+        self.cluster.nodes[name].signal(Signal::CONT);
+        self.pause(3000..4000);
+    }
+
     /// Waits until all copies are there, and checks that no process has ended by itself.
     pub(super) fn end(&mut self) {
         within(60, "the cluster is whole", || self.is_whole());

@@ -132,14 +132,21 @@ pub struct Results {
     /// Result and the effect's number.
     by_id: BTreeMap<WriteId, (u64, WriteVerdict)>,
     times: std::collections::VecDeque<(u64, WriteId)>,
+    /// The greatest number of each client whose result was forgotten. The client that this happened to last comes last.
+    forgotten: Vec<WriteId>,
 }
 
 impl Results {
-    /// What [`Results::entries`] gave, possibly on another node. Until [`Results::count_from`] they count from time 0.
+    /// What [`Results::entries`] and [`Results::forgotten`] gave, possibly on another node. Until [`Results::count_from`]
+    /// they count from time 0.
     #[must_use]
-    pub fn from_entries(entries: Vec<(WriteId, u64, WriteVerdict)>) -> Self {
+    pub fn from_entries(
+        entries: Vec<(WriteId, u64, WriteVerdict)>,
+        forgotten: Vec<WriteId>,
+    ) -> Self {
         let times = entries.iter().map(|it| (0, it.0)).collect();
-        Self { by_id: entries.into_iter().map(|it| (it.0, (it.1, it.2))).collect(), times }
+        let by_id = entries.into_iter().map(|it| (it.0, (it.1, it.2))).collect();
+        Self { by_id, times, forgotten }
     }
 
     /// Each write with its number and its result, the oldest first.
@@ -154,6 +161,19 @@ impl Results {
         self.by_id.get(&id)
     }
 
+    /// The greatest number of each client whose result was forgotten.
+    #[must_use]
+    pub fn forgotten(&self) -> &[WriteId] {
+        &self.forgotten
+    }
+
+    /// Whether the write may be one whose result was forgotten. A client's numbers rise, so one that is no greater is older
+    /// than half a minute: a node that hung, or a network, may have kept it for so long.
+    #[must_use]
+    pub fn is_forgotten(&self, (client, number): WriteId) -> bool {
+        self.forgotten.iter().any(|it| it.0 == client && number <= it.1)
+    }
+
     /// Counts all results from `now`: they came from a node with another clock.
     pub fn count_from(&mut self, now: u64) {
         self.times.iter_mut().for_each(|(at, _)| *at = now);
@@ -165,9 +185,22 @@ impl Results {
         self.times.push_back((now, effect.id));
         while let Some((_, id)) = self.times.pop_front_if(|(at, _)| *at + KEPT < now) {
             self.by_id.remove(&id);
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, (client, number): WriteId) {
+        let at = self.forgotten.iter().position(|it| it.0 == client);
+        let before = at.map_or(0, |at| self.forgotten.remove(at).1);
+        self.forgotten.push((client, number.max(before)));
+        if self.forgotten.len() > CLIENTS_MAX {
+            self.forgotten.remove(0);
         }
     }
 }
+
+/// Of how many clients a slot knows what was forgotten.
+const CLIENTS_MAX: usize = 128;
 
 /// How long a result is kept, in microseconds. A client repeats a write within [`REPEATED`].
 const KEPT: u64 = 30_000_000;
