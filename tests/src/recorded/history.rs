@@ -91,7 +91,7 @@ impl History {
         let longest = &mut summary.phases.entry(phase).or_default().1;
         *longest = Duration::from_nanos(end - call).max(*longest);
         match outcome {
-            Outcome::Told(_) => return,
+            Outcome::Told(_) => {}
             Outcome::Nothing(words) => *summary.errors.entry(words).or_default() += 1,
             Outcome::Unknown(words) => {
                 summary.unknown += u64::from(!act.is_get());

@@ -218,7 +218,7 @@ fn a_change_that_comes_again_after_its_result_was_forgotten_is_not_carried_out()
     let promises = Promises::new(0);
     let around = Around { promises: &promises, contents: &Nothing, min_write: 1 };
     let late = NOW + 31 * TERM;
-    let mut ask = |slot: &mut Slot, epoch, id, is_repeated, now| {
+    let ask = |slot: &mut Slot, epoch, id, is_repeated, now| {
         let (key, wanted) = (b"k".to_vec(), WriteKind::Set(b"v".to_vec()));
         let told = slot.step(
             around,
