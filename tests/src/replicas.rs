@@ -1,6 +1,7 @@
 //! Three nodes of `guira store --cluster` and a real etcd.
 
 use crate::etcd::Etcd;
+use crate::relay::Relay;
 use crate::server::{Address, Program, Server, free_port, guira, own_directory, within};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct Replicas {
     ports: BTreeMap<&'static str, [u16; 2]>,
     /// Those that run, by name.
     pub nodes: BTreeMap<&'static str, Server>,
+    /// By which each node finds etcd, and routers too (`router`), if not directly.
+    pub relays: BTreeMap<&'static str, Relay>,
     /// One cluster at a time: three nodes at once are enough for a machine with two processors.
     _turn: MutexGuard<'static, ()>,
 }
@@ -35,10 +38,22 @@ impl Replicas {
     /// If they don't get there within a minute.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_by(&[])
+    }
+
+    /// As `start`, with a relay between etcd and each node, and one for routers.
+    #[must_use]
+    pub fn start_relayed() -> Self {
+        Self::start_by(&[NAMES[0], NAMES[1], NAMES[2], "router"])
+    }
+
+    fn start_by(relayed: &[&'static str]) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (directory, nodes) = (own_directory(), BTreeMap::new());
         let ports = NAMES.map(|name| (name, [free_port(), free_port()])).into();
-        let mut all = Self { etcd: Etcd::start(), directory, ports, nodes, _turn: turn };
+        let etcd = Etcd::start();
+        let relays = relayed.iter().map(|name| (*name, Relay::start(etcd.port()))).collect();
+        let mut all = Self { etcd, directory, ports, nodes, relays, _turn: turn };
         let made = Command::new(guira()).args(["cluster", "init", &all.place()]).output();
         assert!(made.expect("guira runs").status.success());
         NAMES.iter().for_each(|name| all.begin(name));
@@ -52,6 +67,19 @@ impl Replicas {
         format!("etcd:127.0.0.1:{}/birds", self.etcd.port())
     }
 
+    /// The cluster's place for a node, or for a `router`.
+    #[must_use]
+    pub fn place_of(&self, name: &str) -> String {
+        let port = self.relays.get(name).map_or(self.etcd.port(), Relay::port);
+        format!("etcd:127.0.0.1:{port}/birds")
+    }
+
+    /// Where clients and other nodes reach a node.
+    #[must_use]
+    pub fn ports(&self, name: &str) -> [u16; 2] {
+        self.ports[name]
+    }
+
     /// Starts a node, on the directory that it had.
     ///
     /// # Panics
@@ -59,7 +87,7 @@ impl Replicas {
     pub fn begin(&mut self, name: &'static str) {
         let store = self.directory.join(format!("store-{name}")).display().to_string();
         let [clients, peers] = self.ports[name];
-        let (place, peers) = (self.place(), format!("127.0.0.1:{peers}"));
+        let (place, peers) = (self.place_of(name), format!("127.0.0.1:{peers}"));
         let (port, at) = (clients.to_string(), Address::Tcp(clients));
         let flags =
             ["-p", &port, "-d", &store, "--cluster", &place, "--name", name, "--peers", &peers];

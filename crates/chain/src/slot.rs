@@ -15,7 +15,8 @@
 //! 5. A copy that is alone on the write path answers no read while it holds.
 //! 6. A write is answered once it is committed, even if its condition failed.
 //! 7. Results travel with the content. If all copies restarted, the results are lost. A repetition of an earlier write
-//!    then gets [`Told::Unknown`], and is never executed again.
+//!    then gets [`Told::Unknown`], and is never executed again. So does one whose result was forgotten, however late it
+//!    comes.
 //!
 //! # Weaknesses
 //! A new member gets the whole content in one message, and results aren't stored on disk.

@@ -164,6 +164,17 @@ impl Register {
         Ok(range.pairs.first().map(leader))
     }
 
+    /// Ends a controller's lead, unless another one leads already. It writes no view any more.
+    ///
+    /// # Errors
+    /// etcd fails.
+    pub(crate) fn depose(&self, lead: Lead) -> Result<(), Fault> {
+        let (key, revision) = (self.key("controller").into(), lead.create_revision);
+        let same = EtcdCompare::CreateRevision { key, revision };
+        self.etcd.txn(&[same], &[self.delete("controller")])?;
+        Ok(())
+    }
+
     /// A number for a node with a new disk, which no other node has. The first is 1.
     ///
     /// # Errors

@@ -155,7 +155,7 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     let fifth = after(&fourth, 3);
     put(&fifth);
     comes(5);
-    assert!(waiting.borrow().lack.is_none());
+    within(30, "the other watch has read on too", || waiting.borrow().lack.is_none());
     put(&wrong(&fifth));
     put(&View { epoch: 9, ..fifth.clone() });
     // The watch has read on: a fresh one gets the last view.
@@ -379,4 +379,34 @@ fn a_node_that_two_others_suspect_leaves_before_its_lease_ends() {
     suspect(2, 3, "run-2");
     within(60, "two are left", || is_settled(&register, &[1, 3]));
     assert!(register.snapshot().expect("etcd answers").nodes.contains_key(&2), "its lease lasts");
+}
+
+#[test]
+fn a_leader_that_two_others_suspect_is_deposed_before_its_lease_ends() {
+    let server = Server::start();
+    let (register, etcd) = (register(server.port()), raw(&server));
+    register.create(&first_view("c1", 3, 2).expect("a seed")).expect("nobody has");
+    let present = |id| Present::begin(Arc::clone(&register), id, &member(id), 60);
+    let _nodes = [1, 2, 3].map(|id| present(id).expect("etcd answers"));
+    let lease = etcd.grant(60).expect("etcd answers").id;
+    let dead = register.campaign("store-1", lease).expect("etcd answers").expect("nobody leads");
+    let rules = Rules::default();
+    let other = Controller::begin(Arc::clone(&register), "store-2".to_owned(), rules);
+    let other = other.expect("etcd answers");
+    let suspect = |by: NodeId, run: &str| {
+        let key = format!("/guira/c1/suspect/1/{by}");
+        etcd.txn(&[], &[EtcdOp::Put { key: key.into(), value: run.into(), lease: None }])
+            .expect("etcd answers");
+    };
+    // One node alone, a node that isn't there, and one that means an earlier process.
+    suspect(2, "run-1");
+    suspect(9, "run-1");
+    suspect(3, "run-0");
+    thread::sleep(Duration::from_millis(500));
+    assert!(!other.leads());
+    suspect(3, "run-1");
+    within(30, "another one leads", || other.leads());
+    let leader = register.leader().expect("etcd answers");
+    assert!(leader.is_some_and(|(lead, who)| lead != dead && who == "store-2"));
+    assert!(register.snapshot().expect("etcd answers").nodes.contains_key(&1), "its lease lasts");
 }

@@ -47,7 +47,8 @@ fn copy() -> SlotCopy {
     let results =
         vec![((1, 2), 3, WriteVerdict::Number(10, 3)), ((1, 3), 4, WriteVerdict::Missing)];
     let items = vec![(b"a".to_vec(), stand(Some(b"1"), 3)), (b"b".to_vec(), stand(None, 4))];
-    SlotCopy { last: 4, items, results: Results::from_entries(results), complete_for: 6 }
+    let results = Results::from_entries(results, vec![(1, 1)]);
+    SlotCopy { last: 4, items, results, complete_for: 6 }
 }
 
 fn view() -> View {
@@ -158,6 +159,7 @@ fn each_kind() -> Vec<(PeerFrame, String)> {
                     number("03")
                 )
                 + &format!("01000000{}{}02", number("03"), number("04"))
+                + &format!("01000000 01000000{}", number("01"))
                 + "02000000"
                 + &format!("010061 01 0100000031 {}{}", number("02"), number("03"))
                 + &format!("010062 00 {}{}", number("02"), number("04")),
@@ -290,7 +292,8 @@ fn many_items_that_are_said_and_not_there_take_no_memory() {
         SlotCopy { last: 0, items: Vec::new(), results: Results::default(), complete_for: 0 };
     let empty = slot(Message::Copy(Box::new(empty)));
     assert_eq!(refused(&empty, |it| it[32..36].fill(0xff)), BadFrame::Cut("results"));
-    assert_eq!(refused(&empty, |it| it[36..40].fill(0xff)), BadFrame::Cut("items"));
+    assert_eq!(refused(&empty, |it| it[36..40].fill(0xff)), BadFrame::Cut("forgotten"));
+    assert_eq!(refused(&empty, |it| it[40..44].fill(0xff)), BadFrame::Cut("items"));
 }
 
 fn some_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -324,9 +327,13 @@ fn some_copy() -> impl Strategy<Value = SlotCopy> {
     let stand = (proptest::option::of(some_bytes(40)), any::<u64>(), any::<u64>())
         .prop_map(|(value, epoch, seq)| Stand { value, version: Version { epoch, seq } });
     let items = proptest::collection::vec((some_bytes(40), stand), 0..9);
-    (any::<u64>(), any::<u64>(), results, items).prop_map(|(last, complete_for, results, items)| {
-        SlotCopy { last, items, results: Results::from_entries(results), complete_for }
-    })
+    let forgotten = proptest::collection::vec(any::<(u32, u64)>(), 0..9);
+    (any::<u64>(), any::<u64>(), (results, forgotten), items).prop_map(
+        |(last, complete_for, (results, forgotten), items)| {
+            let results = Results::from_entries(results, forgotten);
+            SlotCopy { last, items, results, complete_for }
+        },
+    )
 }
 
 fn some_ask() -> impl Strategy<Value = PeerFrame> {

@@ -278,6 +278,9 @@ impl Slot {
                 }
                 return None;
             }
+            if self.results.is_forgotten(id) {
+                return Some(Told::Unknown);
+            }
             // The limit is doubled because the repetition may have been under way for long.
             if is_repeated && now < self.complete_since + 2 * REPEATED {
                 return Some(Told::Unknown);

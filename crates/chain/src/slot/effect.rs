@@ -132,15 +132,21 @@ pub struct Results {
     /// For each write the number of its effect, and its result.
     by_id: BTreeMap<WriteId, (u64, WriteVerdict)>,
     times: std::collections::VecDeque<(u64, WriteId)>,
+    /// The greatest number of each client whose result was forgotten. The client that this happened to last comes last.
+    forgotten: Vec<WriteId>,
 }
 
 impl Results {
-    /// Creates results from what [`Results::entries`] returned, possibly on another node. Until [`Results::count_from`]
-    /// is called, their age counts from time 0.
+    /// Creates results from what [`Results::entries`] and [`Results::forgotten`] returned, possibly on another node. Until
+    /// [`Results::count_from`] is called, their age counts from time 0.
     #[must_use]
-    pub fn from_entries(entries: Vec<(WriteId, u64, WriteVerdict)>) -> Self {
+    pub fn from_entries(
+        entries: Vec<(WriteId, u64, WriteVerdict)>,
+        forgotten: Vec<WriteId>,
+    ) -> Self {
         let times = entries.iter().map(|it| (0, it.0)).collect();
-        Self { by_id: entries.into_iter().map(|it| (it.0, (it.1, it.2))).collect(), times }
+        let by_id = entries.into_iter().map(|it| (it.0, (it.1, it.2))).collect();
+        Self { by_id, times, forgotten }
     }
 
     /// Each write with the number of its effect and its result, the oldest first.
@@ -155,6 +161,21 @@ impl Results {
         self.by_id.get(&id)
     }
 
+    /// Returns the greatest number of each client whose result was forgotten.
+    #[must_use]
+    pub fn forgotten(&self) -> &[WriteId] {
+        &self.forgotten
+    }
+
+    /// Whether the write may be one whose result was forgotten.
+    ///
+    /// A client's numbers rise, so a write whose number isn't greater is older than half a minute. A node that hung, or a
+    /// network, may have kept it that long.
+    #[must_use]
+    pub fn is_forgotten(&self, (client, number): WriteId) -> bool {
+        self.forgotten.iter().any(|it| it.0 == client && number <= it.1)
+    }
+
     /// Counts the age of all results from `now`, because they came from a node with another clock.
     pub fn count_from(&mut self, now: u64) {
         self.times.iter_mut().for_each(|(at, _)| *at = now);
@@ -166,9 +187,22 @@ impl Results {
         self.times.push_back((now, effect.id));
         while let Some((_, id)) = self.times.pop_front_if(|(at, _)| *at + KEPT < now) {
             self.by_id.remove(&id);
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, (client, number): WriteId) {
+        let at = self.forgotten.iter().position(|it| it.0 == client);
+        let before = at.map_or(0, |at| self.forgotten.remove(at).1);
+        self.forgotten.push((client, number.max(before)));
+        if self.forgotten.len() > CLIENTS_MAX {
+            self.forgotten.remove(0);
         }
     }
 }
+
+/// Of how many clients a slot knows what was forgotten.
+const CLIENTS_MAX: usize = 128;
 
 /// How long a result is kept, in microseconds. A client repeats a write within [`REPEATED`].
 const KEPT: u64 = 30_000_000;
