@@ -99,7 +99,7 @@ fn a_seed_repeats_bit_for_bit() {
 
 /// Mistakes, and within how many seeds each must be found. Behind it the first seed that does.
 const FOUND_WITHIN: [(Mistake, u64); 20] = [
-    (Mistake::PromiseFromReceipt, 2000),          // ?
+    (Mistake::PromiseFromReceipt, 2000),          // 479
     (Mistake::OldEpochTaken, 1000),               // 392
     (Mistake::HoldForLastReaderOnly, 2000),       // 604
     (Mistake::CommitBeforeUpstreamDurable, 2000), // 962
