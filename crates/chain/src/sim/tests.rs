@@ -100,26 +100,26 @@ fn a_seed_repeats_bit_for_bit() {
 /// The mistakes, and the number of seeds within which each must be found. The comments name the first seed that finds
 /// it.
 const FOUND_WITHIN: [(Mistake, u64); 20] = [
-    (Mistake::PromiseFromReceipt, 400),          // 64
-    (Mistake::OldEpochTaken, 1000),              // 392
-    (Mistake::HoldForLastReaderOnly, 2000),      // 161
-    (Mistake::CommitBeforeUpstreamDurable, 400), // 71
-    (Mistake::RestartTrustsItsTail, 400),        // 6
-    (Mistake::LaggardGetsNoCopy, 400),           // 2
-    (Mistake::ResendForgetsDelete, 400),         // 55
-    (Mistake::JoinerServes, 400),                // 52
-    (Mistake::FailureAnsweredEarly, 400),        // 4
-    (Mistake::RepeatsWithoutIds, 400),           // 2
-    (Mistake::NoHoldAfterStart, 400),            // 211
-    (Mistake::NoHold, 400),                      // 36
-    (Mistake::ReadsWithoutPromises, 400),        // 64
-    (Mistake::PromisesOfServingOnly, 400),       // 211
-    (Mistake::BaseKnowsAllResults, 400),         // 20
-    (Mistake::ServesUnready, 400),               // 4
-    (Mistake::TakesOverUnready, 400),            // 2
-    (Mistake::ForgetsPastEarly, 400),            // 109
-    (Mistake::BeginsAnewBesideTheLiving, 400),   // 0
-    (Mistake::LeavesEarly, 400),                 // 3
+    (Mistake::PromiseFromReceipt, 2000),          // 479
+    (Mistake::OldEpochTaken, 1000),               // 392
+    (Mistake::HoldForLastReaderOnly, 2000),       // 604
+    (Mistake::CommitBeforeUpstreamDurable, 2000), // 962
+    (Mistake::RestartTrustsItsTail, 400),         // 20
+    (Mistake::LaggardGetsNoCopy, 400),            // 11
+    (Mistake::ResendForgetsDelete, 400),          // 37
+    (Mistake::JoinerServes, 400),                 // 58
+    (Mistake::FailureAnsweredEarly, 400),         // 26
+    (Mistake::RepeatsWithoutIds, 400),            // 2
+    (Mistake::NoHoldAfterStart, 1000),            // 329
+    (Mistake::NoHold, 400),                       // 64
+    (Mistake::ReadsWithoutPromises, 400),         // 64
+    (Mistake::PromisesOfServingOnly, 400),        // 167
+    (Mistake::BaseKnowsAllResults, 400),          // 50
+    (Mistake::ServesUnready, 400),                // 4
+    (Mistake::TakesOverUnready, 400),             // 6
+    (Mistake::ForgetsPastEarly, 400),             // 109
+    (Mistake::BeginsAnewBesideTheLiving, 400),    // 0
+    (Mistake::LeavesEarly, 400),                  // 3
 ];
 
 /// Returns the first seed below `within` that finds `mistake`, and what it found.
