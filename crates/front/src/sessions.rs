@@ -13,7 +13,6 @@ mod entrance;
 mod lifecycle;
 mod clients;
 mod lanes;
-mod tempo;
 mod line;
 mod keys;
 mod meta;

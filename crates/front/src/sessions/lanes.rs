@@ -1,8 +1,7 @@
 //! The lines in which the clients of a thread wait for each other.
 //!
-//! A [`Lane`] bounds what several clients have under way together: long values, many keys, or many changes. Those for keys,
-//! changes and values to store are as wide as servers answer in a few milliseconds ([`Tempo`]). [`Rounds`] give turns to
-//! clients that keep the thread busy, one by one or together.
+//! A [`Lane`] bounds what several clients have under way together: long values, many keys, or many changes. [`Rounds`] give
+//! turns to clients that keep the thread busy, one by one or together.
 //!
 //! # Invariants
 //! 1. Clients that wait are served in the order in which they came. No client overtakes another, and one that has just been
@@ -18,10 +17,6 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
-
-use tokio::time::Instant;
-
-use crate::sessions::tempo::Tempo;
 
 /// The lanes and rounds of a thread's clients.
 #[derive(Debug)]
@@ -49,14 +44,14 @@ pub(crate) struct Lanes {
 impl Lanes {
     pub(crate) fn new() -> Rc<Self> {
         Rc::new(Self {
-            long: Lane::fixed(),
-            newcomers: Lane::fixed(),
-            leaving: Lane::fixed(),
+            long: Lane::new(),
+            newcomers: Lane::new(),
+            leaving: Lane::new(),
             may_leaving_ask: Cell::new(false),
             expected: Cell::new(EXPECTED_BYTES),
-            many: Lane::timed(MANY_BYTES_MAX),
-            stores: Lane::timed(LANE_BYTES),
-            changes: Lane::timed(MANY_BYTES_MAX),
+            many: Lane::new(),
+            stores: Lane::new(),
+            changes: Lane::new(),
             rounds: Rounds::default(),
         })
     }
@@ -125,7 +120,7 @@ impl Lanes {
                     break;
                 }
                 if given == lane.given.get() {
-                    lane.make_room();
+                    lane.give(LANE_BYTES);
                 }
             }
             lane.is_watched.set(false);
@@ -136,10 +131,7 @@ impl Lanes {
 /// The bytes that may be under way at once for several clients together, and the line of clients that wait for them.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Bytes under way.
-    taken: Cell<usize>,
-    /// How wide the lane is; `None`: [`LANE_BYTES`].
-    tempo: Option<RefCell<Tempo>>,
+    free: Cell<usize>,
     line: RefCell<VecDeque<(u64, Waker)>>,
     entered: Cell<u64>,
     /// How often bytes came back.
@@ -148,10 +140,9 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    fn fixed() -> Self {
+    fn new() -> Self {
         Self {
-            taken: Cell::new(0),
-            tempo: None,
+            free: Cell::new(LANE_BYTES),
             line: RefCell::default(),
             entered: Cell::new(0),
             given: Cell::new(0),
@@ -159,37 +150,9 @@ impl Lane {
         }
     }
 
-    /// A lane that becomes narrower while what is under way takes long.
-    fn timed(widest: usize) -> Self {
-        let tempo = Tempo::new(LANE_BYTES_MIN, widest, Instant::now());
-        Self { tempo: Some(RefCell::new(tempo)), ..Self::fixed() }
-    }
-
-    /// Bytes that may be under way.
-    fn width(&self) -> usize {
-        self.tempo.as_ref().map_or(LANE_BYTES, |tempo| tempo.borrow().width())
-    }
-
-    /// Bytes that may be taken now.
-    pub(crate) fn free(&self) -> usize {
-        self.width().saturating_sub(self.taken.get())
-    }
-
     #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.taken.get() == 0
-    }
-
-    /// Has this many bytes under way from now on.
-    fn set_taken(&self, bytes: usize, given: usize) {
-        let before = self.taken.replace(bytes);
-        if let Some(tempo) = &self.tempo {
-            let mut tempo = tempo.borrow_mut();
-            tempo.passed(before, Instant::now());
-            if given > 0 {
-                tempo.given(given, self.waiting() > 0);
-            }
-        }
+    pub(crate) fn free(&self) -> usize {
+        self.free.get()
     }
 
     /// Whether the client with this place is the first in the line.
@@ -202,25 +165,23 @@ impl Lane {
         self.line.borrow().len()
     }
 
-    /// Takes this many bytes. Returns false if fewer are free, or others wait for them. More bytes than the lane has are
-    /// taken once it is empty.
+    /// Takes this many bytes, or the whole lane if they are more. Returns false if fewer are free, or others wait for them.
     ///
     /// The client then has its `place` in the line, and `waker` is called when it is the first and bytes are free.
     pub(crate) fn take(&self, bytes: usize, place: &mut Option<u64>, waker: &Waker) -> bool {
         let mut line = self.line.borrow_mut();
         let is_next = line.front().is_none_or(|(first, _)| Some(*first) == *place);
-        let taken = self.taken.get();
-        let has_room = taken == 0 || taken + bytes <= self.width();
-        if !is_next || !has_room {
+        let left = self.free.get().checked_sub(bytes.min(LANE_BYTES)).filter(|_| is_next);
+        let Some(left) = left else {
             drop(line);
             self.queue(place, waker);
             return false;
-        }
+        };
+        self.free.set(left);
         if place.take().is_some() {
             line.pop_front();
         }
         drop(line);
-        self.set_taken(taken + bytes, 0);
         self.wake_first();
         true
     }
@@ -238,17 +199,10 @@ impl Lane {
     pub(crate) fn give(&self, bytes: usize) {
         if bytes > 0 {
             self.given.set(self.given.get() + 1);
-            // Bytes for which [`Lanes::watch`] made room come back as well.
-            self.set_taken(self.taken.get().saturating_sub(bytes), bytes);
+            // Bytes for which [`Lanes::watch`] made room come back as well, hence the limit.
+            self.free.set((self.free.get() + bytes).min(LANE_BYTES));
             self.wake_first();
         }
-    }
-
-    /// Has room for others although nothing came back.
-    fn make_room(&self) {
-        self.given.set(self.given.get() + 1);
-        self.set_taken(self.taken.get().saturating_sub(LANE_BYTES), 0);
-        self.wake_first();
     }
 
     /// Gives up a place in the line.
@@ -266,7 +220,7 @@ impl Lane {
     }
 
     fn wake_first(&self) {
-        if self.free() > 0
+        if self.free.get() > 0
             && let Some((_, waker)) = self.line.borrow().front()
         {
             waker.wake_by_ref();
@@ -360,13 +314,8 @@ impl Rounds {
     }
 }
 
-/// Bytes that the clients of a lane have under way at once, unless it is measured how long they take: this much may come
-/// before another client's reply.
+/// Bytes that the clients of a lane have under way at once: this much may come before another client's reply.
 pub(crate) const LANE_BYTES: usize = 1 << 20;
-/// So much of a lane may be under way even if that takes long: 128 keys, or four clients' changes.
-const LANE_BYTES_MIN: usize = LANE_BYTES / 8;
-/// Most keys and changes that are under way at servers which are far away, or many: 16,384.
-const MANY_BYTES_MAX: usize = 16 * LANE_BYTES;
 /// The assumed length of a newcomer's value before there was any.
 const EXPECTED_BYTES: usize = 64 << 10;
 /// The least assumed length of a newcomer's value: at most 64 newcomers ask at once, in case that all their values are
@@ -389,7 +338,7 @@ mod tests {
 
     #[test]
     fn whoever_was_served_goes_behind_those_that_wait() {
-        let lane = Lane::fixed();
+        let lane = Lane::new();
         let mut places = [None; 3];
         let mut take = |n: usize| lane.take(LANE_BYTES, &mut places[n], Waker::noop());
         assert!(take(0) && !take(1) && !take(2));
@@ -405,7 +354,7 @@ mod tests {
 
     #[test]
     fn one_that_goes_holds_up_nobody_and_a_small_part_does_not_overtake() {
-        let lane = Lane::fixed();
+        let lane = Lane::new();
         let (mut first, mut second, mut third) = (None, None, None);
         assert!(lane.take(10, &mut None, Waker::noop()));
         assert!(!lane.take(LANE_BYTES, &mut first, Waker::noop()));

@@ -1,6 +1,6 @@
 //! The pacing of changes for clients that send many of them.
 //!
-//! All such clients of a thread together have as many changes under way as servers carry out in a few milliseconds. A server executes changes one by one,
+//! All such clients of a thread together have at most a thousand changes under way. A server executes changes one by one,
 //! and another client's request waits behind them on the connection to that server. Without this limit, a crowd of 900
 //! clients with 20 sets each put 18,000 of them before it.
 //!
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_crowd_has_few_changes_on_their_way_and_each_client_its_turn() {
+    async fn a_crowd_has_a_thousand_changes_on_their_way_and_each_client_its_turn() {
         let run = async {
             let lanes = Lanes::new();
             let mut crowd: Vec<_> = (0..100).map(|_| Changes::default()).collect();
@@ -90,7 +90,7 @@ mod tests {
             };
             let first: Vec<_> = crowd.iter_mut().map(|client| begun(client, 0)).collect();
             let all: usize = first.iter().sum();
-            assert!((64..=128).contains(&all), "{all}: 2,000 were sent");
+            assert!((500..=1024).contains(&all), "{all}: 2,000 were sent");
             // Clients that have their replies go behind those that wait.
             let (had, waits) = crowd.split_at_mut(first.iter().filter(|&&n| n > 0).count());
             for client in had.iter_mut() {
@@ -101,13 +101,13 @@ mod tests {
                 assert_eq!(begun(client, 20), 0);
             }
             let next: usize = waits.iter_mut().map(|client| begun(client, 0)).sum();
-            assert!((all..=2 * all).contains(&next), "{next}");
+            assert_eq!(next, all);
             // A client that goes waits no more, and gives back what it has.
             for client in &mut crowd {
                 client.leave(&lanes);
                 client.settle(&lanes, |_| true);
             }
-            assert!(lanes.changes.is_empty());
+            assert_eq!(lanes.changes.free(), LANE_BYTES);
         };
         tokio::task::LocalSet::new().run_until(run).await;
     }

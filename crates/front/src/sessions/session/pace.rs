@@ -12,8 +12,8 @@
 //!   isn't known whether such clients still wait. Without this lane, a few clients that connect, ask and leave thousands of
 //!   times per second would have others wait for values that nobody takes.
 //! - Long values that are stored have a lane, because requests of others wait behind them on their way to the server.
-//! - Clients that keep the thread busy have a lane for keys, and so have those with more than [`FEW_KEYS`] under way. All of
-//!   a thread have as many keys under way as servers answer in a millisecond or two.
+//! - Clients with more than [`FEW_KEYS`] under way have a lane. All of a thread have a thousand keys at once, which servers
+//!   answer in a millisecond or two.
 //! - Clients that send many changes have a lane ([`Changes`]).
 //!
 //! A turn is a poll of the session's task. It ends when the client has had [`TURN_BYTES`] moved for it, or as much work
@@ -228,7 +228,8 @@ impl Pace {
         if bytes > SHORT_BYTES {
             return self.store(line, bytes, waker);
         }
-        !self.has_many() || !asked.is_change::<M>() || self.change(line, waker)
+        let has_many = self.is_heavy || self.spent >= FEW_BYTES;
+        !has_many || !asked.is_change::<M>() || self.change(line, waker)
     }
 
     /// Returns whether the line with this number may begin a change, for a client that keeps the thread busy.
@@ -318,23 +319,17 @@ impl Pace {
             return self.admit_carefully(keys, waker);
         }
         let n = keys.min(self.window.saturating_sub(self.under_way));
-        let has_many = self.has_many() || self.under_way + n > FEW_KEYS;
-        if has_many && (self.under_way + n) * KEY_SHARE > self.taken && n > 0 {
+        if self.under_way + n > FEW_KEYS && n > 0 {
             return self.admit_many(n, waker);
         }
         self.under_way += n;
         n
     }
 
-    /// Whether the client keeps the thread busy: it asks for much in this turn, or did so in its last one.
-    fn has_many(&self) -> bool {
-        self.is_heavy || self.spent >= FEW_BYTES
-    }
-
-    /// Like [`admit`](Self::admit), for a client that has many keys, and needs more of the lane.
+    /// Like [`admit`](Self::admit), for a client that would then have many keys under way.
     fn admit_many(&mut self, n: usize, waker: &Waker) -> usize {
         self.change_to(LaneKind::Many);
-        let bytes = ((self.under_way + n) * KEY_SHARE - self.taken).max(KEYS_A_SHARE * KEY_SHARE);
+        let bytes = n * KEY_SHARE;
         if !self.lanes.many.take(bytes, &mut self.place, waker) {
             self.has_asked = true;
             self.lanes.watch(|lanes| &lanes.many);
@@ -385,11 +380,7 @@ impl Pace {
     /// Records how many keys are under way now, and gives back the lane's bytes for the others.
     pub(super) fn set_under_way(&mut self, keys: usize) {
         if self.taken > 0 && keys < self.under_way {
-            let left = match self.lane {
-                LaneKind::Many => (keys * KEY_SHARE).next_multiple_of(KEYS_A_SHARE * KEY_SHARE),
-                _ => self.taken / self.under_way * keys,
-            };
-            let left = left.min(self.taken);
+            let left = self.taken / self.under_way * keys;
             self.lane.of(&self.lanes).give(self.taken - left);
             self.taken = left;
         }
@@ -453,12 +444,10 @@ const LEAVING_MAX: usize = 256;
 const NEW_SHARE_MAX: usize = 64 << 10;
 const WINDOW_GROWTH: usize = 16;
 const WINDOW_MAX: usize = 256;
-/// A client with more keys under way than this counts them in a lane, even if it asks seldom.
+/// A client with more keys under way than this counts them in a lane. Each key takes [`KEY_SHARE`] of it: a thousand fill
+/// it.
 const FEW_KEYS: usize = 50;
-/// What a key takes of the lane.
 const KEY_SHARE: usize = LANE_BYTES / 1024;
-/// The lane is asked once for this many keys.
-const KEYS_A_SHARE: usize = 32;
 
 #[cfg(test)]
 mod tests;
