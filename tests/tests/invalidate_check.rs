@@ -57,7 +57,8 @@ fn logins_are_told<D: Database>(more: &str) {
     shop.ends(3, "'guira invalidate init' prints");
     std::fs::write(&file, "secret\n").expect("a test can have it");
     shop.reconfigure("\"user\": \"guira\"", "\"user\": \"other\"");
-    finds(&shop, 3, &["error 1045: ", "'guira invalidate init' prints"]);
+    // MySQL may ask a user that it doesn't have for another login.
+    finds(&shop, 3, &["'guira invalidate init' prints"]);
     // Its SQL makes a user that the server lets in, although it looks up no names.
     let (is_good, told) = shop.asks("init");
     assert!(is_good && told.contains("IDENTIFIED"), "{told}");
@@ -93,7 +94,7 @@ fn explain_names_what_it_needs_and_says_of_a_bad_mark_that_keys_go_all_the_same(
     let shop = shop::<MariaDb>(r#", "comments": {"prefixes": ["user:"]}"#);
     shop.reconfigure("\"state\"", "\"region\": \"eu\", \"state\"");
     let (code, told) = shop.asks_with("explain", &[]);
-    assert!(code == Some(2) && told.contains("--statement"), "{code:?} {told}");
+    assert!(code == Some(1) && told.contains("--statement"), "{code:?} {told}");
     let statement = "UPDATE t SET v = 1 /* mcinv:user:2;mark=6b2f0c81a93d5e70 */";
     let (code, told) = shop.asks_with("explain", &["--statement", statement]);
     assert!(code == Some(0) && told.contains("user:2: c1 delete (a comment"), "{told}");

@@ -161,7 +161,8 @@ impl Session {
         let plugin = switch.until_zero()?;
         let Some(proof) = proof(plugin, password, switch.0) else {
             let words = format!(
-                "the user's login by '{}' isn't there yet: give it a password by caching_sha2_password or mysql_native_password",
+                "the user's login by '{}' isn't there yet: give it a password by caching_sha2_password or mysql_native_password. MySQL also asks so if there is no such user: \
+                 make it by the SQL that 'guira invalidate init' prints",
                 plugin.escape_ascii()
             );
             return Err(Trouble::Refused(words));
