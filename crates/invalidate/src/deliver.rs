@@ -38,7 +38,9 @@ use guira_client::Address;
 
 use crate::config::DestinationConfig;
 use crate::counts::CourierCounts;
+use crate::key::Key;
 use crate::line::{Line, Reach, Seat, Work};
+use crate::rule::How;
 pub(crate) use audit::{Audit, Scout};
 use flush::Flushes;
 use link::{Parcel, RouterLink};
@@ -473,15 +475,25 @@ impl Courier {
     }
 }
 
-/// Checks that a router answers, knows the meta commands, and, if it `is_flushed`, accepts flushes: for `guira
-/// invalidate check`.
+/// Checks that a router answers, knows the meta commands, deletes a key with the destination's prefix, and, if it
+/// `is_flushed`, accepts flushes: for `guira invalidate check`.
 ///
 /// # Errors
 /// The router fails one of these checks.
-pub(crate) fn check(router: &Address, is_flushed: bool) -> io::Result<()> {
+pub(crate) fn check(router: &Address, prefix: &str, is_flushed: bool) -> io::Result<()> {
     let mut link = RouterLink::connect(router)?;
-    link.send(&[], "")?;
-    if let Some(words) = link.answer(&[])? {
+    let key = Key::new(CHECKED).map_err(|why| io::Error::other(why.to_string()))?;
+    let parcels = [Parcel { key, how: How::Delete }];
+    link.send(&parcels, prefix)?;
+    if let Some(answer) = link.answer(&parcels)? {
+        let key = CHECKED.escape_ascii();
+        let route = match prefix {
+            "" => String::new(),
+            _ => format!(
+                ". The router needs a route for this prefix: --route-prefix={prefix}, or \"aliases\": [\"{prefix}\"] at one of its \"routes\""
+            ),
+        };
+        let words = format!("a delete of {prefix}{key} is answered '{answer}'{route}");
         return Err(io::Error::other(words));
     }
     if is_flushed && link.option("enable_flush_cmd")?.is_some_and(|it| it == "0") {
@@ -496,6 +508,8 @@ enum Turn {
     Idle,
 }
 
+/// A key that nothing is stored under.
+const CHECKED: &[u8] = b"guira-invalidate-check";
 /// The most batches in flight.
 const IN_FLIGHT: usize = 4;
 const TOGETHER: Duration = Duration::from_millis(100);
