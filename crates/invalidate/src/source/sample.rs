@@ -124,7 +124,7 @@ mod tests {
             let event = |&(kind, server, info): &(&str, &str, &str)| {
                 ["f", "4", kind, server, "9", info].map(|it| Some(it.to_owned())).to_vec()
             };
-            super::sampled(&events.iter().map(event).collect::<Vec<_>>(), "2", 9)
+            sampled(&events.iter().map(event).collect::<Vec<_>>(), "2", 9)
         };
         let good = [
             ("Gtid", "1", "BEGIN GTID 0-1-5"),

@@ -75,7 +75,7 @@ impl Link {
 
     /// As [`ask`](Self::ask), for a server that is known to understand all requests. Also returns whether the server
     /// sent the reply.
-    pub(super) async fn ask_once(
+    pub(in crate::servers) async fn ask_once(
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
