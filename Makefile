@@ -7,6 +7,9 @@ CARGO ?= cargo
 PORT ?= 11211
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
+RUNS ?= 200
+SEED ?= 1
+RUN_SECONDS ?= 20
 LAB ?= all
 target := $(or $(CARGO_TARGET_DIR),target)
 
@@ -15,7 +18,7 @@ tools := git:git cc:build-essential curl:curl openssl:openssl ip:iproute2 memcac
 	dnsmasq:dnsmasq-base nutcracker:nutcracker etcd:etcd-server etcdctl:etcd-client \
 	valgrind:valgrind systemd-analyze:systemd go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
-.PHONY: help run test lint fuzz soak faults crashes model miri bench performance count lab dist setup tools clients smoke fresh-debian
+.PHONY: help run test lint fuzz soak faults crashes linearizable model miri bench performance count lab dist setup tools clients smoke fresh-debian
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -91,6 +94,11 @@ crashes: ## kill -9 under load and restart, 200 times (guira serve -e, guira sto
 	GUIRA_BIN=$(abspath $(target))/release/guira $(CARGO) test --release -p guira-tests --test restart -- --ignored
 	GUIRA_CRASHES=200 $(CARGO) test --package guira-tests --test store_keep a_kill_under_load -- --nocapture
 	$(CARGO) test --release --package guira-store --test crash --test power -- --ignored --skip child
+
+linearizable: ## record RUNS (200) histories of a replicated store under faults and check each; SEED=n, RUN_SECONDS=20
+	$(CARGO) build --release --bin guira
+	GUIRA_RUNS=$(RUNS) GUIRA_SEED=$(SEED) GUIRA_RUN_SECONDS=$(RUN_SECONDS) \
+		tests/linearizability/run $(abspath $(target))/release/guira
 
 bench: ## the index in process, then guira beside memcached over a socket, and its router beside nutcracker
 	$(CARGO) bench -p guira-index

@@ -11,6 +11,7 @@ pub struct Cluster {
     /// Deletes come in here.
     pub router_port: u16,
     config: String,
+    prefix: String,
     router: Option<Server>,
 }
 
@@ -24,7 +25,8 @@ impl Cluster {
         let config = format!(
             "{{\"pools\": {{\"a\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|a\"}}"
         );
-        let mut cluster = Self { server, router_port, config, router: None };
+        let mut cluster =
+            Self { server, router_port, config, prefix: "/././".to_owned(), router: None };
         cluster.refuse_flushes(false);
         cluster
     }
@@ -39,6 +41,15 @@ impl Cluster {
         self.refuse_flushes(false);
     }
 
+    /// Starts another router in place of the last, whose route has this prefix.
+    ///
+    /// # Panics
+    /// If it doesn't start.
+    pub fn serve_prefix(&mut self, prefix: &str) {
+        prefix.clone_into(&mut self.prefix);
+        self.refuse_flushes(false);
+    }
+
     /// Starts another router in place of the last.
     ///
     /// # Panics
@@ -46,6 +57,7 @@ impl Cluster {
     pub fn refuse_flushes(&mut self, refuses: bool) {
         let port = self.router_port.to_string();
         let mut flags = vec!["-p", &port, "--config-str", &self.config, "--asynclog-disable"];
+        flags.extend(["--route-prefix", &self.prefix]);
         flags.extend((!refuses).then_some("--enable-flush-cmd"));
         self.router = None;
         let address = Address::Tcp(self.router_port);

@@ -9,6 +9,8 @@
 //! mariadb.rs   a database
 //! postgres.rs  another one
 //! mysql.rs     a third, which not every machine can get
+//! relay.rs     a relay in front of a server, which can be cut
+//! recorded.rs  histories of a replicated store under faults, and their check
 //! replicas.rs  three nodes of a replicated store, and their etcd
 //! pair.rs      two hosts of one, a primary and its replica
 //! keys.rs      which keys must go at which change, whichever of MariaDB and MySQL it is
@@ -39,6 +41,8 @@ pub mod mysql;
 pub mod packet;
 pub mod pair;
 pub mod postgres;
+pub mod recorded;
+pub mod relay;
 pub mod replicas;
 pub mod script;
 pub mod server;

@@ -23,7 +23,7 @@
 mod batch;
 mod ledger;
 pub mod mutant;
-mod random;
+pub(crate) mod random;
 mod value;
 mod wire;
 mod worker;

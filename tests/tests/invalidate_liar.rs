@@ -65,6 +65,7 @@ impl Liar {
             // It has all that it ever said.
             "SELECT @@gtid_binlog_state" => &["0-1-999999"],
             "SHOW MASTER STATUS" => &["binlog.000001", "4"],
+            "SELECT @@global.server_id" => &["1"],
             text if text.contains("binlog_row_image") => {
                 &["1", "FULL", "FULL", "NONE", "1", "1", "ROW"]
             }

@@ -1,6 +1,7 @@
 //! The HTTP port: what Prometheus scrapes, what probes ask, and what it refuses.
 
 use guira_tests::client::PATIENCE;
+use guira_tests::etcd::Etcd;
 use guira_tests::metrics::{Scrape, ask_http, get_http};
 use guira_tests::server::{
     Address, Program, Running, Server, accepts, free_port, guira, own_directory, within, workspace,
@@ -69,6 +70,8 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
     let mut names = scrape.names();
     names.extend(routers.names());
     names.extend(stores.names());
+    let nodes = node_of_a_cluster();
+    names.extend(nodes.names());
     let (_daemon, daemons) = invalidate_without_database();
     names.extend(daemons.names());
     for (path, least) in
@@ -83,6 +86,20 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
     }
     assert_eq!(metrics_in("rate(guira_typo_total{job=\"guira\"}[5m])"), ["guira_typo_total"]);
     assert!(!names.contains("guira_typo_total"));
+}
+
+/// What the only node of a cluster shows.
+fn node_of_a_cluster() -> Scrape {
+    let (etcd, port) = (Etcd::start(), free_port());
+    let place = format!("etcd:127.0.0.1:{}/birds", etcd.port());
+    let made = Command::new(guira()).args(["cluster", "init", &place, "--replicas", "1"]).output();
+    assert!(made.expect("guira runs").status.success());
+    let (peers, http) = (format!("127.0.0.1:{}", free_port()), port.to_string());
+    let flags = ["--cluster", &place, "--name", "a", "--peers", &peers, "--http", &http];
+    let _node = Server::start(Program::Store, &flags);
+    let head = "guira_store_cluster_slots{role=\"head\"}";
+    within(30, "it heads all slots", || Scrape::of(port).value(head) == 16_384.0);
+    Scrape::of(port)
 }
 
 /// A daemon whose database is away: its metrics are there.

@@ -29,12 +29,12 @@ impl<'c, I: Index> Handle<'c, I> {
     /// though no client sent or received them. A server uses this to find clients that ask for much work in few
     /// bytes.
     pub fn moved(&self) -> usize {
-        self.actor.moved()
+        self.actor.moved.get()
     }
 
     /// Like [`Handle::moved`], and restarts the count at 0.
     pub fn take_moved(&self) -> usize {
-        self.actor.take_moved()
+        self.actor.moved.take()
     }
 
     /// Adds bytes, or a cost equal to them, to the count of [`Handle::moved`].
@@ -201,7 +201,7 @@ impl<'c, I: Index> Handle<'c, I> {
     /// The key's item in the index, dead or alive.
     #[inline(always)]
     pub fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
-        self.actor.lookup(key)
+        self.actor.local.find(key)
     }
 
     /// Stores a value that is at hand in one piece.
@@ -256,7 +256,7 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Ends the hold-off of a key. Call it before storing a value that is not a copy of an older one. Cost: one load,
     /// and one cache line once any delete has held a key off.
     pub fn end_hold_off(&self, key: &Key<'_>) {
-        self.actor.end_hold_off(key);
+        self.actor.features.holdoff.lift(key.hash);
     }
 
     /// Deletes an item; if `compare` is given, only if it equals the item's unique.

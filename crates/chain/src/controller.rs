@@ -1,28 +1,40 @@
-//! Which view comes next: the controller's decision, a pure function of view, facts and wishes.
+//! The controller's decision: the next view, a pure function of view, facts and wishes.
 //!
-//! One node is elected to decide and writes each view by compare-and-swap. It keeps nothing: whoever is elected next goes on
-//! with the view that is there.
+//! One elected node decides, and writes each view by compare-and-swap. It keeps no state: the next elected node
+//! continues from the present view.
 //!
 //! # Invariants
-//! 1. What [`next`] returns [`View::may_follow`] the view it was given.
-//! 2. The last serving node of a slot stays, dead or not, until a joiner that has all takes over or a base begins anew.
-//! 3. Copies are moved one way only, from nodes above their share to nodes below it. So a level cluster stands still, and a
-//!    node that joins gets its share while nothing else moves.
-//! 4. No node is filled in more than [`SYNCS_MAX`] groups at a time, and none begins to fill one more.
+//! 1. A view that [`next`] returns satisfies [`View::may_follow`] for the view it was given.
+//! 2. The last serving node of a slot stays, dead or not, until a ready joiner takes over or a base begins anew.
+//! 3. Copies move only from nodes above their share to nodes below it. Once copies are level, each change of roles lowers
+//!    the sum of squares of the distances from all shares of roles. So the controller comes to stand still.
+//! 4. No node is filled in more than [`SYNCS_MAX`] groups at a time. No copy is begun at or from a node that already
+//!    takes part in so many.
 //!
 //! # Order
-//! Per group, one step a view: the dead leave; a base begins anew where all are dead; a ready node serves; filled nodes join;
-//! who is to leave leaves once enough others serve; a missing copy is begun; past readers are forgotten. If that left nothing
-//! to do, one move that levels.
+//! Each view makes one step per group, the first that applies: dead nodes leave; where all serving nodes are dead, a
+//! ready joiner takes over or a base begins anew; a ready node serves; filled nodes join; a node that is to leave leaves
+//! once enough others serve; past readers are forgotten; a missing copy is begun. If no group has a step to do and
+//! nothing is under way, one move levels copies. If no move does, one spreads heads and readers.
+//!
+//! # Roles
+//! The order of a chain never changes. So a node that is to read where it heads has to leave, and to be filled as the
+//! last. With more nodes than copies, two groups exchange nodes, and each slot keeps its copies. Otherwise a node leaves
+//! and comes back, which takes a copy away for a while: only of few slots at a time, and only if two others serve, and
+//! as many as writes need.
 //!
 //! # Weaknesses
-//! A lost copy goes to the node with the most room that hasn't the slot, not to the best one for all: up to half as much moves
-//! once more to level. A node above its share keeps what it has if all its groups have the node below. Copies are levelled by
-//! weight, but neither who is head nor who reads: the nodes that came first are heads. Free disk space isn't looked at. A node
-//! that returns is filled anew, where it lacks copies as where it had them.
+//! - A lost copy goes to the node with the most room that lacks the slot, not to the best node overall. So levelling
+//!   moves up to half as much again.
+//! - A node above its share keeps its groups if the node below already has all of them.
+//! - A node that joins reads all slots that it gets, until others are filled behind it: this copies as much again.
+//! - Two nodes with two copies each keep their roles: a turn would leave one copy.
+//! - Free disk space isn't considered.
+//! - A node that returns is filled anew, even where it still had copies.
 
 mod steps;
 mod place;
+mod roles;
 mod facts;
 
 #[cfg(test)]
@@ -32,14 +44,14 @@ pub use facts::{Facts, GroupFacts, SYNCS_MAX, Wish};
 
 use crate::view::View;
 
-/// The view to write next, or `None` if nothing is to be done. Cost: some passes over the groups.
+/// Returns the view to write next, or `None` if there is nothing to do. Cost: some passes over the groups.
 #[must_use]
 pub fn next(view: &View, facts: &Facts, wish: &Wish) -> Option<View> {
     let mut next = view.clone();
     next.epoch = view.epoch.checked_add(1)?;
     next.replicas = wish.replicas.max(1);
     steps::repair(view, &mut next, facts);
-    // Before copies are placed: a chain names the process that it was given.
+    // Names come before placement: a chain is bound to the process that the view names.
     steps::name_processes(&mut next, facts);
     if !wish.is_paused {
         place::place(&mut next, facts, wish);

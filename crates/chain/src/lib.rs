@@ -1,18 +1,18 @@
-//! The decisions of a replicated store, without I/O or clock: which view comes next, which view may follow which,
-//! and what each node of a slot's chain does with a message.
+//! The decisions of a replicated store, without I/O or clocks. They are the next view, the legal successors of a view,
+//! and the actions of each node of a slot's chain.
 //!
-//! FAWN-KV (Fan, Stanford, et al.: chapter 2 of "Memory-Efficient and Fast Key-Value Systems", after Andersen et al.,
-//! SOSP 2009) replicates each range of keys along a chain. Ours differs: 16,384 slots of equal size instead of a ring,
-//! and the membership is one numbered [`View`] that an external register, such as etcd, holds.
+//! FAWN-KV (Andersen et al., SOSP 2009) replicates each range of keys along a chain. (See also Fan, Stanford, et al.:
+//! chapter 2 of "Memory-Efficient and Fast Key-Value Systems".) This crate differs in two ways. It has 16,384 slots of
+//! equal size instead of a ring. The membership is one numbered [`View`] in an external register, such as etcd.
 //!
 //! # Invariants
-//! 1. Pure: what a function returns depends on its arguments only. A caller brings time, bytes and messages.
-//! 2. No input panics.
+//! 1. All functions are pure: a result depends only on the arguments. The caller supplies time, bytes and messages.
+//! 2. No input causes a panic.
 //!
-//! What is missing: sync in pieces, leases of caches. The controller is used by no process yet.
+//! What is missing: sync in pieces, and leases of caches. No process uses the controller yet.
 //!
 //! # Example
-//! Node 2 is dead, and its chains go on without it:
+//! Node 2 is dead, and its chains continue without it:
 //! ```
 //! use guira_chain::View;
 //!
@@ -31,7 +31,7 @@
 //! next.groups[0].serving = vec![1, 3];
 //! assert_eq!(next.may_follow(&now), Ok(()));
 //!
-//! // Nobody serves before it was a ready member of the chain.
+//! // No node serves before it was a ready member of the chain.
 //! let mut wrong = next.clone();
 //! wrong.epoch = 9;
 //! wrong.groups[0].epoch = 9;

@@ -1,51 +1,53 @@
-//! Mistakes that the simulation or the search must find: each is one of a defect seen elsewhere, or of a draft of the protocol.
+//! Mistakes that the simulation or the search must find. Each is a defect seen elsewhere, or one of an early draft of
+//! the protocol.
 //!
-//! A test plants one for its thread. Without `cfg(test)` nothing is ever planted, and the compiler removes the branches.
+//! A test plants a mistake for its own thread. Without `cfg(test)` none is ever planted, and the compiler removes the
+//! branches.
 
-/// A mistake at the place that asks for it.
+/// A mistake. The code that it concerns asks whether it is planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mistake {
     /// A reader answers without promises.
     ReadsWithoutPromises,
-    /// A reader has the promises of serving members, and not of joining ones.
+    /// A reader waits for the promises of serving members, but not of joining ones.
     PromisesOfServingOnly,
-    /// A promise counts from its receipt, not from when it was asked for.
+    /// A promise counts from its receipt instead of from the request.
     PromiseFromReceipt,
-    /// Nobody holds.
+    /// No member holds.
     NoHold,
-    /// A member holds for the newest entry of `past` only.
+    /// A member holds only for the newest entry of `past`.
     HoldForLastReaderOnly,
-    /// A node that has just started doesn't hold, though it forgot its grants.
+    /// A node that has just started doesn't hold, although it forgot its grants.
     NoHoldAfterStart,
-    /// A member is called ready by one that holds.
+    /// A member that holds calls another member ready.
     ReadyWhileHolding,
-    /// The last commits what isn't durable at those before it.
+    /// The last node commits effects that aren't durable at the nodes before it.
     CommitBeforeUpstreamDurable,
-    /// Messages of an older epoch are taken.
+    /// A slot accepts messages of an older epoch.
     OldEpochTaken,
-    /// What is sent again has lost its delete.
+    /// A delete that is sent again has lost its change.
     ResendForgetsDelete,
-    /// A restarted node keeps what its disk has newer than its predecessor.
+    /// A restarted node keeps changes on its disk that are newer than its predecessor's.
     RestartTrustsItsTail,
-    /// A joining node serves reads.
+    /// A joining node answers reads.
     JoinerServes,
-    /// A failed condition is answered at once.
+    /// The head answers a failed condition at once.
     FailureAnsweredEarly,
-    /// A node that lacks an effect which its predecessor dropped gets no copy once it was filled.
+    /// A filled node gets no copy when its predecessor has dropped an effect that it lacks.
     LaggardGetsNoCopy,
     /// A repeated write is executed again.
     RepeatsWithoutIds,
-    /// A base takes repeated writes for new ones, as if it had the results of all.
+    /// A base takes repeated writes for new ones, as if it had all results.
     BaseKnowsAllResults,
     /// The controller lets a joining node serve that isn't ready.
     ServesUnready,
-    /// The controller lets a joining node that isn't ready be the chain once all that served are dead.
+    /// All serving nodes are dead, and the controller makes a joining node the chain that isn't ready.
     TakesOverUnready,
     /// The controller forgets past readers at once.
     ForgetsPastEarly,
-    /// The controller begins anew with one that returned though another of the copies lives.
+    /// The controller makes a returned node the base although another serving node lives.
     BeginsAnewBesideTheLiving,
-    /// The controller lets a drained node leave before others have its copies.
+    /// The controller lets a drained node leave before other nodes have its copies.
     LeavesEarly,
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn is_planted(mistake: Mistake) -> bool {
     PLANTED.get() == Some(mistake)
 }
 
-/// Nothing is planted outside of tests.
+/// Always false: outside of tests no mistake is planted.
 #[cfg(not(test))]
 #[inline]
 pub(crate) const fn is_planted(_: Mistake) -> bool {

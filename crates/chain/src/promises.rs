@@ -1,14 +1,15 @@
-//! Promises between two nodes: while X has one of M, X may answer reads by a view that M may have left.
+//! Promises between two nodes. While node X has a promise of node M, X may answer reads by a view that M may have left.
 //!
-//! X asks each peer every quarter of a term, naming the epoch of its view. M grants a term if its own view is no newer.
-//!
+//! X asks each peer every quarter of a term and names the epoch of its view. M grants a term unless its own view is
+//! newer.
 //! # Invariants
-//! 1. X counts from when it *asked*, less the drift; M from when it granted, plus the drift. So M's term ends after X's,
-//!    however long the messages took.
-//! 2. A node grants nothing before the first view of its process: a restarted node forgot how new its view was.
-//! 3. A node doesn't ask in its first term: a reader that restarted may have answered just before, and naming a new view
-//!    ends the hold that protects such answers in caches.
-//! 4. Only a monotonic clock that goes on in suspend is used; times are microseconds of it.
+//! 1. X counts the term from when it *asked*, less the drift. M counts it from when it granted, plus the drift. So the
+//!    term at M ends after the term at X, however long the messages took.
+//! 2. A node grants nothing before its process learned its first view: a restarted node has forgotten how new its view
+//!    was.
+//! 3. A node doesn't ask in its first term. Before a restart, a reader may just have answered. Naming a new view would
+//!    end the hold that protects such answers in caches.
+//! 4. All times are microseconds of a monotonic clock that also runs during suspend.
 
 use crate::planted::{Mistake, is_planted};
 use crate::view::NodeId;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 /// How long a promise lasts, in microseconds.
 pub const TERM: u64 = 1_000_000;
 
-/// What a node promised, and was promised.
+/// The promises that a node gave, and those that it got.
 #[derive(Debug, Clone, Hash)]
 pub struct Promises {
     started: u64,
@@ -33,28 +34,29 @@ struct Grant {
 }
 
 impl Promises {
-    /// Of a process that started at `now`.
+    /// Creates the promises of a process that started at `now`.
     #[must_use]
     pub fn new(now: u64) -> Self {
         Self { started: now, epoch: 0, granted: BTreeMap::new(), held: BTreeMap::new() }
     }
 
-    /// The node follows the view of `epoch` from now on. It grants nothing more to those that name an older one.
+    /// Records that the node follows the view of `epoch` from now on. Peers that name an older epoch get no more
+    /// grants.
     pub fn set_epoch(&mut self, epoch: u64) {
         self.epoch = self.epoch.max(epoch);
     }
 
-    /// The epoch to name in a request at `now`, if it is time to ask at all.
+    /// The epoch to name in a request at `now`. `None` if the node must not ask yet.
     #[must_use]
     pub fn asks(&self, now: u64) -> Option<u64> {
         let has_waited = now >= self.started + longer(TERM);
         (self.epoch > 0 && has_waited).then_some(self.epoch)
     }
 
-    /// `peer` asks and names `epoch`; whether it is granted a term.
+    /// Decides a request of `peer` that names `epoch`. Returns whether the peer gets a term.
     pub fn grant(&mut self, peer: NodeId, epoch: u64, now: u64) -> bool {
         if self.epoch == 0 || epoch < self.epoch {
-            // The newer name ends a hold all the same, and an older one changes nothing.
+            // Without a view, this node has no grants that the request could end. An older epoch changes nothing.
             return false;
         }
         let until = now + longer(TERM);
@@ -66,34 +68,34 @@ impl Promises {
         true
     }
 
-    /// `peer` granted what was asked for at `asked`.
+    /// Records that `peer` granted the request made at `asked`.
     pub fn granted(&mut self, peer: NodeId, asked: u64, now: u64) {
         let from = if is_planted(Mistake::PromiseFromReceipt) { now } else { asked };
-        // A peer returns what it was sent, or errs: nothing was asked for in the future.
+        // A correct peer returns the time that it was sent. A time in the future can only be a fault.
         let until = self.held.entry(peer).or_default();
         *until = (*until).max(from.min(now) + shorter(TERM));
     }
 
-    /// Whether a promise of `peer` holds at `now`.
+    /// Whether a promise of `peer` is valid at `now`.
     #[must_use]
     pub fn has(&self, peer: NodeId, now: u64) -> bool {
         self.held.get(&peer).is_some_and(|until| now < *until)
     }
 
-    /// Whether `reader` may still answer reads by an epoch older than `epoch`, as far as this node's grants go.
+    /// Whether a grant of this node may still let `reader` answer reads by an epoch older than `epoch`.
     #[must_use]
     pub fn protects(&self, reader: NodeId, epoch: u64, now: u64) -> bool {
         self.granted.get(&reader).is_some_and(|it| it.epoch < epoch && now < it.until)
     }
 
-    /// Whether this process may have grants of its predecessor that it doesn't know.
+    /// Whether grants that this process has forgotten, made before its start, may still be valid.
     #[must_use]
     pub fn is_fresh(&self, now: u64) -> bool {
         now < self.started + longer(TERM) && !is_planted(Mistake::NoHoldAfterStart)
     }
 }
 
-/// Clocks of two nodes differ by less than 1 % each way.
+/// Stretches a span by the drift: the clock of each node is off by less than 1 %.
 fn longer(span: u64) -> u64 {
     span + span / 100
 }

@@ -1,21 +1,26 @@
-//! A cluster that never was: nodes, clients, network, disks, clocks, crashes and view changes, all from one seed.
+//! A simulated cluster: nodes, clients, network, disks, clocks, crashes and view changes, all from one seed.
 //!
-//! One slot, four nodes, a few keys. The nodes' decisions and the controller's are the real ones; the controller's facts are
-//! late or wrong. What the simulation models: links that keep their order, delay and lose; clocks that differ by up to 0.9 %
-//! each way; slow disks that lose what isn't synced; processes that stop for seconds; a register that holds the view, from
-//! which any node may be cut off. Things break at random, and on purpose: after a view change, whoever had a role before it.
-//! Then all that breaks ends, and the slot must get its copies back, equal ones, and answer each client.
+//! It has one slot, four nodes and a few keys. The decisions of nodes and controller are the real ones; the facts for
+//! the controller are late or wrong. The simulation models:
+//! - links that keep the order, delay messages and lose them;
+//! - clocks that run up to 0.9 % fast or slow;
+//! - slow disks that lose unsynced data, and processes that stop for seconds;
+//! - a register that holds the view, from which any node may be cut off.
 //!
-//! `search` goes through all states of three nodes instead, as near to the beginning as there is time.
+//! Faults happen at random. Others are provoked: they hit nodes that had a role before a view change. Then all faults
+//! except message loss end. The slot must get all its copies back, they must be equal, and each client must get
+//! answers.
 //!
-//! Two rules make no difference here. A copy that is alone answers no read while it holds: what it could show is what a past
-//! reader shows, and only leases of caches need it. And no write waits for a node that isn't filled: the tests of `controller`
-//! see that one.
+//! `search` instead visits all states of three nodes, as many as time allows, those nearest to the start first.
 //!
-//! Sync is one message, so what `bulk` may do wrong isn't covered. Leases of caches, a deposed controller and expiry aren't
-//! modelled.
+//! Two rules make no difference here. A copy that is alone answers no read while it holds. It would show the same as a
+//! past reader; only leases of caches need the rule. No write waits for a node that isn't filled: the tests of
+//! `controller` cover that.
 //!
-//! `GUIRA_CHAIN_SEEDS` is how many seeds to run, from `GUIRA_CHAIN_FIRST` on.
+//! Sync is one message, so the faults of a sync in pieces aren't covered. Leases of caches, a deposed controller and
+//! expiry aren't modelled.
+//!
+//! `GUIRA_CHAIN_SEEDS` sets the number of seeds to run, from `GUIRA_CHAIN_FIRST` on.
 
 mod search;
 mod tests;

@@ -1,23 +1,25 @@
-//! One slot on one node: takes events, returns what to do.
+//! One slot on one node: a state machine that takes events and returns actions.
 //!
-//! The head makes effects of writes and numbers them; they go down the chain; the last of the write path commits them;
-//! acknowledgements go up, and the head answers. The reader answers reads.
+//! The head turns writes into numbered effects and sends them down the chain. The last node of the write path commits
+//! them. Acknowledgements go up the chain, and the head answers. The reader answers reads.
 //!
 //! # Invariants
-//! 1. What a member has is a beginning of what its predecessor has: it takes exactly the number after its last, from its
-//!    present predecessor, in the slot's present epoch.
-//! 2. Committed is what each of the write path has, on disk if the cluster waits for disks. A commit needs a `Durable` of
-//!    this epoch from each before the last, so none of them holds.
-//! 3. While it holds, a member neither forwards, nor says what is durable or committed, nor calls another ready. It holds
-//!    as long as a past reader may answer by its grant (see `promises`), and in the first term of its process.
-//! 4. The reader answers by a promise of each other of the write path, and shows only committed values.
-//! 5. A copy that is alone shows nothing while it holds.
-//! 6. A write's answer goes out once it is committed, also if its condition failed.
-//! 7. Results go with the content. Copies that all restarted have none: a repetition of a write from before is answered
-//!    with [`Told::Unknown`], never executed again.
+//! 1. A member's content is a prefix of its predecessor's. It takes only the number after its last, from its present
+//!    predecessor, in the slot's present epoch.
+//! 2. An effect is committed when every node of the write path has it, on disk if the cluster waits for disks. A commit
+//!    needs a `Durable` of this epoch from every node before the last, so none of them holds.
+//! 3. A member *holds* while a past reader may answer by its grant (see `promises`), and in the first term of its
+//!    process. Meanwhile it doesn't forward, doesn't report what is durable or committed, and calls no other node
+//!    ready.
+//! 4. The reader answers only with a promise from every other node of the write path. It shows only committed values.
+//! 5. A copy that is alone on the write path answers no read while it holds.
+//! 6. A write is answered once it is committed, even if its condition failed.
+//! 7. Results travel with the content. If all copies restarted, the results are lost. A repetition of an earlier write
+//!    then gets [`Told::Unknown`], and is never executed again. So does one whose result was forgotten, however late it
+//!    comes.
 //!
 //! # Weaknesses
-//! A new member gets the whole content in one message, and results aren't on disk.
+//! A new member gets the whole content in one message, and results aren't stored on disk.
 
 mod chain;
 mod message;

@@ -1,7 +1,7 @@
-//! The view: which nodes there are, and which of them keep which slots.
+//! The view: the nodes of a cluster, and which of them keep which slots.
 //!
-//! One register outside (etcd's) holds one view. It is replaced by compare-and-swap only, and only by a view that
-//! [`View::may_follow`] the present one, so views have one order.
+//! One external register (etcd's) holds one view. It is replaced only by compare-and-swap, and only by a view that
+//! [`View::may_follow`] the present one. So all views have one order.
 
 mod steps;
 mod chart;

@@ -1,7 +1,7 @@
-//! What a get costs the client in processor time: `cost ADDRESS CONNECTIONS TASKS SECONDS [VALUE_BYTES]`.
+//! Measures the processor time of a get in the client: `cost ADDRESS CONNECTIONS TASKS SECONDS [VALUE_BYTES]`.
 //!
-//! Each task asks for one key after the other; tasks are dealt over the connections. One thread, whose time the kernel
-//! counts. Prints gets a second and microseconds a get.
+//! Each task gets one key after another; the tasks are spread over the connections. All run on one thread, and the
+//! kernel counts its time. The program prints gets per second and microseconds per get.
 
 use std::error::Error;
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Seconds that this thread has run, by the kernel's account.
+/// Returns how long this thread has run, in seconds, as the kernel counts it.
 fn thread_time() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds: f64 = stat.split(' ').next().ok_or("no schedstat")?.parse()?;

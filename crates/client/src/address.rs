@@ -1,4 +1,4 @@
-//! Where a server listens, as text and as data.
+//! The address of a server, as text and as a value.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,18 +7,18 @@ use std::str::FromStr;
 /// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A name or an IP address, and a port. A name is looked up at each connect.
+    /// A name or an IP address, and a port. A name is looked up for each connection.
     Tcp {
-        /// Without brackets, for an IPv6 address too.
+        /// The name or the address. An IPv6 address has no brackets here.
         host: String,
         /// The port.
         port: u16,
     },
-    /// A unix socket's path.
+    /// The path of a unix socket.
     Unix(PathBuf),
 }
 
-/// The text is no address.
+/// The error for a text that is no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAddress(String);
 
@@ -34,7 +34,7 @@ impl std::error::Error for BadAddress {}
 impl FromStr for Address {
     type Err = BadAddress;
 
-    /// Reads `host`, `host:port`, `[ipv6]:port`, `unix:/path` or `/path`; without a port it is 11211.
+    /// Parses `host`, `host:port`, `[ipv6]:port`, `unix:/path` or `/path`. Without a port, it is 11211.
     fn from_str(text: &str) -> Result<Self, BadAddress> {
         let bad = || BadAddress(text.into());
         if let Some(path) = text.strip_prefix("unix:").or(text.starts_with('/').then_some(text)) {
@@ -63,7 +63,7 @@ impl FromStr for Address {
 }
 
 impl fmt::Display for Address {
-    /// As it is read.
+    /// Writes the form that `from_str` parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
@@ -73,7 +73,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// memcached's.
+/// memcached's port.
 const PORT: u16 = 11211;
 
 #[cfg(test)]

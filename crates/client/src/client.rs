@@ -1,12 +1,12 @@
-//! One cache out of many servers: each key has its own, and all are asked at once.
+//! A client that makes one cache of many servers. Each key belongs to one server, and all servers are asked at once.
 //!
 //! # Invariants
-//! 1. A get that fails is not a miss: [`Got::Failed`] must not be filled.
-//! 2. A request goes to the ring's server and to no other: a fleet that fails over does so in a router.
+//! 1. A get that fails is not a miss: the caller must not fill a [`Got::Failed`].
+//! 2. A request goes only to the server that the ring chooses. Failover is left to a router.
 //!
 //! # Costs
-//! A request costs what its [`Connection`] costs, and the ring's choice. A multiget is one line for each server that
-//! has some of the keys, and all of them are on their way before the first reply is awaited.
+//! A request costs as much as its [`Connection`] takes, plus the choice of the ring. A multiget is one line for each
+//! server that has some of the keys. All lines are on their way before the first reply is awaited.
 
 mod builder;
 mod gets;
@@ -33,7 +33,7 @@ pub use builder::{BuildError, Builder, RingKind};
 pub use lease::{Lease, LeaseToken};
 pub use stats::{Keys, Stat};
 
-/// A client of a fleet of servers; clones share its connections.
+/// A client of a fleet of servers. Clones share its connections.
 ///
 /// ```no_run
 /// use guira_client::{Client, Expiry};
@@ -66,14 +66,14 @@ struct Server {
     connections: Vec<Connection>,
     turn: AtomicUsize,
     udp: Option<Udp>,
-    /// It was found to give no leases, and is not asked for one before then.
+    /// Until when the server is believed to give no leases. Until then it isn't asked for any.
     leaseless_until: Mutex<Option<Instant>>,
 }
 
-/// Told of a server.
+/// A function that is called with a server's address.
 type ServerObserver = Arc<dyn Fn(&Address) + Send + Sync>;
 
-/// Who is told that a server gives no leases.
+/// The function to call when a server gives no leases.
 #[derive(Clone, Default)]
 struct OnNoLeases(Option<ServerObserver>);
 
@@ -93,19 +93,19 @@ impl Server {
 }
 
 impl Client {
-    /// The server that has `key`.
+    /// Returns the address of the server that has `key`.
     #[must_use]
     pub fn server_of(&self, key: &[u8]) -> &Address {
         self.server(key).connections[0].address()
     }
 
-    /// Sends any request to the server of its key; what the other functions are made of.
+    /// Sends any request to the server of its key. The other methods are built on this.
     pub async fn ask(&self, request: Request) -> Reply {
         let server = self.server(&request.key);
         self.ask_server(server, request).await
     }
 
-    /// The item of `key`.
+    /// Gets the item of `key`.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Got {
         let request = keyed(Op::Get, key);
         let server = self.server(&request.key);
@@ -115,21 +115,21 @@ impl Client {
         }
     }
 
-    /// The item of `key`, with what [`cas`](Self::cas) compares.
+    /// Gets the item of `key` with the unique that [`cas`](Self::cas) compares.
     pub async fn gets(&self, key: impl AsRef<[u8]>) -> Got {
         Got::of(self.ask(keyed(Op::Gets, key)).await)
     }
 
-    /// The item of `key`, which from now on expires at `expiry`.
+    /// Gets the item of `key`, and sets its expiry.
     pub async fn gat(&self, key: impl AsRef<[u8]>, expiry: impl Into<Expiry>) -> Got {
         let exptime = expiry.into().wire();
         Got::of(self.ask(Request { exptime, ..keyed(Op::Gat, key) }).await)
     }
 
-    /// Stores an item, whatever was there.
+    /// Stores an item, whether or not there is one.
     ///
     /// # Errors
-    /// Here and below: see [`Failure`].
+    /// See [`Failure`], here and below.
     pub async fn set(
         &self,
         key: impl AsRef<[u8]>,
@@ -139,7 +139,7 @@ impl Client {
         self.store(Op::Set, key, item.into(), expiry.into()).await.map(drop)
     }
 
-    /// Stores an item if there is none; false if there is.
+    /// Stores an item if there is none. Returns false if there is one.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -152,7 +152,7 @@ impl Client {
         self.store(Op::Add, key, item.into(), expiry.into()).await
     }
 
-    /// Stores an item if there is one; false if there is none.
+    /// Stores an item if there is one. Returns false if there is none.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -165,7 +165,7 @@ impl Client {
         self.store(Op::Replace, key, item.into(), expiry.into()).await
     }
 
-    /// Adds bytes behind a value; false if there is none.
+    /// Appends bytes to a value. Returns false if there is none.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -177,7 +177,7 @@ impl Client {
         self.store(Op::Append, key, Item::from(bytes), Expiry::Never).await
     }
 
-    /// Adds bytes before a value; false if there is none.
+    /// Prepends bytes to a value. Returns false if there is none.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -189,7 +189,7 @@ impl Client {
         self.store(Op::Prepend, key, Item::from(bytes), Expiry::Never).await
     }
 
-    /// Stores an item if nobody stored since [`gets`](Self::gets) gave `token`.
+    /// Stores an item if the key hasn't changed since [`gets`](Self::gets) returned `token`.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Deletes an item; false if there was none.
+    /// Deletes an item. Returns false if there was none.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -219,7 +219,7 @@ impl Client {
         done(&self.ask(keyed(Op::Delete, key)).await, Outcome::Deleted)
     }
 
-    /// Sets when an item expires; false if there is none.
+    /// Sets the expiry of an item. Returns false if there is none.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -232,26 +232,26 @@ impl Client {
         done(&self.ask(Request { exptime, ..keyed(Op::Touch, key) }).await, Outcome::Touched)
     }
 
-    /// Counts up, around 2^64; the new number, or `None` if there is no item.
+    /// Counts up, modulo 2^64. Returns the new number, or `None` if there is no item.
     ///
     /// # Errors
-    /// See [`Failure`]; a value that is no number is a [`Outcome::ClientError`].
+    /// See [`Failure`]. A value that is no number results in [`Outcome::ClientError`].
     pub async fn incr(&self, key: impl AsRef<[u8]>, delta: u64) -> Result<Option<u64>, Failure> {
         self.count(Op::Incr, key, delta).await
     }
 
-    /// Counts down, to 0 at least; the new number, or `None` if there is no item.
+    /// Counts down, but not below 0. Returns the new number, or `None` if there is no item.
     ///
     /// # Errors
-    /// See [`Failure`]; a value that is no number is a [`Outcome::ClientError`].
+    /// See [`Failure`]. A value that is no number results in [`Outcome::ClientError`].
     pub async fn decr(&self, key: impl AsRef<[u8]>, delta: u64) -> Result<Option<u64>, Failure> {
         self.count(Op::Decr, key, delta).await
     }
 
-    /// Makes every server forget all items.
+    /// Makes every server invalidate all its items.
     ///
     /// # Errors
-    /// The first server's that failed; the others were asked all the same.
+    /// The failure of the first server that failed. All other servers were asked nevertheless.
     pub async fn flush_all(&self) -> Result<(), Failure> {
         let mut result = Ok(());
         for server in &self.inner.servers {
@@ -261,7 +261,7 @@ impl Client {
         result
     }
 
-    /// Each server's version.
+    /// Returns the version of each server.
     pub async fn version(&self) -> Vec<(Address, Result<String, Failure>)> {
         let mut versions = Vec::new();
         for server in &self.inner.servers {
@@ -335,7 +335,8 @@ fn too_late() -> Reply {
     Reply::failure(Outcome::DeadlineExceeded, &b"the window had no room"[..])
 }
 
-/// A server that answered, whatever it said, makes the window grow.
+/// Settles a permit. A timeout or a remote error halves the window. The window stays if there was no connection, or if
+/// the request was refused as busy. Any other reply lets it grow.
 fn settle_permit(permit: Permit, outcome: Outcome) {
     match outcome {
         Outcome::Timeout | Outcome::RemoteError => drop(permit),

@@ -1,4 +1,4 @@
-//! What a client stores and finds, and what it is told when that fails.
+//! The items that a client stores and finds, and the failures of requests.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,11 +10,11 @@ use crate::{Outcome, Reply};
 /// A value with its flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
-    /// The bytes.
+    /// The value's bytes.
     pub value: Bytes,
-    /// The client's own 32 bits, stored beside them.
+    /// The client's own 32 bits, stored next to the value.
     pub flags: u32,
-    /// After `gets` and `gats`: what [`cas`](crate::Client::cas) compares; else 0.
+    /// The unique that [`cas`](crate::Client::cas) compares, after `gets` and `gats`; else 0.
     pub cas: u64,
 }
 
@@ -30,16 +30,16 @@ impl<B: Into<Bytes>> From<B> for Item {
     }
 }
 
-/// What a get found.
+/// The result of a get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Got {
     /// The item.
     Hit(Item),
-    /// There is none: whoever has the value may store it.
+    /// There is no item. A client that has the value may store it.
     Miss,
-    /// Nobody knows. A miss to whoever reads, but *not to be filled*: the cache may hold a newer value, and be where
-    /// no delete reaches it.
+    /// The result is unknown. To a reader this is a miss, but it *must not be filled*: the cache may hold a newer
+    /// value, where no delete reaches it.
     Failed(Failure),
 }
 
@@ -52,7 +52,7 @@ impl Got {
         }
     }
 
-    /// The item, if there is one.
+    /// Returns the item, if there is one.
     #[must_use]
     pub fn hit(self) -> Option<Item> {
         match self {
@@ -61,24 +61,24 @@ impl Got {
         }
     }
 
-    /// Whether the value may be stored after it was read from the database.
+    /// Whether a value read from the database may be stored.
     #[must_use]
     pub fn may_fill(&self) -> bool {
         matches!(self, Got::Miss)
     }
 }
 
-/// Why a request was not carried out, or nobody knows whether it was.
+/// A request that was not carried out, or whose result is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What happened. After [`Outcome::Timeout`] and [`Outcome::RemoteError`] it may have been carried out.
+    /// The outcome. After [`Outcome::Timeout`] and [`Outcome::RemoteError`], the request may have been carried out.
     pub outcome: Outcome,
-    /// The server's words, or ours.
+    /// The message of the server, or of this client.
     pub message: String,
 }
 
 impl Failure {
-    /// Whether the server has as many connections as it may have: it answers so whatever it is asked.
+    /// Whether the server has its maximum number of connections. Then it gives the same answer to every request.
     #[must_use]
     pub fn is_for_room(&self) -> bool {
         self.message.contains("Too many open connections")
@@ -112,13 +112,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What became of a `cas`.
+/// The result of a `cas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Cas {
     /// Stored.
     Stored,
-    /// Somebody stored since.
+    /// The key was stored by another client since.
     Exists,
     /// The item is gone.
     NotFound,
@@ -127,10 +127,10 @@ pub enum Cas {
 /// When an item expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expiry {
-    /// When it is evicted or deleted.
+    /// Never: the item stays until it is evicted or deleted.
     #[default]
     Never,
-    /// After so long, in whole seconds, rounded up; nothing is at once.
+    /// After this time, rounded up to whole seconds. Zero means at once.
     In(Duration),
     /// At this time.
     At(SystemTime),
@@ -143,7 +143,7 @@ impl From<Duration> for Expiry {
 }
 
 impl Expiry {
-    /// As memcached reads it: beyond 30 days a number is a Unix time.
+    /// Returns the expiry as memcached reads it: beyond 30 days, a number is a Unix time.
     pub(crate) fn wire(self) -> i64 {
         let seconds = match self {
             Expiry::Never => return 0,
@@ -164,7 +164,7 @@ fn unix(time: SystemTime) -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The longest time that memcached takes as relative. Seconds.
+/// The longest time that memcached reads as relative, in seconds.
 const RELATIVE_S_MAX: i64 = 30 * 24 * 3600;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! An async client for memcached-protocol servers.
 //!
-//! [`Client`] is one cache out of many servers. Under it are pieces that stand by themselves: a pipelined
-//! [`Connection`], the [`ring`]s, the [`Window`]; and [`Request`] and [`Reply`], the two things that travel, on which
-//! whoever asks and whoever answers (a connection, a ring of servers, a tree of routes) agree. [`Udp`] gets without
-//! connections; [`Markers`] say which database to read where writes go to another region.
+//! [`Client`] makes one cache of many servers. Its parts can be used alone: a pipelined [`Connection`], the [`ring`]s
+//! and the [`Window`]. [`Request`] and [`Reply`] are the common language of all that ask and all that answer:
+//! connections, rings of servers, trees of routes. [`Udp`] gets without connections. [`Markers`] tell which database to
+//! read where writes go to another region.
 //!
 //! # Look-aside
-//! Readers ask the cache first and fill it from the database; writers change the database, then delete. With leases one
-//! of many readers who miss goes to the database, and nobody stores what was read before a delete.
+//! Readers ask the cache first, and fill it from the database. Writers change the database, then delete. With leases,
+//! only one of many readers that miss reads the database. No reader stores what it read before a delete.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -20,7 +20,7 @@
 //!
 //! async fn rename(cache: &Client, user: u64, name: &str, database: &Database) -> Result<(), Failure> {
 //!     database.write(user, name).await;
-//!     // If this fails, the old name may stay until it expires: try again, or have the router's delete log do it.
+//!     // If this fails, the old name may stay until it expires: retry, or rely on the router's delete log.
 //!     cache.delete(format!("name:{user}")).await.map(drop)
 //! }
 //! # struct Database;
@@ -30,13 +30,13 @@
 //! #     async fn write(&self, _: u64, _: &str) {}
 //! # }
 //! ```
-//! Without leases (stock memcached, unless it is asked by [`Protocol::Meta`]) `get_or_load` fills by `add`, and
-//! [`Builder::on_no_leases`] is told. By hand: a [`Got::Miss`] may be filled, a [`Got::Failed`] must not be. `examples/lookaside` is a program of this
-//! kind over a real database.
+//! Without leases (stock memcached, unless [`Protocol::Meta`] is used), `get_or_load` fills by `add`, and the function
+//! given to [`Builder::on_no_leases`] is called. Without `get_or_load`: a caller may fill a [`Got::Miss`], but must not
+//! fill a [`Got::Failed`]. `examples/lookaside` is a program of this kind with a real database.
 //!
-//! # Which outcome means what
-//! After [`Outcome::ConnectError`] and [`Outcome::ConnectTimeout`] the server never saw the request; after
-//! [`Outcome::Timeout`] and [`Outcome::RemoteError`] it may have carried it out.
+//! # Outcomes
+//! After [`Outcome::ConnectError`] and [`Outcome::ConnectTimeout`], the server never saw the request. After
+//! [`Outcome::Timeout`] and [`Outcome::RemoteError`], it may have carried it out.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! Who a client is: memcached's login for the text protocol (`-Y`). SASL (`-S`) is the binary protocol's, which isn't
-//! spoken here: servers that take only SASL can't be logged in to.
+//! A client's login: memcached's login for the text protocol (`-Y`). SASL (`-S`) belongs to the binary protocol, which
+//! this client doesn't speak. So it can't log in to servers that accept only SASL.
 
 use std::fmt;
 
-/// A name and a password; what is printed of it has the name only.
+/// A name and a password. Debug output has only the name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     user: String,
@@ -11,13 +11,13 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The login that a line `user:password` of the server's file lets in.
+    /// Creates the login that matches a line `user:password` in the server's file.
     #[must_use]
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: user.into(), password: password.into() }
     }
 
-    /// As it is sent, before anything else.
+    /// Returns the bytes to send before anything else.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let token = format!("{} {}", self.user, self.password);
         format!("set auth 0 0 {}\r\n{token}\r\n", token.len()).into_bytes()

@@ -1,32 +1,37 @@
-//! Remote markers: where to read a key whose write has not been replicated yet (Scaling Memcache at Facebook, §5).
+//! Remote markers: they tell which database to read for a key whose write has not been replicated yet (Scaling Memcache
+//! at Facebook, §5).
 //!
-//! A region that is not the master marks a key before it writes, so that whoever misses the key here meanwhile reads the
-//! master's database and not the replica's.
+//! A region that isn't the master marks a key before it writes. A reader of this region that misses the key meanwhile
+//! reads the master's database instead of the replica's.
 //!
 //! ```text
 //! write    mark(keys) ─▶ write to the master, with the mark's comment ─▶ delete the keys here
 //! miss     take a lease ─▶ source(key): marked ─▶ master, else replica ─▶ store with the lease
-//! replica  has the write: guira invalidate deletes the keys, and takes the write's token out of their markers
+//! replica  has the write: guira invalidate deletes the keys, and removes the write's token from their markers
 //! ```
 //! # Invariants
-//! 1. Each write has a token of its own: of two who write a key at once, the first one's end takes no mark of the second one.
-//! 2. When the marker can't be read, the master is.
-//! 3. A token ends after the markers' life, also if its writer crashed, or if the replica's log lacks the write.
-//! 4. The lease is taken before the marker is asked for. The other way round, a write in between would go unseen, and what the
-//!    replica had before it could be stored.
+//! 1. Each write has its own token. When two clients write a key at once, the end of one write removes no mark of the
+//!    other.
+//! 2. If the marker can't be read, the master's database is read.
+//! 3. A token expires after the markers' life, even if its writer crashed or the replica's log lacks the write.
+//! 4. A reader takes the lease before it asks for the marker. In the opposite order a write in between would go
+//!    unnoticed, and the replica's older value could be stored.
 //!
-//! # When it goes wrong
-//! - A key can't be marked: [`Markers::mark`] says so, and nothing should be written. A write all the same is as one without
-//!   markers: whoever misses may read what was there before, until the replica has the write.
-//! - A marker ends before the replica has the write, because the replica lags longer than the markers live: the same.
-//! - The write fails: [`Markers::unmark`]. If nobody knows whether it failed, leave the mark: it ends by itself.
-//! - More than 32 writes of a key are on their way: their tokens become one, which ends with the last one's life.
+//! # Failures
+//! - A key can't be marked: [`Markers::mark`] fails, and the caller should not write. If it writes nevertheless,
+//!   readers that miss may get the old value until the replica has the write.
+//! - A marker expires before the replica has the write, because the replica lags longer than markers live. The effect
+//!   is the same.
+//! - The write fails: call [`Markers::unmark`]. If the result of the write is unknown, leave the mark: it expires by
+//!   itself.
+//! - More than 32 writes of a key are under way: their tokens become one, which expires with the last of them.
 //!
 //! # Costs
-//! A request for each miss; two for each key of a write, and twice as many if the write fails.
+//! One request for each miss. Two for each key of a write, and four if the write fails.
 //!
-//! Bad at: a pool that evicts, which loses markers (give it `-M`); clocks of a region's machines that differ by more than a
-//! part of the life.
+//! # Bad at
+//! - A pool that evicts loses markers: start it with `-M`.
+//! - The clocks of a region's machines must not differ by more than a fraction of the markers' life.
 
 mod tokens;
 
@@ -41,7 +46,7 @@ use crate::{Cas, Client, Expiry, Failure, Got, Outcome};
 
 pub use tokens::{MarkToken, MarkerTokens, NoMarkToken, marker_key};
 
-/// Markers in a pool that the whole region shares.
+/// The markers of a region, in a pool that the whole region shares.
 ///
 /// ```no_run
 /// use guira_client::{Client, Failure, Item, Markers, Source};
@@ -63,7 +68,7 @@ pub use tokens::{MarkToken, MarkerTokens, NoMarkToken, marker_key};
 ///     (cache, markers): (&Client, &Markers), id: u32, master: &Database, replica: &Database
 /// ) -> Result<Item, DatabaseError> {
 ///     let key = format!("user:{id}");
-///     // The lease is there before `source` is asked.
+///     // By now the lease is taken, as it must be before `source`.
 ///     let load = async || match markers.source(&key).await {
 ///         Source::Master => master.read(id).await,
 ///         Source::Replica => replica.read(id).await,
@@ -85,17 +90,17 @@ pub struct Markers {
     life: Duration,
 }
 
-/// Which database to read after a miss.
+/// The database to read after a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Source {
-    /// The region's own.
+    /// The region's own database.
     Replica,
-    /// The master's: a write of this key may not be here yet.
+    /// The master's database: the region's own may lack a write of this key.
     Master,
 }
 
-/// A write that is marked: what its statement must carry, so that the mark ends when the replica has it.
+/// The mark of a write. The statement must carry its comment, so that the mark ends when the replica has the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct RemoteMark {
@@ -104,15 +109,17 @@ pub struct RemoteMark {
     keys: Vec<Bytes>,
 }
 
-/// Why there can be no such markers.
+/// The reason why markers can't be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadMarkers(&'static str);
 
 impl Markers {
-    /// Markers of a region, in `pool`, that live for `life`: at least twice as long as the replica ever lags, from a second to a day.
+    /// Creates the markers of a region in `pool`, which live for `life`. It should be at least twice the longest lag of
+    /// the replica, and must be from a second to a day.
     ///
     /// # Errors
-    /// The region's name, which is that of `guira invalidate`'s `region`, can't stand in a comment; or the life is another.
+    /// The region's name can't be part of a comment, or `life` is out of bounds. The name is the `region` of
+    /// `guira invalidate`.
     pub fn new(pool: Client, region: &str, life: Duration) -> Result<Self, BadMarkers> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if !(1..=64).contains(&region.len()) || !region.bytes().all(is_plain) {
@@ -124,16 +131,16 @@ impl Markers {
         Ok(Self { pool, region: region.into(), route: [].into(), life })
     }
 
-    /// The same, before whose keys a router's prefix stands, as in `/eu/regional/`.
+    /// Puts a router's prefix, such as `/eu/regional/`, before the keys of the markers.
     #[must_use]
     pub fn with_route(self, prefix: &str) -> Self {
         Self { route: prefix.as_bytes().into(), ..self }
     }
 
-    /// Marks keys for one write; to be done before the master is written. A key has at most 248 bytes.
+    /// Marks keys for one write. Call this before writing to the master. A key has at most 248 bytes.
     ///
     /// # Errors
-    /// Not all of them are marked. Those that are read the master until the markers' life ends.
+    /// Some keys are not marked. Readers of the marked ones use the master until the markers' life ends.
     pub async fn mark(&self, keys: &[impl AsRef<[u8]>]) -> Result<RemoteMark, Failure> {
         let life_s = self.life.as_secs() + u64::from(self.life.subsec_nanos() > 0);
         let deadline_s = now_s().saturating_add(u32::try_from(life_s).unwrap_or(u32::MAX));
@@ -148,7 +155,8 @@ impl Markers {
     async fn mark_one(&self, key: &[u8], token: MarkToken) -> Result<(), Failure> {
         let (marker, life) = (self.marker(key), Expiry::In(self.life));
         for _ in 0..TRIES {
-            // Appending never waits for another writer. The item's life begins anew; it may have ended between the two.
+            // An append never waits for another writer. The `gat` renews the item's life, which may have ended in
+            // between.
             if !self.pool.append(&marker, format!("{token} ")).await? {
                 if self.pool.add(&marker, format!("{token} "), life).await? {
                     return Ok(());
@@ -173,7 +181,8 @@ impl Markers {
         Err(not_stored("the marker comes and goes: its life is too short"))
     }
 
-    /// Of many tokens, one is made. If somebody else changes the marker meanwhile, the next writer does it.
+    /// Merges the tokens of a long marker into one. If another client changes the marker meanwhile, the next writer
+    /// does it.
     async fn shorten(&self, marker: &[u8]) {
         let Got::Hit(item) = self.pool.gets(marker).await else { return };
         let Some(mut all) = MarkerTokens::parse(&item.value) else { return };
@@ -181,10 +190,10 @@ impl Markers {
         let _ = self.pool.cas(marker, all.encode(), Expiry::In(self.life), item.cas).await;
     }
 
-    /// Ends a mark whose write was not made. That of one that was made is for `guira invalidate` to end.
+    /// Ends the mark of a write that was not made. If the write was made, `guira invalidate` ends its mark.
     ///
     /// # Errors
-    /// Some keys read the master until the markers' life ends.
+    /// Readers of some keys use the master until the markers' life ends.
     pub async fn unmark(&self, mark: &RemoteMark) -> Result<(), Failure> {
         for key in &mark.keys {
             self.unmark_one(key, mark.token).await?;
@@ -213,7 +222,7 @@ impl Markers {
         Err(not_stored("others change the marker all the time"))
     }
 
-    /// Which database to read for `key`, to be asked after a miss, and after the lease was taken.
+    /// Returns the database to read for `key`. Call this after a miss, when the lease is taken.
     pub async fn source(&self, key: impl AsRef<[u8]>) -> Source {
         match self.pool.get(self.marker(key.as_ref())).await {
             Got::Miss => Source::Replica,
@@ -231,14 +240,14 @@ impl Markers {
 }
 
 impl RemoteMark {
-    /// The comment that must begin or end the statement: it names the keys, too.
+    /// Returns the comment that must begin or end the statement. It also names the keys.
     #[must_use]
     pub fn comment(&self) -> String {
         let keys = self.keys.iter().map(|key| percent_encode(key, ENCODED).to_string());
         format!("/* mcinv:{};{} */", keys.collect::<Vec<_>>().join(","), self.option())
     }
 
-    /// For the column `opts` of an outbox, in the row of each key.
+    /// Returns the text for the column `opts` of an outbox, in the row of each key.
     #[must_use]
     pub fn option(&self) -> String {
         format!("mark={}.{}", self.region, self.token)
@@ -262,7 +271,7 @@ fn now_s() -> u32 {
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// What `guira invalidate` wants encoded, blanks and all bytes beyond ASCII included.
+/// The bytes that `guira invalidate` needs encoded, besides non-ASCII bytes, which always are.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b',').add(b';').add(b'\'').add(b'*');
 const LIFE_LEAST: Duration = Duration::from_secs(1);
 const LIFE_MOST: Duration = Duration::from_secs(86_400);

@@ -1,33 +1,34 @@
-//! One request for one key, and its reply, owned.
+//! A request for one key, and its reply. Both own their data.
 //!
-//! A multiget is many requests: whoever splits keys over servers, retries one of them or fails over sees keys, not
-//! lines. The connection joins neighbours again into one `get` line before they go out.
+//! A multiget is many requests. So code that splits keys over servers, retries one of them or fails over deals with
+//! keys, not with lines. The connection merges neighbouring gets into one `get` line before it sends them.
 //!
 //! # Invariants
-//! 1. A key is what travels to the server: 1 … 250 bytes without blanks or controls, or longer where a route says so.
-//! 2. An [`Outcome`] says all that the caller may decide on; `message` is for people.
+//! 1. A key has the form in which it travels to the server. It has 1 to 250 bytes, or more where a route allows it,
+//!    without blanks or control characters.
+//! 2. An [`Outcome`] has all that a caller may base decisions on. `message` is for people.
 //!
 //! # Costs
-//! `Bytes` are counted references: a copy of a request or reply copies no value.
+//! `Bytes` are reference-counted: a clone of a request or reply copies no value.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// What a request asks for: memcached's commands, and mcrouter's for leases and metadata.
+/// What a request asks for: memcached's commands, and mcrouter's commands for leases and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// `get`
     Get,
-    /// `gets`: with the cas unique, in [`Reply::token`].
+    /// `gets`: the reply has the cas unique in [`Reply::token`].
     Gets,
-    /// `gat`: get, and set the expiry to [`Request::exptime`].
+    /// `gat`: gets, and sets the expiry to [`Request::exptime`].
     Gat,
     /// `gats`
     Gats,
-    /// `lease-get`: a value, or a token to fill the miss with.
+    /// `lease-get`: gets a value, or a token with which to fill the miss.
     LeaseGet,
-    /// `metaget`: what is known of an item, without its value.
+    /// `metaget`: gets the metadata of an item, without its value.
     MetaGet,
     /// `set`
     Set,
@@ -43,7 +44,7 @@ pub enum Op {
     Cas,
     /// `lease-set`: stores if [`Request::token`] is still the key's lease.
     LeaseSet,
-    /// `delete`, with [`Request::exptime`] as the hold-off in seconds.
+    /// `delete`. [`Request::exptime`] is the hold-off in seconds.
     Delete,
     /// `touch`
     Touch,
@@ -53,25 +54,25 @@ pub enum Op {
     Decr,
     /// `flush_all`, after [`Request::exptime`] seconds.
     FlushAll,
-    /// `version`: also what a probe sends.
+    /// `version`. Probes send this.
     Version,
 }
 
 impl Op {
-    /// Reads a value: a failure of it may be answered as a miss.
+    /// Whether it reads an item. Its failure may be answered as a miss.
     #[must_use]
     pub const fn is_get(self) -> bool {
         matches!(self, Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::LeaseGet | Op::MetaGet)
     }
 
-    /// Stores a value under a key.
+    /// Whether it stores a value under a key.
     #[must_use]
     pub const fn is_update(self) -> bool {
         use Op::{Add, Append, Cas, LeaseSet, Prepend, Replace, Set};
         matches!(self, Set | Add | Replace | Append | Prepend | Cas | LeaseSet)
     }
 
-    /// Counts.
+    /// Whether it counts.
     #[must_use]
     pub const fn is_arithmetic(self) -> bool {
         matches!(self, Op::Incr | Op::Decr)
@@ -83,25 +84,25 @@ impl Op {
 pub struct Request {
     /// What is asked for.
     pub op: Op,
-    /// For which key; empty for [`Op::FlushAll`] and [`Op::Version`].
+    /// The key. Empty for [`Op::FlushAll`] and [`Op::Version`].
     pub key: Bytes,
     /// The value to store.
     pub value: Bytes,
-    /// The client's flags beside the value.
+    /// The client's flags, stored next to the value.
     pub flags: u32,
-    /// Expiry as memcached reads it: seconds from now, or a Unix time past 30 days; negative is at once.
+    /// The expiry as memcached reads it: seconds from now, or a Unix time above 30 days. Negative means at once.
     pub exptime: i64,
-    /// Cas unique or lease token.
+    /// The cas unique or the lease token.
     pub token: u64,
-    /// How much to count by.
+    /// The number to add or subtract.
     pub delta: u64,
-    /// What a meta command says beside all that: flags as they travel, words apart. A request that has this goes out
-    /// as a meta command whatever the connection speaks, its key in base64 if it has to be.
+    /// The other flags of a meta command, as they travel, separated by blanks. A request that has this is sent as a
+    /// meta command, whatever protocol the connection uses. Its key is sent in base64 if necessary.
     pub meta: Option<Arc<[u8]>>,
 }
 
 impl Request {
-    /// A request that carries only a key.
+    /// Creates a request that has only a key.
     #[must_use]
     pub fn new(op: Op, key: impl Into<Bytes>) -> Self {
         let (value, flags, exptime, token, delta) = (Bytes::new(), 0, 0, 0, 0);
@@ -125,15 +126,15 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    /// Done, where no better word fits: `OK`, `VERSION`.
+    /// Done, where no other outcome fits: `OK`, `VERSION`.
     Ok,
-    /// A value, or a number after counting.
+    /// A value was found, or a number was counted.
     Found,
-    /// A value that was deleted, kept for those who'd rather have it than wait (a hot miss).
+    /// A deleted value was found that is kept for clients that prefer it to waiting (a hot miss).
     FoundStale,
     /// Stored.
     Stored,
-    /// Stored as stale: the lease was void.
+    /// Stored as stale: the lease was no longer valid.
     StaleStored,
     /// Deleted.
     Deleted,
@@ -141,44 +142,44 @@ outcomes! {
     Touched,
     /// The cas unique has changed.
     Exists,
-    /// No such key.
+    /// There is no such key.
     NotFound,
-    /// No such key, and somebody else holds the lease: wait, ask again.
+    /// There is no such key, and another client holds the lease. Wait, then ask again.
     NotFoundHot,
     /// A condition of the store was not met.
     NotStored,
-    /// No reply within the deadline, over a connection that stood: it may have been carried out.
+    /// The connection was up, but no reply came before the deadline. The request may have been carried out.
     Timeout,
-    /// No connection within the deadline.
+    /// There was no connection before the deadline.
     ConnectTimeout,
-    /// No connection, so that the server never saw the request.
+    /// There was no connection. The server never saw the request.
     ConnectError,
-    /// Nothing is sent to this server until it answers a probe.
+    /// The server is marked as failed: until it answers a probe, no request is sent to it.
     Tko,
-    /// The server sheds load.
+    /// The server sheds load, or too many requests are under way.
     Busy,
-    /// The server refuses this request, not the next.
+    /// The server refuses this request, but not the next.
     TryAgain,
-    /// The server is about to end.
+    /// The server is shutting down.
     Shutdown,
-    /// The request was too late before it was sent.
+    /// The deadline passed before the request was sent.
     DeadlineExceeded,
-    /// Not a key.
+    /// The key is invalid.
     BadKey,
-    /// Not a value, or too large a one.
+    /// The value is invalid or too large.
     BadValue,
-    /// Not a command, or one that is switched off.
+    /// The command is unknown or switched off.
     BadCommand,
-    /// The request's own fault otherwise: `CLIENT_ERROR`.
+    /// Any other fault of the request: `CLIENT_ERROR`.
     ClientError,
-    /// The server's fault: `SERVER_ERROR`, or the connection broke before the reply.
+    /// A fault of the server: `SERVER_ERROR`, or the connection broke before the reply.
     RemoteError,
-    /// Ours: no route, no memory, no descriptor, nowhere to write.
+    /// A local fault: no route, no memory, no descriptor, or no place to write.
     LocalError,
 }
 
 impl Outcome {
-    /// Whether the request failed, for whatever reason.
+    /// Whether the request failed, for any reason.
     #[must_use]
     pub const fn is_error(self) -> bool {
         use Outcome::{
@@ -205,27 +206,28 @@ impl Outcome {
     }
 }
 
-/// What came back.
+/// The reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// How the request ended.
     pub outcome: Outcome,
-    /// The value found.
+    /// The value that was found.
     pub value: Bytes,
-    /// The client's flags beside the value.
+    /// The client's flags, stored next to the value.
     pub flags: u32,
-    /// Cas unique, or lease token (1: somebody else holds the lease).
+    /// The cas unique, or the lease token (1: another client holds the lease).
     pub token: u64,
     /// The number after counting.
     pub number: u64,
-    /// For people: the server's or router's words where it failed; for [`Op::MetaGet`] the answer's text.
+    /// The error message of the server or router, for people. For [`Op::MetaGet`] the metadata, for [`Op::Version`] the
+    /// version.
     pub message: Bytes,
-    /// The flags that a meta command was answered with, where the request's [`meta`](Request::meta) was some.
+    /// The flags of a meta command's reply, if the request had [`meta`](Request::meta).
     pub meta: Option<Arc<[u8]>>,
 }
 
 impl Reply {
-    /// A reply that says how it ended, and no more.
+    /// Creates a reply that has only an outcome.
     #[must_use]
     pub const fn new(outcome: Outcome) -> Self {
         Self {
@@ -239,7 +241,7 @@ impl Reply {
         }
     }
 
-    /// A failure, in words for people.
+    /// Creates the reply of a failure, with a message for people.
     #[must_use]
     pub fn failure(outcome: Outcome, message: impl Into<Bytes>) -> Self {
         Self { message: message.into(), ..Self::new(outcome) }

@@ -1,14 +1,14 @@
-//! Which server a key belongs to: other clients' and routers' answers, each in a file of its own.
+//! Rings: they map each key to a server, in the same way as other clients and routers. Each has its own file.
 //!
-//! | ring | made for | a server leaves |
+//! | ring | made for | if a server is removed |
 //! |---|---|---|
-//! | [`Ketama`] | libmemcached's, twemproxy's and most clients' fleets | its keys move, others stay |
-//! | [`Rendezvous`] | few servers; whom to ask next | its keys move, others stay |
-//! | [`ch3`], [`weighted_ch3`] | mcrouter's fleets | only the last may, or by weight 0 |
-//! | [`jump`] | numbered shards | only the last may |
-//! | [`crc32`], [`modula`] | what old clients stored | nearly all keys move |
+//! | [`Ketama`] | fleets of libmemcached, twemproxy and most clients | its keys move, others stay |
+//! | [`Rendezvous`] | few servers; a ranking for failover | its keys move, others stay |
+//! | [`ch3`], [`weighted_ch3`] | fleets of mcrouter | only the last can be; any other by weight 0 |
+//! | [`jump`] | numbered shards | only the last can be |
+//! | [`crc32`], [`modula`] | items that old clients stored | nearly all keys move |
 //!
-//! Each is tested against choices computed by the other programs themselves.
+//! Each ring is tested against choices that the other programs computed themselves.
 
 mod crc32;
 mod jump;
@@ -30,27 +30,27 @@ pub use rendezvous::Rendezvous;
 pub use spooky::{spooky32, spooky64};
 pub use weighted_ch3::{TRIES as WEIGHTED_CH3_TRIES, weighted_ch3};
 
-/// How a client chooses a server.
+/// The rule by which a client chooses a server.
 #[derive(Clone, Debug)]
 pub enum Ring {
-    /// [`Ketama`]: servers by name and weight. What a new fleet wants.
+    /// [`Ketama`]: servers by name and weight. The best choice for a new fleet.
     Ketama(Ketama),
     /// [`Rendezvous`]: servers by tag.
     Rendezvous(Rendezvous),
-    /// [`ch3`] among so many.
+    /// [`ch3`] among this number of servers.
     Ch3(usize),
-    /// [`weighted_ch3`] among those with these weights.
+    /// [`weighted_ch3`] among servers with these weights.
     WeightedCh3(Vec<f64>),
-    /// [`jump`] by [`murmur64a`] with seed 0, among so many.
+    /// [`jump`] by [`murmur64a`] with seed 0, among this number of servers.
     Jump(usize),
-    /// [`crc32`] among so many.
+    /// [`crc32`] among this number of servers.
     Crc32(usize),
-    /// [`modula`] among so many.
+    /// [`modula`] among this number of servers.
     Modula(KeyHash, usize),
 }
 
 impl Ring {
-    /// The server of `key`, by number.
+    /// Returns the number of the server that has `key`.
     #[must_use]
     pub fn choose(&self, key: &[u8]) -> usize {
         match self {

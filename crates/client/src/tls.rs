@@ -1,4 +1,4 @@
-//! TLS towards servers, by rustls.
+//! TLS for connections to servers, by rustls.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -12,15 +12,15 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How a connection is encrypted, and whom it trusts. Clones share it.
+/// The TLS settings of connections: certificates and trusted authorities. Clones share them.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<Mutex<Arc<ClientConfig>>>,
-    /// In the server's certificate, if it isn't the address's host.
+    /// The name in the server's certificate, if it isn't the address's host.
     name: Option<ServerName<'static>>,
 }
 
-/// Why certificates, a key or a name can't be used.
+/// The reason why certificates, a key or a name can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsError(String);
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// As `config` says.
+    /// Uses a rustls configuration as it is.
     #[must_use]
     pub fn new(config: Arc<ClientConfig>) -> Self {
         Self { config: Arc::new(Mutex::new(config)), name: None }
@@ -48,16 +48,16 @@ impl Tls {
     /// Trusts servers whose certificates were signed by one of `authorities`, in PEM.
     ///
     /// # Errors
-    /// There is no certificate in it, or one that can't be read.
+    /// The PEM has no certificate, or one that can't be read.
     pub fn trusting(authorities: &[u8]) -> Result<Self, TlsError> {
         let roots = roots(authorities)?;
         Ok(Self::new(Arc::new(config().with_root_certificates(roots).with_no_client_auth())))
     }
 
-    /// As [`trusting`](Self::trusting), and shows a certificate of its own: chain and key in PEM.
+    /// Like [`trusting`](Self::trusting), and presents a certificate of its own: chain and key in PEM.
     ///
     /// # Errors
-    /// Any of the three can't be read, or key and certificate don't belong together.
+    /// One of the three can't be read, or the key and the certificate don't match.
     pub fn trusting_as(authorities: &[u8], chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let config = config()
             .with_root_certificates(roots(authorities)?)
@@ -69,14 +69,14 @@ impl Tls {
     /// Expects `name` in the server's certificate instead of the address's host.
     ///
     /// # Errors
-    /// It is neither a host's name nor an address.
+    /// The text is neither a host name nor an address.
     pub fn named(mut self, name: &str) -> Result<Self, TlsError> {
         let parsed = ServerName::try_from(name.to_owned());
         self.name = Some(parsed.map_err(|_| TlsError(format!("{name:?} is no host's name")))?);
         Ok(self)
     }
 
-    /// Has this one and its clones use what `fresh` holds for connections to come; those there are keep theirs.
+    /// Makes this and its clones use the settings of `fresh` for new connections. Open connections keep theirs.
     pub fn renew(&self, fresh: &Tls) {
         let config = Arc::clone(&fresh.config.lock());
         *self.config.lock() = config;
@@ -92,11 +92,11 @@ impl Tls {
         TlsConnector::from(config).connect(name, stream).await
     }
 
-    /// Encrypts a socket that waits, towards whoever speaks another protocol than memcached's. The handshake is over on return; it
-    /// takes as long as the socket's own timeouts let it.
+    /// Encrypts a blocking socket, for servers of another protocol than memcached's. On return the handshake is
+    /// complete. It takes as long as the socket's own timeouts allow.
     ///
     /// # Errors
-    /// The socket's; or of kind `InvalidData`, what is wrong with the server's certificate or with what it sends.
+    /// The error of the socket. Of kind `InvalidData` if the server's certificate or what it sends is invalid.
     pub fn encrypt<S: Read + Write>(
         &self,
         host: &str,
@@ -111,7 +111,7 @@ impl Tls {
         Ok(StreamOwned::new(connection, socket))
     }
 
-    /// The name that the certificate must have.
+    /// Returns the name that the certificate must have.
     fn name_of(&self, host: &str) -> io::Result<ServerName<'static>> {
         let bad = |_| io::Error::new(io::ErrorKind::InvalidInput, "the host is no name for TLS");
         match &self.name {
@@ -128,13 +128,13 @@ fn config() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
         .expect("ring has the suites of TLS 1.2 and 1.3")
 }
 
-/// The private key in a PEM.
+/// Reads the private key from a PEM.
 fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     let key = PrivateKeyDer::from_pem_slice(pem);
     key.map_err(|error| TlsError(format!("the key can't be read: {error}")))
 }
 
-/// The certificates in a PEM, at least one.
+/// Reads the certificates from a PEM, at least one.
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = read.map_err(|error| TlsError(format!("a certificate can't be read: {error}")))?;
@@ -144,7 +144,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(found)
 }
 
-/// The certificates in a PEM, as authorities that sign others.
+/// Reads the certificates from a PEM, as authorities that sign others.
 fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {

@@ -1,25 +1,25 @@
-//! Gets over UDP (Scaling Memcache at Facebook, §3.1): no connection, no state at the server, and no second try.
+//! Gets over UDP (Scaling Memcache at Facebook, §3.1): no connection, no state at the server, and no retries.
 //!
 //! ```text
 //! get key            ─▶  one datagram, numbered
 //!   sequence 0 … n-1  ◀─  VALUE …, END
 //! ```
-//! Each key has a datagram of its own, all sent before the first reply is awaited: memcached 1.6 answers a get of many
-//! keys with a sequence for each value, in which a lost one cannot be told from a miss.
+//! Each key is asked for in its own datagram, and all are sent before the first reply is awaited. With a get of many
+//! keys, memcached 1.6 would answer with one sequence for each value, and a lost value would look like a miss.
 //!
 //! # Invariants
-//! 1. A datagram that is missing, out of order or of somebody else's request makes the get fail: a miss that must
-//!    not be filled. Nothing is asked twice.
-//! 2. Only gets travel so; whatever changes an item goes over TCP.
-//! 3. A number is given once on each socket: a miss doesn't name its key, and one that comes late must find nobody. When
-//!    all 2^16 are used another socket takes the place, and the old one keeps its port for as long as a datagram may be
-//!    on its way.
+//! 1. A get fails if a datagram is missing or out of order, or if the reply names another key. The caller must not fill
+//!    such a miss. No request is repeated.
+//! 2. Only gets are sent over UDP. Everything that changes an item goes over TCP.
+//! 3. Each number is used once per socket: a miss doesn't name its key, so a late one must find no request. When all
+//!    2^16 are used, another socket takes over. The old one keeps its port as long as a datagram may be on its way.
 //!
 //! # Costs
-//! A socket for each server, and one more for each 2^16 gets of the last thirty seconds; a system call for each datagram.
-//! A reply is held until it is whole, up to [`REPLY_BYTES_MAX`].
+//! A socket for each server, and one more for each 2^16 gets of the last thirty seconds; a system call for each
+//! datagram. A reply is held until it is complete, up to [`REPLY_BYTES_MAX`].
 //!
-//! Bad at: values of more than a few datagrams, each of which can be lost.
+//! # Bad at
+//! Values of more than a few datagrams, each of which can be lost.
 
 use std::collections::HashMap;
 use std::io;
@@ -38,7 +38,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{Failure, Got, Item, Outcome};
 
-/// Gets from one server over UDP; clones share the socket.
+/// A client that gets from one server over UDP. Clones share the socket.
 #[derive(Clone, Debug)]
 pub struct Udp {
     inner: Arc<Inner>,
@@ -49,11 +49,11 @@ struct Inner {
     host: String,
     port: u16,
     link: Mutex<Option<Arc<Link>>>,
-    /// Held by who opens a link, for which others wait.
+    /// Held by the task that opens a link. Other tasks wait for it.
     opening: AsyncMutex<()>,
 }
 
-/// A socket, and the task that listens to it for as long as it is held.
+/// A socket, and the task that reads from it. Dropping the link ends the task.
 #[derive(Debug)]
 struct Link {
     socket: Arc<UdpSocket>,
@@ -67,24 +67,24 @@ impl Drop for Link {
     }
 }
 
-/// Requests whose replies are not whole yet, by number.
+/// The requests whose replies aren't complete yet, by number.
 #[derive(Debug, Default)]
 struct Asked {
-    /// Numbers that were given.
+    /// How many numbers were used.
     used: u32,
     replies: HashMap<u16, Assembly>,
 }
 
-/// Why there is no number for a request.
+/// The reason why a request can't get a number.
 #[derive(Debug, PartialEq, Eq)]
 enum NoNumber {
     /// Too many requests wait for their replies.
     Busy,
-    /// All were given: it takes another socket.
+    /// All numbers of this socket were used. The caller needs another socket.
     UsedUp,
 }
 
-/// A reply while it is put together.
+/// The reply to one request, while its datagrams arrive.
 #[derive(Debug)]
 struct Assembly {
     bytes: Vec<u8>,
@@ -92,7 +92,7 @@ struct Assembly {
     whole: oneshot::Sender<Result<Vec<u8>, &'static str>>,
 }
 
-/// A reply to be, for which nobody waits any more when this is dropped.
+/// A reply that is awaited. Dropping this discards the reply.
 struct Awaited {
     link: Arc<Link>,
     number: u16,
@@ -106,14 +106,14 @@ impl Drop for Awaited {
 }
 
 impl Udp {
-    /// Gets from `host`, whose name is looked up when the first one is sent.
+    /// Creates a client for `host`. The name is looked up when the first get is sent.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         let (link, opening) = (Mutex::new(None), AsyncMutex::new(()));
         Self { inner: Arc::new(Inner { host: host.into(), port, link, opening }) }
     }
 
-    /// What is stored under `keys`, in their order.
+    /// Gets the items of `keys`, in the order of the keys.
     pub async fn get(&self, keys: &[Bytes], deadline: Instant) -> Vec<Got> {
         let mut asked = Vec::with_capacity(keys.len());
         for key in keys {
@@ -158,7 +158,7 @@ impl Inner {
         Ok(awaited)
     }
 
-    /// The link of now, which is opened if there is none or its runtime is gone.
+    /// Returns the current link. Opens one if there is none or its runtime is gone.
     async fn link(&self) -> io::Result<Arc<Link>> {
         if let Some(link) = self.current() {
             return Ok(link);
@@ -176,7 +176,7 @@ impl Inner {
         self.link.lock().clone().filter(|link| !link.listener.is_finished())
     }
 
-    /// Has the next request go over another socket. This one is kept for a while, so that no other gets its port.
+    /// Makes the next request use another socket. This one is kept for a while, so that no other socket gets its port.
     fn retire(&self, link: &Arc<Link>) {
         let mut current = self.link.lock();
         if let Some(used_up) = current.take_if(|current| Arc::ptr_eq(current, link)) {
@@ -211,7 +211,7 @@ impl Link {
 async fn listen(socket: Arc<UdpSocket>, asked: Arc<Mutex<Asked>>) {
     let mut datagram = [0; 1 << 16];
     loop {
-        // An error here is a refusal by the server's machine; those who wait find out by their deadlines.
+        // An error here is a refusal by the server's machine. The requests that wait time out.
         if let Ok(bytes) = socket.recv(&mut datagram).await
             && let Some((frame, payload)) = Frame::split(&datagram[..bytes])
         {
@@ -221,7 +221,7 @@ async fn listen(socket: Arc<UdpSocket>, asked: Arc<Mutex<Asked>>) {
 }
 
 impl Asked {
-    /// A number that no other request of this socket had.
+    /// Takes a number that no other request of this socket had.
     fn number(
         &mut self,
         whole: oneshot::Sender<Result<Vec<u8>, &'static str>>,
@@ -251,13 +251,13 @@ impl Asked {
         }
         if let Some(Assembly { bytes, whole, .. }) = self.replies.remove(&frame.request) {
             let words = if fits { "a datagram is missing" } else { "the reply is too long" };
-            // Nobody waits any more, if this fails.
+            // This fails if the caller no longer waits.
             let _ = whole.send(if is_next && fits { Ok(bytes) } else { Err(words) });
         }
     }
 }
 
-/// What a whole reply says of `key`.
+/// Interprets a complete reply to the get of `key`.
 fn read(key: &[u8], reply: &[u8]) -> Got {
     let (mut rest, mut got) = (reply, Got::Miss);
     loop {
@@ -283,17 +283,17 @@ fn failed(outcome: Outcome, message: &str) -> Got {
     Got::Failed(Failure { outcome, message: message.into() })
 }
 
-/// A longer reply than this is given up. Bytes.
+/// The longest reply that is accepted, in bytes.
 pub const REPLY_BYTES_MAX: usize = 2 << 20;
 
-/// Requests of a socket that may wait for their replies.
+/// The number of requests per socket that may wait for replies.
 const OUTSTANDING_MAX: usize = 1 << 12;
 
-/// Requests of a socket, one a number. Fewer where tests use them up.
+/// The number of requests per socket: each has its own number. Tests use fewer, so that they can use them up.
 const NUMBERS: u32 = if cfg!(test) { 4 } else { 1 << 16 };
 
-/// For so long a reply may be on its way. A server that holds one back for longer may have it meet another request, if
-/// the system has given the port away again and the number is the same.
+/// How long a reply may be on its way. A reply that a server holds back for longer may meet another request. For that,
+/// the system must have reassigned the port, and the number must be the same.
 const DATAGRAM_LIVES: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!((given, number()), (vec![0, 1, 2, 3], Err(NoNumber::UsedUp)));
     }
 
-    /// The first get is answered when its number has come around, with a miss, which names no key.
+    /// The first get is answered when its number is used again, with a miss, which names no key.
     #[tokio::test]
     async fn a_late_miss_is_no_answer_to_a_request_of_the_same_number() {
         let server = UdpSocket::bind("127.0.0.1:0").await.expect("a port");

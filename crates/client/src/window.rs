@@ -1,14 +1,15 @@
-//! How much a client asks for at once, over all servers together: incast control (Scaling Memcache at Facebook, §3.1).
+//! A limit on the requests of a client that are under way at all servers: incast control (Scaling Memcache at Facebook,
+//! §3.1).
 //!
-//! Many servers answering one client at the same moment overflow its switch's port. So there is one window for all:
-//! it grows by one after a window's worth of answers, and halves when one stays out.
+//! If many servers answer one client at the same moment, they overflow the port of its switch. So all servers share one
+//! window. It grows by one after a window's worth of answers, and halves when an answer is lost.
 //!
 //! # Invariants
-//! 1. No more requests are out than the window has room for, and at least one may be.
-//! 2. Whoever waits gets room in the order of asking; who stops waiting leaves none behind.
+//! 1. No more requests are under way than the window allows, and one is always allowed.
+//! 2. Tasks that wait get permits in the order of their calls. A task that stops waiting leaves nothing behind.
 //!
 //! # Costs
-//! A lock to enter and one to leave.
+//! One lock to enter, and one to leave.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// A window shared by all that should count together.
+/// A window. Clones share it: their requests count together.
 #[derive(Clone, Debug)]
 pub struct Window {
     state: Arc<Mutex<State>>,
@@ -30,14 +31,15 @@ struct State {
     waiting: VecDeque<oneshot::Sender<Offer>>,
 }
 
-/// Room for one request; dropped without [`answered`](Permit::answered) it counts as unanswered.
+/// The permit for one request. If it is dropped without [`answered`](Permit::answered), the request counts as
+/// unanswered.
 #[derive(Debug)]
 pub struct Permit {
-    /// Gone once it was settled.
+    /// `None` once the permit is settled.
     window: Option<Window>,
 }
 
-/// Room for one who waits; if nobody takes it, nothing was lost.
+/// A permit for a task that waits. If the task has stopped waiting, the permit is returned unused.
 #[derive(Debug)]
 struct Offer(Option<Permit>);
 
@@ -50,7 +52,7 @@ impl Drop for Offer {
 }
 
 impl Window {
-    /// A window that begins with room for `size` requests and never has more than for `size_max`; both at least 1.
+    /// Creates a window that begins with `size` requests and never allows more than `size_max`. Both are at least 1.
     #[must_use]
     pub fn new(size: u32, size_max: u32) -> Self {
         let (size, size_max) = (f64::from(size.max(1)), f64::from(size_max.max(1)));
@@ -58,7 +60,7 @@ impl Window {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Room for one more request, when there is.
+    /// Waits until the window has room for one more request.
     pub async fn enter(&self) -> Permit {
         loop {
             let room = {
@@ -79,7 +81,7 @@ impl Window {
         }
     }
 
-    /// Room for one more request, if there is any and nobody waits for it.
+    /// Returns a permit if there is room and no task waits for it.
     #[must_use]
     pub fn try_enter(&self) -> Option<Permit> {
         let mut state = self.state.lock();
@@ -90,13 +92,13 @@ impl Window {
         Some(self.permit())
     }
 
-    /// How many requests it has room for now.
+    /// How many requests the window allows at present.
     #[must_use]
     pub fn size(&self) -> f64 {
         self.state.lock().size
     }
 
-    /// How many requests are out now.
+    /// How many requests are under way.
     #[must_use]
     pub fn out(&self) -> usize {
         self.state.lock().out
@@ -120,7 +122,7 @@ impl Window {
             };
             state.out += 1;
             if let Err(mut offer) = sender.send(Offer(Some(self.permit()))) {
-                // Settled here and not by its drop, which would take the lock that is held.
+                // Settle the permit here: its drop would take the lock, which is already held.
                 if let Some(permit) = &mut offer.0 {
                     permit.window = None;
                 }
@@ -138,14 +140,14 @@ impl State {
 }
 
 impl Permit {
-    /// The answer came: the window grows by its share of one.
+    /// Records that the answer came: the window grows by its share of one.
     pub fn answered(mut self) {
         if let Some(window) = self.window.take() {
             window.settle(|state| state.size = (state.size + 1.0 / state.size).min(state.size_max));
         }
     }
 
-    /// No request was sent after all: the window stays as it is.
+    /// Records that no request was sent: the window stays as it is.
     pub fn unused(mut self) {
         if let Some(window) = self.window.take() {
             window.settle(|_| {});

@@ -1,6 +1,7 @@
-//! Requests to bytes and replies to [`Reply`]s, for each protocol that a connection speaks.
+//! The conversion of requests to bytes, and of replies to [`Reply`]s, for each protocol of a connection.
 //!
-//! Pure functions over `guira-proto`; what is in flight, and which reply belongs to whom, is the queue's.
+//! These are pure functions over `guira-proto`. The queue knows what is in flight, and which reply belongs to which
+//! request.
 
 pub(crate) mod meta;
 pub(crate) mod text;
@@ -8,11 +9,11 @@ pub(crate) mod verbatim;
 
 use crate::{Outcome, Reply};
 
-/// The bytes that came are not the answer to what was asked: the stream is out of step and has to be closed.
+/// The error for bytes that can't be the answer to the request. The stream is out of step and must be closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfStep(pub(crate) String);
 
-/// `SERVER_ERROR` and its text: mcrouter's numbers say what to do, other words are for people.
+/// Interprets the text of a `SERVER_ERROR`. mcrouter's numbers have a meaning; other texts are for people.
 pub(crate) fn server_error(text: &[u8]) -> Reply {
     let outcome = match text.get(..3) {
         Some(b"307") => Outcome::Busy,
@@ -25,7 +26,7 @@ pub(crate) fn server_error(text: &[u8]) -> Reply {
     Reply::failure(outcome, bytes::Bytes::copy_from_slice(words))
 }
 
-/// A value taken out of the read buffer: a short one is copied, so that it doesn't hold the whole buffer.
+/// Copies a short value out of the read buffer, so that it doesn't keep the whole buffer alive.
 pub(crate) fn copy(value: &[u8]) -> bytes::Bytes {
     bytes::Bytes::copy_from_slice(value)
 }

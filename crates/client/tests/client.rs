@@ -1,4 +1,4 @@
-//! A client over a fleet of real servers: rings, multigets, errors that must not fill, leases, windows.
+//! A client of a fleet of real servers: rings, multigets, failures that must not be filled, leases, windows.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -151,7 +151,7 @@ fn a_client_that_cannot_be_is_refused_with_a_reason() {
     assert!(Client::builder().server("a:b").is_err());
 }
 
-/// Servers that give leases, and how they are asked.
+/// Servers that give leases, each with a client.
 fn leasing() -> Vec<(Server, Client)> {
     [
         (Program::Guira, Protocol::Text),
@@ -195,7 +195,7 @@ async fn a_delete_voids_a_lease() {
         assert_eq!(c.lease_set("k", old, "stale", Expiry::Never).await, Ok(false));
         assert_eq!(c.get("k").await, Got::Miss);
         assert_eq!(c.set("k", "new", Expiry::Never).await, Ok(()));
-        // Servers may call it stored, as a good value is there; it must not be this one.
+        // A server may answer "stored", because a valid value is there. But this value must not be stored.
         c.lease_set("k", old, "stale", Expiry::Never).await.expect("it is answered");
         assert_eq!(value(&c, "k").await.as_deref(), Some("new"));
     }
@@ -234,7 +234,7 @@ async fn a_server_without_leases_is_filled_and_the_caller_is_told_once() {
     assert_eq!((read("k", "third").await, loads.get()), ("third".into(), 2));
     assert_eq!((read("other", "fourth").await, loads.get()), ("fourth".into(), 3));
     assert_eq!(*told.lock().expect("no panic"), [expected]);
-    // Nor is a load that fails stored, or an item that came meanwhile overwritten.
+    // If loading fails, nothing is stored. An item that was stored meanwhile is not overwritten.
     let failed = c.get_or_load("none", Expiry::Never, async || Err::<Item, _>("no such row"));
     assert_eq!((failed.await, c.get("none").await), (Err("no such row"), Got::Miss));
     let slow = c.get_or_load("raced", Expiry::Never, async || {

@@ -1,4 +1,4 @@
-//! A connection against real servers: order under load, lost and late servers, and what is never sent.
+//! A connection to real servers: order under load, lost and slow servers, and requests that are never sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -42,7 +42,7 @@ async fn get(connection: &Connection, key: &str) -> Reply {
     connection.ask(Request::new(Op::Get, key.to_owned()), soon()).await
 }
 
-/// Stops the server, and returns when each of its threads has.
+/// Stops the server, and returns when all its threads have stopped.
 async fn freeze(server: &Server) {
     server.signal(Signal::STOP);
     let patience = soon();
@@ -52,7 +52,7 @@ async fn freeze(server: &Server) {
     }
 }
 
-/// Whether any thread of a process is not stopped.
+/// Whether any thread of a process is running.
 fn runs(pid: u32) -> std::io::Result<bool> {
     for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let stat = std::fs::read_to_string(task?.path().join("stat"))?;
@@ -249,7 +249,7 @@ async fn alone(client: &mut guira_tests::client::Client) {
 async fn the_last_handle_dropped_closes_the_connection() {
     let server = Server::start(Program::Memcached, &[]);
     let mut other = server.connect();
-    // The one by which the start was noticed may still be there.
+    // The connection that checked the server's start may still be there.
     alone(&mut other).await;
     let c = connection(&server);
     let clone = c.clone();
@@ -288,7 +288,7 @@ async fn a_connection_over_tls_carries_long_values_and_trusts_whom_it_was_told_t
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// Nobody reads replies or looks after deadlines where a runtime was, and whoever waits would do so for ever.
+/// When a runtime is gone, nothing reads replies or enforces deadlines. A caller would wait forever.
 #[test]
 fn nobody_waits_for_a_connection_whose_runtime_is_gone() {
     let runtime =
@@ -396,7 +396,7 @@ async fn whoever_is_told_of_a_reply_finds_it_due_and_not_before() {
     assert!(untold.is_due(), "nobody will be told of it before it is polled");
 }
 
-/// Room for so many bytes, and what is taken of it.
+/// A purse with room for `most` bytes, of which `taken` are taken.
 #[derive(Debug)]
 struct Room {
     most: usize,
@@ -424,7 +424,7 @@ fn room(most: usize) -> (Arc<Room>, Arc<dyn Purse>) {
     (Arc::clone(&room), room)
 }
 
-/// A connection to a server that the test plays, and that server's end of it.
+/// Creates a connection to a server that the test plays, and that server's listener.
 async fn played() -> (Connection, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -447,7 +447,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 
 const LONG: usize = 10_000_000;
 
-/// What came was on nobody's account until all of it was there.
+/// Charging must not wait until the whole value is there.
 #[tokio::test]
 async fn a_long_value_is_charged_as_it_comes_and_no_more_of_it() {
     let (c, listener) = played().await;
@@ -467,7 +467,8 @@ async fn a_long_value_is_charged_as_it_comes_and_no_more_of_it() {
     assert_eq!(room.taken.load(Relaxed), 0);
 }
 
-/// The head of a line tells what is not there; the rest comes when the client has its answer.
+/// The first keys of a line are misses when the value of a later one arrives. The rest of the value comes after the
+/// client has its answer.
 #[tokio::test]
 async fn a_value_that_finds_no_room_is_read_away_and_the_connection_goes_on() {
     let (c, listener) = played().await;
@@ -493,7 +494,7 @@ async fn a_value_that_finds_no_room_is_read_away_and_the_connection_goes_on() {
     assert_eq!(next.await.expect("no panic").value, "ok");
 }
 
-/// Half of a value stayed in memory until the connection was given up.
+/// Half of a value must not stay in memory until the connection is given up.
 #[tokio::test]
 async fn a_value_whose_request_was_too_late_is_given_up_with_what_came_of_it() {
     let (c, listener) = played().await;

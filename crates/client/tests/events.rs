@@ -1,4 +1,4 @@
-//! What a connection's observer is told, by a server that the test plays.
+//! The events that a connection's observer gets, with a server that the test plays.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-/// Whether the server had answered, of each connection that was lost.
+/// For each lost connection, whether the server had answered.
 type Lost = Arc<Mutex<Vec<bool>>>;
 
 async fn observed() -> (Connection, TcpListener, Lost) {
@@ -26,13 +26,13 @@ async fn observed() -> (Connection, TcpListener, Lost) {
     (Connection::new(address, options), listener, lost)
 }
 
-/// A router marks a server at once that closes connections without a word, and not one that answered before.
+/// A router marks a server at once if it closes connections without any answer, but not if it answered before.
 #[tokio::test]
 async fn a_connection_that_brought_an_answer_says_so_when_it_ends_and_another_does_not() {
     let (c, listener, lost) = observed().await;
     let answer = "VALUE k 0 2\r\nok\r\nEND\r\n";
-    // The answer to a get, that and a part of the one to the delete behind it, nothing, a part, and an answer again:
-    // each connection counts by itself.
+    // The server sends the answer to the get; that and a part of the answer to the delete; nothing; a part; and an
+    // answer again. Each connection counts by itself.
     let second = [answer, "DELET"].concat();
     let played = [answer, &second, "", "VALUE k 0 2\r\no", answer];
     for sent in played {
@@ -51,7 +51,7 @@ async fn a_connection_that_brought_an_answer_says_so_when_it_ends_and_another_do
         let first = if sent.starts_with(answer) { Outcome::Found } else { Outcome::RemoteError };
         assert_eq!(outcomes, [first, Outcome::RemoteError], "{sent:?}");
     }
-    // Those who asked hear of it before the observer does.
+    // The observer is called after the waiting requests are answered.
     let patience = Instant::now() + Duration::from_secs(30);
     while lost.lock().expect("no panic").len() < played.len() {
         assert!(Instant::now() < patience, "it isn't told of each");

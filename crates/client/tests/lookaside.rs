@@ -1,4 +1,4 @@
-//! The example of a cache beside a database does what it says, before memcached and before Guira.
+//! The example of a look-aside cache keeps its promises, with memcached and with Guira.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ async fn of_many_who_miss_one_reads_the_database_and_a_rename_is_seen_at_once() 
             assert_eq!(users.database.reads(), reads, "{program:?}");
         }
         drop(server);
-        // Without a cache the database answers.
+        // Without a cache, the database answers.
         assert_eq!(users.name(1).await.expect("the user is there"), "Barbara");
         assert!(users.rename(1, "Ada").await.is_err(), "the copy may be there yet");
     }

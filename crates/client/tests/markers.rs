@@ -1,4 +1,4 @@
-//! Remote markers, in memcached and in Guira, by both protocols.
+//! Remote markers, in memcached and in Guira, over both protocols.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn check(program: Program, protocol: Protocol) {
     assert_eq!(markers.unmark(&first).await, Ok(()));
     assert_eq!(markers.source("k").await, Source::Master, "the second one's");
     assert_eq!(markers.source("l").await, Source::Replica);
-    // Once more takes nothing of the other one.
+    // A second unmark removes no mark of another write.
     assert_eq!(markers.unmark(&first).await, Ok(()));
     assert_eq!(markers.source("k").await, Source::Master);
     assert_eq!(markers.unmark(&second).await, Ok(()));
@@ -41,7 +41,7 @@ async fn check(program: Program, protocol: Protocol) {
     let comment = mark.comment();
     let begin = format!("/* mcinv:user:1%2C2,cart:9;{} */", mark.option());
     assert!(comment == begin && mark.option().starts_with("mark=eu."), "{comment}");
-    // Whatever stands there: better far than wrong.
+    // With any other value in the marker, the master is read: a distant read is better than a wrong one.
     server.connect().set("r:x", b"nonsense");
     assert_eq!(markers.source("x").await, Source::Master);
     assert_eq!(markers.mark(&["x"]).await.expect_err("no marker").outcome, Outcome::NotStored);
@@ -69,13 +69,13 @@ async fn a_mark_ends_with_its_life_though_others_mark_the_key_again_and_again() 
     assert_eq!(long.unmark(&mark).await, Ok(()));
     assert_eq!(long.source("k").await, Source::Replica, "what a crashed writer left is over");
     drop(left);
-    // A marker on its own goes by itself.
+    // A marker that is left alone expires.
     let _left = short.mark(&["k"]).await.expect("it is marked");
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(server.connect().get("r:k"), None);
 }
 
-/// None of them is lost, and the marker stays short.
+/// No mark is lost, and the marker stays short.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_writers_of_a_key_become_one_mark_that_no_one_of_them_ends() {
     let server = Server::start(Program::Guira, &[]);

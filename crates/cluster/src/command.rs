@@ -1,15 +1,20 @@
-//! `guira cluster`: makes a cluster, and shows its state.
+//! `guira cluster`: makes a cluster, shows and checks its state, and writes what operators want.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command};
 use guira_etcd::EtcdFlags;
 
-use crate::fault::Fault;
+use crate::check::Check;
+use crate::dev::{self, Dev};
+use crate::plan::Plan;
 use crate::register::{Register, first_view};
 use crate::status::Status;
+use crate::trouble::Trouble;
+use crate::wishes;
 
 /// The command line.
 #[must_use]
@@ -21,6 +26,11 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(InitArgs::augment_args(Command::new("init")).about(INIT))
         .subcommand(StatusArgs::augment_args(Command::new("status")).about(STATUS))
+        .subcommand(DevArgs::augment_args(Command::new("dev")).about(DEV))
+        .subcommand(PlanArgs::augment_args(Command::new("plan")).about(PLAN))
+        .subcommand(CheckArgs::augment_args(Command::new("check")).about(CHECK))
+        .subcommand(DrainArgs::augment_args(Command::new("drain")).about(DRAIN))
+        .subcommand(SetArgs::augment_args(Command::new("set")).about(SET))
 }
 
 /// Runs the command line.
@@ -29,7 +39,12 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     let done = match matches.subcommand() {
         Some(("init", matches)) => with(matches, init),
         Some(("status", matches)) => with(matches, status),
-        _ => Err(Trouble::Usage("write guira cluster init or guira cluster status".to_owned())),
+        Some(("dev", matches)) => with(matches, dev),
+        Some(("plan", matches)) => with(matches, plan),
+        Some(("check", matches)) => with(matches, check),
+        Some(("drain", matches)) => with(matches, drain),
+        Some(("set", matches)) => with(matches, set),
+        _ => Err(Trouble::Usage("name what to do: guira cluster --help lists it".to_owned())),
     };
     let (words, code) = match done {
         Ok(text) => {
@@ -38,21 +53,11 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         }
         Err(Trouble::Usage(words)) => (words, USAGE),
         Err(Trouble::Refused(words)) => (words, REFUSED),
+        Err(Trouble::Unfinished(words)) => (words, UNFINISHED),
     };
     // Standard error may be closed.
     let _ = writeln!(io::stderr(), "guira cluster: {words}");
     ExitCode::from(code)
-}
-
-enum Trouble {
-    Usage(String),
-    Refused(String),
-}
-
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Self {
-        Self::Refused(fault.to_string())
-    }
 }
 
 #[derive(Args, Debug)]
@@ -111,6 +116,86 @@ struct StatusArgs {
     json: bool,
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = DEV_EXAMPLES)]
+struct DevArgs {
+    /// Nodes to start
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=i64::from(dev::NODES_MAX)))]
+    nodes: u16,
+
+    /// Copies of each item, if there are as many nodes
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
+    replicas: u32,
+
+    /// Directory for items and logs; it is made, and kept at the end
+    #[arg(short = 'd', long, value_name = "DIR", default_value = "guira-dev")]
+    directory: PathBuf,
+
+    /// Port of the router on 127.0.0.1; etcd and the nodes have ports up to 69 above it
+    #[arg(short = 'p', long, value_name = "PORT", default_value_t = 21300, value_parser = clap::value_parser!(u16).range(1..=i64::from(dev::PORT_MAX)))]
+    port: u16,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = PLAN_EXAMPLES)]
+struct PlanArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// For programs: one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = CHECK_EXAMPLES)]
+struct CheckArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// For programs: one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = DRAIN_EXAMPLES)]
+struct DrainArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// The node's name or number, as guira cluster status shows them
+    #[arg(value_name = "NODE")]
+    node: String,
+
+    /// Give the node its share of slots again
+    #[arg(long, conflicts_with = "wait")]
+    undo: bool,
+
+    /// Wait until the node has no copies, for so many seconds at most
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = SET_EXAMPLES)]
+struct SetArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// Copies of each slot from now on
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    replicas: Option<u32>,
+
+    /// Begin no copy until --resume: nothing is filled, moved or drained
+    #[arg(long, conflicts_with = "resume")]
+    pause: bool,
+
+    /// End the pause
+    #[arg(long)]
+    resume: bool,
+}
+
 fn with<A: Args>(
     matches: &ArgMatches,
     does: impl FnOnce(&A) -> Result<String, Trouble>,
@@ -140,6 +225,51 @@ fn status(args: &StatusArgs) -> Result<String, Trouble> {
     Ok(if args.json { status.json() + "\n" } else { status.to_string() })
 }
 
+fn dev(args: &DevArgs) -> Result<String, Trouble> {
+    let DevArgs { nodes, replicas, directory, port } = args;
+    let dev = Dev {
+        nodes: *nodes,
+        replicas: (*replicas).min(u32::from(*nodes)),
+        directory: directory.clone(),
+        port: *port,
+    };
+    dev.run().map_err(Trouble::Refused)?;
+    Ok("All parts have ended.\n".to_owned())
+}
+
+fn plan(args: &PlanArgs) -> Result<String, Trouble> {
+    let plan = Plan::of(&open(&args.place)?.snapshot()?);
+    Ok(if args.json { plan.json() + "\n" } else { plan.to_string() })
+}
+
+fn check(args: &CheckArgs) -> Result<String, Trouble> {
+    let check = Check::of(&open(&args.place)?)?;
+    let text = if args.json { check.json() + "\n" } else { check.to_string() };
+    if check.is_well() {
+        return Ok(text);
+    }
+    print!("{text}");
+    Err(Trouble::Unfinished(format!("{} findings", check.count())))
+}
+
+fn drain(args: &DrainArgs) -> Result<String, Trouble> {
+    let register = open(&args.place)?;
+    let (id, said) = wishes::drain(&register, &args.node, args.undo)?;
+    match args.wait {
+        None => Ok(said),
+        Some(seconds) => wishes::wait_until_empty(&register, id, Duration::from_secs(seconds)),
+    }
+}
+
+fn set(args: &SetArgs) -> Result<String, Trouble> {
+    let is_paused = (args.pause || args.resume).then_some(args.pause);
+    if args.replicas.is_none() && is_paused.is_none() {
+        let words = "name what is to change: --replicas N, --pause or --resume";
+        return Err(Trouble::Usage(words.to_owned()));
+    }
+    wishes::set(&open(&args.place)?, args.replicas, is_paused)
+}
+
 fn open(args: &PlaceArgs) -> Result<Register, Trouble> {
     args.etcd.register(&args.place).map_err(Trouble::Usage)
 }
@@ -162,32 +292,56 @@ impl EtcdArgs {
 }
 
 /// Each exit code of `guira cluster`, and when.
-pub const EXIT_CODES: [(u8, &str); 3] = [
+pub const EXIT_CODES: [(u8, &str); 4] = [
     (0, "done"),
     (USAGE, "an unknown flag, or a value that can't be used"),
     (
         REFUSED,
-        "etcd can't be asked; the cluster exists already (`init`), or there is none (`status`)",
+        "etcd can't be asked; the cluster exists already (`init`), or there is none (the others); there is no such node, or too few others (`drain`); a part doesn't start (`dev`)",
     ),
+    (UNFINISHED, "`check` found something; `drain --wait`: the node isn't empty yet"),
 ];
 
 const USAGE: u8 = 1;
 const REFUSED: u8 = 2;
+const UNFINISHED: u8 = 3;
 
-const ABOUT: &str = "Make a cluster of stores in etcd, and tell how it is";
+const ABOUT: &str =
+    "Make a cluster of stores in etcd, show and check it, move slots away from a node";
 const INIT: &str = "Make a cluster in etcd, to which no node belongs yet";
 const STATUS: &str = "Tell what etcd knows of a cluster: nodes, copies that are missing, who leads";
+
+const DEV: &str = "Start etcd, nodes and a router on this machine, to learn and to test with";
+const PLAN: &str = "Show what the controller does next, and why";
+const CHECK: &str =
+    "Look for what is wrong: etcd, nodes, copies, promises, clocks, versions; and say what helps";
+const DRAIN: &str = "Move all copies away from a node, while it serves; then it may be stopped";
+const SET: &str = "Change the number of copies, or pause what moves copies";
 
 const EXAMPLES: &str = "\
 Examples:
   guira cluster init etcd:127.0.0.1:2379/c1           make the cluster c1, with three copies of all
-  guira cluster status etcd:127.0.0.1:2379/c1         its nodes, their slots, and what is degraded";
+  guira cluster status etcd:127.0.0.1:2379/c1         its nodes, their slots, and what is degraded
+  guira cluster check etcd:127.0.0.1:2379/c1          what is wrong with it, and what helps
+  guira cluster plan etcd:127.0.0.1:2379/c1           what happens next, and why
+  guira cluster drain etcd:127.0.0.1:2379/c1 ibis     move all copies away from the node ibis
+  guira cluster dev --nodes 5                         five nodes, etcd and a router, here and now
+
+Copies, heads and readers are spread over the nodes by their --weight without a command: a node that starts gets its share.";
 
 const INIT_EXAMPLES: &str = "\
 Examples:
   guira cluster init etcd:127.0.0.1:2379/c1               three copies, two needed for a write
   guira cluster init etcd:10.0.0.1:2379,10.0.0.2:2379/c1 --replicas 2 --min-write 1
                                                           two copies; one is enough, an etcd of two members to ask";
+
+const DEV_EXAMPLES: &str = "\
+Examples:
+  guira cluster dev                          three nodes in ./guira-dev, behind a router on port 21300
+  guira cluster dev --nodes 5 -d /tmp/birds  five nodes, each item on three of them
+
+Any memcached client may ask the router. Each part is a process of its own: kill one, and see what happens. Ctrl-C ends all, and
+the same command goes on with the same items. etcd must be installed (Debian: etcd-server).";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -196,3 +350,37 @@ Examples:
 
 A slot is degraded while fewer of its copies live than are wanted, and read-only while they are too few for a write. A node is a
 member once the view names its process, waiting if it lives and isn't named, gone if it hasn't renewed its lease.";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  guira cluster plan etcd:127.0.0.1:2379/c1                           for people
+  guira cluster plan etcd:127.0.0.1:2379/c1 --json | jq .copies       how much is to be copied
+
+The controller is the node that leads. It changes the view by itself: this command changes nothing. What stands below next happens
+with the next view, what stands below now is under way or waits. A node that is filled gets its copy from the chain's reader. It
+acknowledges writes once it is filled, and serves once it has all that the reader has.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  guira cluster check etcd:127.0.0.1:2379/c1                          for people
+  guira cluster check etcd:127.0.0.1:2379/c1 --json | jq .findings    for programs
+
+Each finding has a line that says what helps. The exit code is 3 if something was found, 0 if not. All endpoints of etcd that you name
+are asked, and each node over its clients' port; one behind TLS or logins can't be asked, which is a finding too.";
+
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  guira cluster drain etcd:127.0.0.1:2379/c1 ibis                     its copies move to other nodes
+  guira cluster drain etcd:127.0.0.1:2379/c1 ibis --wait 600          and come back once it has none
+  guira cluster drain etcd:127.0.0.1:2379/c1 ibis --undo              it gets its share again
+
+A copy leaves once as many others serve as are wanted, so no slot has fewer copies meanwhile, and clients see no errors. As many other
+nodes must live as there are to be copies. A drained node stays drained until --undo, also over a restart.";
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  guira cluster set etcd:127.0.0.1:2379/c1 --replicas 2               two copies of each slot from now on
+  guira cluster set etcd:127.0.0.1:2379/c1 --pause                    during work on the network: nothing is copied
+  guira cluster set etcd:127.0.0.1:2379/c1 --resume
+
+While it is paused, nodes that die still leave their chains, and slots go on with the copies that are left.";

@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. A view is written in one transaction with a check of the election. So a controller that was deposed, and doesn't know
 //!    it, writes nothing.
-//! 2. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
+//! 2. Whoever stands for election ends the lead of a node that two others can't reach. That is safe, should they err: see 1.
+//! 3. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
 //!    was written of nodes that are gone.
 //!
 //! # Costs
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 use guira_chain::controller::next;
 use guira_etcd::EtcdKeys;
 
-use crate::facts::{Memory, Now, Waits};
+use crate::facts::{Memory, Now, Waits, is_leader_refused};
 use crate::fault::{Fault, Told};
 use crate::records::unix_s;
 use crate::register::{Lead, Register};
@@ -146,16 +147,7 @@ impl Turn {
         self.register.still_knows()?;
         let id = self.renew(lease)?;
         match self.register.campaign(&self.who, id)? {
-            None => {
-                // If the key is gone, because the leader's lease ended, there is nothing to wait for. Otherwise the watch
-                // notices that at once.
-                let keys = EtcdKeys::one(self.register.key("controller"));
-                let now = self.register.etcd.range(&keys)?;
-                if !now.pairs.is_empty() {
-                    self.wait(&keys, now.revision, self.rest());
-                }
-                Ok(())
-            }
+            None => self.follow(),
             Some(lead) => {
                 self.state.leads.store(true, Relaxed);
                 // After a fault it goes on with the election that it has won.
@@ -165,6 +157,33 @@ impl Turn {
                 self.lead(lead, lease)
             }
         }
+    }
+
+    /// Waits while another one leads. If two nodes can't reach that one's node, its lead ends at once.
+    fn follow(&self) -> Result<(), Fault> {
+        let [controller, suspect, end] = ["controller", "suspect/", "suspect0"];
+        // The nodes stand between: those who suspect must be there.
+        let keys = EtcdKeys::between(self.register.key(controller), self.register.key(end));
+        let now = self.register.etcd.range(&keys)?;
+        let has = |below: &str| {
+            let prefix = self.register.key(below).into_bytes();
+            now.pairs.iter().any(|pair| pair.key.starts_with(&prefix))
+        };
+        if has(suspect) {
+            let snapshot = self.register.snapshot()?;
+            if let Some((lead, who)) = &snapshot.controller
+                && is_leader_refused(&snapshot)
+            {
+                tracing::info!("two nodes can't reach {who}, which leads: its lead ends");
+                return self.register.depose(*lead);
+            }
+        }
+        // If the key is gone, because the leader's lease ended, there is nothing to wait for. Otherwise the watch notices
+        // that at once.
+        if has(controller) {
+            self.wait(&keys, now.revision, self.rest());
+        }
+        Ok(())
     }
 
     fn lead(&self, lead: Lead, lease: &mut Option<Lease>) -> Result<(), Fault> {

@@ -158,6 +158,14 @@ fn alive(snapshot: &RegisterSnapshot) -> BTreeMap<NodeId, Member> {
     nodes.map(|(node, member)| (*node, member.clone())).collect()
 }
 
+/// Whether the node of the controller that leads is one that two other nodes can't reach. Its lease may last for seconds.
+pub(crate) fn is_leader_refused(snapshot: &RegisterSnapshot) -> bool {
+    let alive = alive(snapshot);
+    let mut refused = snapshot.nodes.iter().filter(|(node, _)| !alive.contains_key(node));
+    let leader = snapshot.controller.as_ref().map(|(_, who)| who);
+    leader.is_some_and(|who| refused.any(|(_, member)| member.name == *who))
+}
+
 /// The reports of nodes that live with the run that the view names.
 struct Said<'a>(BTreeMap<NodeId, &'a Report>);
 

@@ -1,7 +1,8 @@
 //! Membership of a cluster of stores: the register in etcd, and the elected controller that changes it.
 //!
 //! ```text
-//! command     guira cluster init, status
+//! command     guira cluster init, status, plan, check, drain, set
+//! dev         guira cluster dev: all of it on one machine
 //! controller  elected, one at a time: snapshot ─▶ facts ─▶ guira-chain's decision ─▶ write
 //! present     a node's keys in the register, under a lease that a thread renews
 //! watch       the newest view, in a channel
@@ -38,7 +39,13 @@
 #![expect(clippy::disallowed_methods, reason = "leases are renewed and promises end in time")]
 
 mod command;
+mod dev;
+mod check;
+mod ask;
+mod plan;
 mod status;
+mod wishes;
+mod trouble;
 mod controller;
 mod facts;
 mod present;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use guira_chain::controller::Wish;
-use guira_chain::{NodeId, Ranges};
+use guira_chain::{NodeId, Ranges, View};
 use serde::{Deserialize, Serialize};
 
 /// What the operator wants, at the key `wish`.
@@ -19,6 +19,13 @@ pub struct WishRecord {
     /// Whether no new copy may be begun.
     #[serde(default)]
     pub is_paused: bool,
+}
+
+impl WishRecord {
+    /// What a view says, and nothing else.
+    pub(crate) fn of(view: &View) -> Self {
+        Self { replicas: view.replicas, drain: BTreeSet::new(), is_paused: false }
+    }
 }
 
 impl From<WishRecord> for Wish {

@@ -141,7 +141,7 @@ impl Register {
     /// [`Fault::Exists`] if there is one of this name; [`Fault::View`] if the view is invalid.
     pub fn create(&self, view: &View) -> Result<(), Fault> {
         view.validate().map_err(Fault::View)?;
-        let wish = WishRecord { replicas: view.replicas, drain: BTreeSet::new(), is_paused: false };
+        let wish = WishRecord::of(view);
         let absent = EtcdCompare::CreateRevision { key: self.key("view").into(), revision: 0 };
         let puts = [self.put("view", view.to_json(), None), self.put("wish", json(&wish), None)];
         let is_done = self.etcd.txn(&[absent], &puts)?.is_done;
@@ -238,6 +238,17 @@ impl Register {
         Ok(range.pairs.first().map(leader))
     }
 
+    /// Ends a controller's lead, unless another one leads already. It writes no view any more.
+    ///
+    /// # Errors
+    /// etcd fails.
+    pub(crate) fn depose(&self, lead: Lead) -> Result<(), Fault> {
+        let (key, revision) = (self.key("controller").into(), lead.create_revision);
+        let same = EtcdCompare::CreateRevision { key, revision };
+        self.etcd.txn(&[same], &[self.delete("controller")])?;
+        Ok(())
+    }
+
     /// A number for a node with a new disk, which no other node has. The first is 1.
     ///
     /// # Errors
@@ -275,6 +286,31 @@ impl Register {
         Ok(self.etcd.put(self.key("wish").as_bytes(), json(wish).as_bytes(), None)?)
     }
 
+    /// Changes what the operator wants, whoever else does so at the same time. Returns what is wanted then.
+    ///
+    /// # Errors
+    /// As [`Register::view`]; or [`Fault::Overtaken`], again and again.
+    pub fn change_wish(
+        &self,
+        mut change: impl FnMut(&mut WishRecord),
+    ) -> Result<WishRecord, Fault> {
+        for _ in 0..ATTEMPTS {
+            let range = self.etcd.range(&EtcdKeys::one(self.key("wish")))?;
+            let (before, revision) = match range.pairs.first() {
+                Some(pair) => (record(pair)?, pair.mod_revision),
+                None => (WishRecord::of(&self.view()?.view), 0),
+            };
+            let mut wish = before.clone();
+            change(&mut wish);
+            let same = EtcdCompare::ModRevision { key: self.key("wish").into(), revision };
+            let put = self.put("wish", json(&wish), None);
+            if wish == before || self.etcd.txn(&[same], &[put])?.is_done {
+                return Ok(wish);
+            }
+        }
+        Err(Fault::Overtaken)
+    }
+
     /// All that stands in the register, at one revision.
     ///
     /// # Errors
@@ -290,11 +326,7 @@ impl Register {
         let seen = read_view(named("view").ok_or_else(|| self.nothing())?)?;
         let wish = match named("wish") {
             Some(pair) => record(pair)?,
-            None => WishRecord {
-                replicas: seen.view.replicas,
-                drain: BTreeSet::new(),
-                is_paused: false,
-            },
+            None => WishRecord::of(&seen.view),
         };
         let controller = named("controller").map(leader);
         let mut snapshot = RegisterSnapshot {

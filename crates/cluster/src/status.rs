@@ -109,6 +109,14 @@ impl Status {
         }
     }
 
+    /// Whether this many nodes are members, and each slot has as many copies as it should, or as there are nodes.
+    pub(crate) fn is_whole(&self, nodes: usize) -> bool {
+        let members = self.nodes.iter().filter(|it| it.state == State::Member);
+        let is_short = usize::try_from(self.replicas).is_ok_and(|replicas| nodes < replicas);
+        let Slots { degraded, lost, filling, read_only, .. } = self.slots;
+        members.count() >= nodes && (degraded == 0 || is_short) && lost + filling + read_only == 0
+    }
+
     pub(crate) fn json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }

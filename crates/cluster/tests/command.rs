@@ -67,6 +67,113 @@ fn a_cluster_is_made_and_told_of() {
     }
 }
 
+/// A node that lives, and does nothing.
+fn present(register: &Arc<Register>, id: u32, name: &str) -> Present {
+    let member = Member {
+        name: name.to_owned(),
+        peers: format!("10.0.0.{id}:11312"),
+        clients: String::new(),
+        zone: String::new(),
+        weight: 1,
+        run: format!("run-{id}"),
+    };
+    Present::begin(Arc::clone(register), id, &member, 60).expect("etcd answers")
+}
+
+/// What `words` say of the cluster at `place` has each of `parts`.
+fn says(place: &str, words: &[&str], expected: i32, parts: &[&str]) {
+    let words: Vec<&str> = [words[0], place].iter().chain(&words[1..]).copied().collect();
+    let (code, told, said) = cluster(&words);
+    assert_eq!(code, Some(expected), "{words:?}: {told}{said}");
+    for part in parts {
+        assert!(told.contains(part) || said.contains(part), "{words:?}: {part}\n{told}{said}");
+    }
+}
+
+#[test]
+fn a_plan_tells_what_the_next_view_does_and_what_is_waited_for() {
+    let server = Server::start();
+    let place = format!("etcd:127.0.0.1:{}/c1", server.port());
+    says(&place, &["init"], 0, &[]);
+    let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
+    says(&place, &["plan"], 0, &["left        nothing is to be done", "no node leads: start one"]);
+    let _first = present(&register, 1, "heron");
+    let begins = "heron (1) begins anew with what its disk has: 16384 slots";
+    says(&place, &["plan"], 0, &["next", begins, "1 copies of each slot at most"]);
+    let _second = present(&register, 2, "ibis");
+    let _third = present(&register, 3, "jay");
+    // Two copies of all, and a third of them twice for heads and readers.
+    says(&place, &["plan"], 0, &[begins, "ibis (2) becomes a member", "views, which begin 4"]);
+    says(&place, &["set", "--pause"], 0, &["paused: no copy is begun"]);
+    says(&place, &["plan"], 0, &["left        1 views, which begin 0", "set --resume goes on"]);
+    says(
+        &place,
+        &["plan", "--json"],
+        0,
+        &["\"epoch\": 1", "\"copies\": 0", "\"slots\": \"0-16383\""],
+    );
+}
+
+#[test]
+fn wishes_are_written_if_they_can_be_granted() {
+    let server = Server::start();
+    let place = format!("etcd:127.0.0.1:{}/c1", server.port());
+    says(&place, &["init", "--replicas", "2"], 0, &[]);
+    let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
+    let wish = || register.snapshot().expect("etcd answers").wish;
+    let _nodes = [(1, "heron"), (2, "ibis")].map(|(id, name)| present(&register, id, name));
+    says(&place, &["drain", "kite"], 2, &["has no node kite: guira cluster status shows"]);
+    says(&place, &["drain", "ibis"], 2, &["1 other nodes live", "2 copies are wanted"]);
+    assert!(wish().drain.is_empty());
+    let _more = [(3, "jay"), (4, "jay")].map(|(id, name)| present(&register, id, name));
+    says(&place, &["drain", "jay"], 2, &["name one of the numbers [3, 4]"]);
+    says(&place, &["drain", "1", "--wait", "0"], 3, &["copies of 16384 slots after 0 s"]);
+    assert_eq!(wish().drain, [1].into());
+    says(&place, &["drain", "3"], 0, &["jay (3) is drained: the copies of its 0 slots move"]);
+    says(&place, &["drain", "4"], 2, &["1 other nodes live"]);
+    says(&place, &["drain", "heron", "--undo"], 0, &["heron (1) is not drained"]);
+    assert_eq!(wish().drain, [3].into());
+    says(&place, &["set"], 1, &["--replicas"]);
+    says(&place, &["set", "--replicas", "1"], 1, &["less than the 2 copies that a write needs"]);
+    says(&place, &["set", "--replicas", "5", "--pause"], 0, &["5 copies of each slot; paused"]);
+    says(&place, &["set", "--resume"], 0, &["5 copies of each slot\n"]);
+    assert_eq!((wish().replicas, wish().is_paused), (5, false));
+    assert_eq!(wish().drain, [3].into(), "the other wishes stay");
+}
+
+#[test]
+fn a_check_names_what_is_wrong_and_what_helps() {
+    let server = Server::start();
+    let place = format!("etcd:127.0.0.1:{},127.0.0.1:1/c1", server.port());
+    says(&place, &["init", "--replicas", "2"], 0, &[]);
+    let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
+    let lost = "16384 slots have no living copy: their requests fail\n            start on their directories: ";
+    let etcd = "problem     etcd at http://127.0.0.1:1: ";
+    says(
+        &place,
+        &["check"],
+        3,
+        &[etcd, "start that etcd", "no node leads", lost, "a write needs all 2"],
+    );
+    let first = present(&register, 1, "heron");
+    register.change_wish(|wish| wish.is_paused = true).expect("etcd answers");
+    server.put("/guira/c1/nodes/x", "");
+    server.put("/guira/c1/suspect/1/2", "run-1");
+    let _second = present(&register, 2, "ibis");
+    let paused = "no copy is begun: it is paused";
+    let refuses = "heron (1) refuses links of ibis (2)";
+    says(&place, &["check"], 3, &["the key nodes/x can't be read", paused, refuses]);
+    drop(first);
+    says(
+        &place,
+        &["check", "--json"],
+        3,
+        &["1 nodes may have copies, and 2", "\"grade\": \"problem\""],
+    );
+    let away = "etcd:127.0.0.1:1/c1";
+    says(away, &["check"], 2, &["127.0.0.1:1"]);
+}
+
 #[test]
 fn a_mistake_is_told_with_what_to_do() {
     let cases: [(&[&str], &str); 5] = [

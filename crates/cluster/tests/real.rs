@@ -155,7 +155,7 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     let fifth = after(&fourth, 3);
     put(&fifth);
     comes(5);
-    assert!(waiting.borrow().lack.is_none());
+    within(30, "the other watch has read on too", || waiting.borrow().lack.is_none());
     put(&wrong(&fifth));
     put(&View { epoch: 9, ..fifth.clone() });
     // The watch has read on: a fresh one gets the last view.
@@ -294,6 +294,16 @@ fn is_settled(register: &Register, nodes: &[NodeId]) -> bool {
     })
 }
 
+/// Whether each of three nodes heads and reads about a third of the slots: then the controller stands still.
+fn is_spread(register: &Register) -> bool {
+    let view = register.view().expect("etcd answers").view;
+    let is_near = |role: fn(&Group) -> Option<NodeId>, node| {
+        let groups = view.groups.iter().filter(|group| role(group) == Some(node));
+        groups.map(|group| group.slots.len()).sum::<usize>().abs_diff(5461) <= 341
+    };
+    (1..=3).all(|node| is_near(Group::head, node) && is_near(Group::reader, node))
+}
+
 #[test]
 fn one_controller_leads_and_the_other_goes_on_when_it_is_cut_off() {
     let server = Server::start();
@@ -350,7 +360,8 @@ fn a_node_that_two_others_suspect_leaves_before_its_lease_ends() {
     let rules = Rules { promise: Duration::from_millis(50), ..Rules::default() };
     let _controller = Controller::begin(Arc::clone(&register), "a".to_owned(), rules);
     let _nodes: Vec<Node> = (1..=3).map(|id| Node::start(&register, id)).collect();
-    within(60, "three copies of all", || is_settled(&register, &[1, 2, 3]));
+    let is_done = || is_settled(&register, &[1, 2, 3]) && is_spread(&register);
+    within(60, "three copies of all, and heads and readers are spread", is_done);
     let suspect = |id: NodeId, by: NodeId, run: &str| {
         let key = format!("/guira/c1/suspect/{id}/{by}");
         etcd.txn(&[], &[EtcdOp::Put { key: key.into(), value: run.into(), lease: None }])
@@ -439,4 +450,34 @@ fn a_number_that_a_node_has_is_not_given_away_though_etcd_lost_which_was_the_las
     assert_eq!(register.take_id(), Ok(10));
     etcd.txn(&[], &[EtcdOp::Delete { key: b"/guira/c1/ids".into() }]).expect("etcd answers");
     assert_eq!(register.take_id(), Ok(10));
+}
+
+#[test]
+fn a_leader_that_two_others_suspect_is_deposed_before_its_lease_ends() {
+    let server = Server::start();
+    let (register, etcd) = (register(server.port()), raw(&server));
+    register.create(&first_view("c1", 3, 2).expect("a seed")).expect("nobody has");
+    let present = |id| Present::begin(Arc::clone(&register), id, &member(id), 60);
+    let _nodes = [1, 2, 3].map(|id| present(id).expect("etcd answers"));
+    let lease = etcd.grant(60).expect("etcd answers").id;
+    let dead = register.campaign("store-1", lease).expect("etcd answers").expect("nobody leads");
+    let rules = Rules::default();
+    let other = Controller::begin(Arc::clone(&register), "store-2".to_owned(), rules);
+    let other = other.expect("etcd answers");
+    let suspect = |by: NodeId, run: &str| {
+        let key = format!("/guira/c1/suspect/1/{by}");
+        etcd.txn(&[], &[EtcdOp::Put { key: key.into(), value: run.into(), lease: None }])
+            .expect("etcd answers");
+    };
+    // One node alone, a node that isn't there, and one that means an earlier process.
+    suspect(2, "run-1");
+    suspect(9, "run-1");
+    suspect(3, "run-0");
+    thread::sleep(Duration::from_millis(500));
+    assert!(!other.leads());
+    suspect(3, "run-1");
+    within(30, "another one leads", || other.leads());
+    let leader = register.leader().expect("etcd answers");
+    assert!(leader.is_some_and(|(lead, who)| lead != dead && who == "store-2"));
+    assert!(register.snapshot().expect("etcd answers").nodes.contains_key(&1), "its lease lasts");
 }

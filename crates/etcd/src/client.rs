@@ -12,7 +12,9 @@ use crate::access::{EtcdAccess, Failure, body_of};
 use crate::error::Error;
 use crate::place::EtcdPlace;
 use crate::watch::Watch;
-use crate::wire::{self, Done, EtcdCompare, EtcdKeys, EtcdOp, LeaseAnswer, Range, Streamed, Txn};
+use crate::wire::{
+    self, Done, EtcdCompare, EtcdKeys, EtcdOp, LeaseAnswer, MemberAnswer, Range, Streamed, Txn,
+};
 
 /// An etcd: one member, or several of one cluster.
 pub struct Etcd {
@@ -31,6 +33,19 @@ pub struct EtcdLease {
     pub id: i64,
     /// Seconds that it lasts from now, unless it is renewed. etcd may give more than was asked for.
     pub ttl_s: u64,
+}
+
+/// What a member of etcd said about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdMember {
+    /// Its version.
+    pub version: String,
+    /// Bytes of its database.
+    pub db_bytes: u64,
+    /// Its complaints: that it has no leader, or that its database is full (`NOSPACE`).
+    pub errors: Vec<String>,
+    /// How long the answer took.
+    pub took: Duration,
 }
 
 impl fmt::Debug for Etcd {
@@ -150,6 +165,26 @@ impl Etcd {
             let answer = self.open(url, "/v3/watch", &question, limit)?;
             Ok(Watch::new(keys, url.to_owned(), answer, ends))
         })
+    }
+
+    /// Asks each endpoint how its member is, whether or not the others answer.
+    pub fn health(&self) -> Vec<(String, Result<EtcdMember, Error>)> {
+        let of = |url: &String| {
+            let begun = Instant::now();
+            let asked = self.open(url, "/v3/maintenance/status", &json!({}), self.limit);
+            let said = asked.and_then(body_of).and_then(|body| {
+                wire::first_of::<MemberAnswer>(&body).map_err(Failure::Unreadable)
+            });
+            let took = begun.elapsed();
+            let member = said.map(|MemberAnswer { version, db_bytes, errors }| EtcdMember {
+                version,
+                db_bytes,
+                errors,
+                took,
+            });
+            (url.clone(), member.map_err(|failure| failure.at(url)))
+        };
+        self.urls.iter().map(of).collect()
     }
 
     fn ask<T>(

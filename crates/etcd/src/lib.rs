@@ -54,7 +54,7 @@ mod place;
 mod tests;
 
 pub use access::{EtcdAccess, EtcdFlags, Files};
-pub use client::{Etcd, EtcdLease};
+pub use client::{Etcd, EtcdLease, EtcdMember};
 pub use error::Error;
 pub use place::EtcdPlace;
 pub use watch::Watch;

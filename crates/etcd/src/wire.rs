@@ -43,6 +43,12 @@ impl EtcdKeys {
         Self { first: if first.is_empty() { vec![0] } else { first }, end: Some(end) }
     }
 
+    /// All keys from `first` on that are less than `end`, which isn't empty.
+    #[must_use]
+    pub fn between(first: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Self {
+        Self { first: first.as_ref().to_vec(), end: Some(end.as_ref().to_vec()) }
+    }
+
     fn contains(&self, key: &[u8]) -> bool {
         match &self.end {
             None => key == self.first,
@@ -213,6 +219,16 @@ pub(crate) struct LeaseAnswer {
     pub(crate) id: i64,
     #[serde(rename = "TTL", default, deserialize_with = "number")]
     pub(crate) ttl_s: u64,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct MemberAnswer {
+    #[serde(default)]
+    pub(crate) version: String,
+    #[serde(rename = "dbSize", default, deserialize_with = "number")]
+    pub(crate) db_bytes: u64,
+    #[serde(default)]
+    pub(crate) errors: Vec<String>,
 }
 
 #[derive(Deserialize)]

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use guira_log::{Format, Log};
 
 use crate::clear;
@@ -41,16 +41,12 @@ struct RunArgs {
 
 /// `guira invalidate explain`
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("change").required(true).args(["table", "statement"]))]
 struct ExplainArgs {
     #[command(flatten)]
     file: FileArgs,
     /// A changed row's table, such as shop.users
-    #[arg(
-        long,
-        value_name = "SCHEMA.TABLE",
-        conflicts_with = "statement",
-        required_unless_present = "statement"
-    )]
+    #[arg(long, value_name = "SCHEMA.TABLE")]
     table: Option<String>,
     /// The row before the change, as a JSON object of columns
     #[arg(long, value_name = "JSON", requires = "table")]
@@ -233,7 +229,7 @@ fn check(config: &InvalidateConfig) -> Done {
         let is_flushed = !to.has_markers && flushes(config, &to.name);
         for router in &to.routers {
             let of = format!("destination {}: router {router}", to.name);
-            match crate::deliver::check(router, is_flushed) {
+            match crate::deliver::check(router, &to.prefix, is_flushed) {
                 Ok(()) => good.push_str(&format!("{of} answers\n")),
                 Err(error) => bad.push((UNUSABLE, format!("{of}: {error}"))),
             }

@@ -32,7 +32,9 @@ pub(crate) struct SourceCounts {
     pub(crate) keys_of_rules: Count,
     pub(crate) keys_of_comments: Count,
     pub(crate) keys_of_outbox: Count,
-    refused: [Count; 7],
+    refused: [Count; 8],
+    /// Tables of rules and of the outbox that the user doesn't see.
+    pub(crate) missing: Count,
     /// Marks of this region's writers.
     pub(crate) marks: Count,
     /// Options in comments that have no effect.
@@ -186,4 +188,4 @@ impl SourceCounts {
     }
 }
 
-const _: () = assert!(Refusal::ALL.len() == 7);
+const _: () = assert!(Refusal::ALL.len() == 8);

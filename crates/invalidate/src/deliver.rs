@@ -10,7 +10,7 @@
 //! ```
 //! # Invariants
 //! 1. The cursor moves past an entry after each of its keys was acknowledged, twice if there is a second delete.
-//! 2. A parked key holds the cursor before its entry until a router accepts the key.
+//! 2. A parked key (`parked.rs`) holds the cursor before its entry until a router accepts the key.
 //! 3. A flush that fails, or that waits for `flush_after`, holds the cursor too. Deletes go on between its tries: a
 //!    flush after them does no harm. During a try they wait for the router's answer, as for any other answer.
 //! 4. What was sent unproven is sent again once it is proven, as if it hadn't been sent. So the second delete follows
@@ -18,13 +18,14 @@
 //! 5. Batches don't wait to become full: what arrives while the last one is in flight goes with the next.
 //!
 //! # Bad at
-//! Routers that refuse a few keys for long. Each is sent alone, and there are at most [`PARKED_MAX`].
+//! Routers that refuse a few keys for long. Each is sent alone, and there are at most `PARKED_MAX` of them.
 
 mod audit;
 mod resend;
 mod unmark;
 mod supply;
 mod flush;
+mod parked;
 mod link;
 mod pace;
 
@@ -38,11 +39,15 @@ use guira_client::Address;
 
 use crate::config::DestinationConfig;
 use crate::counts::CourierCounts;
+use crate::key::Key;
 use crate::line::{Line, Reach, Seat, Work};
+use crate::rule::How;
+use crate::term::now;
 pub(crate) use audit::{Audit, Scout};
 use flush::Flushes;
 use link::{Parcel, RouterLink};
-use pace::{IDLE, PARKED_MAX, PAUSE_LEAST, PAUSE_MOST, RETRY, note_ack, now};
+use pace::{IDLE, PAUSE_LEAST, PAUSE_MOST, note_ack};
+use parked::Parked;
 pub(crate) use resend::Resender;
 use supply::{Load, Supply};
 pub(crate) use unmark::Unmarker;
@@ -67,8 +72,7 @@ pub(crate) struct Courier {
     again_until: u64,
     /// The entries that were sent unproven: the first, and the one after the last.
     unproven: Option<(u64, u64)>,
-    parked: Vec<Parked>,
-    retried: Instant,
+    parked: Parked,
     flushes: Flushes,
     scout: Option<Scout>,
 }
@@ -85,10 +89,16 @@ struct Batch {
     is_failed: bool,
 }
 
-/// A key that no router accepts.
-struct Parked {
-    parcel: Parcel,
-    entry: u64,
+impl Batch {
+    /// Creates the batch of a load. That of a flush has no deletes: it only moves the cursor. The flush itself, and its
+    /// second one, are scheduled apart.
+    fn new(load: Load, begin: u64, end: u64, is_again: bool) -> Self {
+        let (parcels, at_s) = match load {
+            Load::Deletes(parcels, at_s) => (parcels, at_s),
+            Load::Flush(at_s) => (Vec::new(), at_s),
+        };
+        Self { parcels, begin, end, is_again, at_s, is_failed: false }
+    }
 }
 
 impl Courier {
@@ -109,8 +119,7 @@ impl Courier {
             acked: VecDeque::new(),
             again_until: cursor,
             unproven: None,
-            parked: Vec::new(),
-            retried: now(),
+            parked: Parked::new(),
             flushes: Flushes::default(),
             scout: None,
         }
@@ -141,11 +150,7 @@ impl Courier {
                 Ok(Turn::Idle) => {
                     if !matches!(self.line.work(self.first.next(), 1, IDLE), Work::Nothing) {
                         // There are entries. Only parked keys can keep them back.
-                        thread::sleep(if self.parked.len() < PARKED_MAX {
-                            Duration::ZERO
-                        } else {
-                            IDLE
-                        });
+                        thread::sleep(if self.parked.is_full() { IDLE } else { Duration::ZERO });
                     }
                 }
                 Ok(Turn::Done) => pause = PAUSE_LEAST,
@@ -168,9 +173,9 @@ impl Courier {
     fn turn(&mut self, reach: &Reach) -> io::Result<Turn> {
         self.note_due(reach);
         while self.in_flight.len() < IN_FLIGHT
-            && self.parked.len() < PARKED_MAX
+            && !self.parked.is_full()
             && !self.flushes.is_due(now())
-            && !self.is_retry_due()
+            && !self.parked.is_retry_due()
             // Otherwise something would always be in flight, and what was proven would never be sent again.
             && !self.is_proven(reach)
         {
@@ -194,7 +199,7 @@ impl Courier {
             self.flush()?;
             return Ok(Turn::Done);
         }
-        if self.is_retry_due() {
+        if self.parked.is_retry_due() {
             self.retry()?;
             return Ok(Turn::Done);
         }
@@ -209,18 +214,11 @@ impl Courier {
         if self.line.is_over() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
     }
 
-    fn is_retry_due(&self) -> bool {
-        !self.parked.is_empty() && self.retried.elapsed() > RETRY
-    }
-
     /// Flushes all servers. Call it only while nothing is in flight.
     fn flush(&mut self) -> io::Result<()> {
         self.check_term()?;
         let sent = now();
-        let flushed = self.connect().and_then(|()| match &mut self.link {
-            Some(link) => link.flush(),
-            None => Err(io::ErrorKind::NotConnected.into()),
-        });
+        let flushed = self.connect().and_then(RouterLink::flush);
         let name = &self.config.name;
         match flushed {
             Ok(None) => {
@@ -288,50 +286,31 @@ impl Courier {
         let own = (&*self.seat.name, self.config.how);
         if let Some(load) = self.first.take(&self.line, own, reach.released)? {
             let end = self.first.next();
-            let (parcels, at_s) = match load {
-                Load::Deletes(parcels, at_s) => (parcels, at_s),
-                Load::Flush(at_s) => {
-                    self.flushes.want(begin, self.flush_due(at_s));
-                    self.counts().is_flush_due.set(1);
-                    (Vec::new(), at_s)
-                }
-            };
+            if let Load::Flush(at_s) = load {
+                self.flushes.want(begin, self.flush_due(at_s));
+                self.counts().is_flush_due.set(1);
+            }
             if end > reach.proven {
                 let (from, until) = self.unproven.unwrap_or((u64::MAX, 0));
                 let unproven =
                     (from.min(begin.max(reach.proven)), until.max(end).max(self.first.after()));
                 self.unproven = Some(unproven);
             }
-            return Ok(Some(Batch {
-                parcels,
-                begin,
-                end,
-                is_again: false,
-                at_s,
-                is_failed: false,
-            }));
+            return Ok(Some(Batch::new(load, begin, end, false)));
         }
         if self.config.again.is_zero() {
             return Ok(None);
         }
         let begin = self.again.next();
         let taken = self.again.take(&self.line, own, self.again_until)?;
-        Ok(taken.map(|load| {
-            let end = self.again.next();
-            // A flush schedules its second one itself.
-            let (parcels, at_s) = match load {
-                Load::Deletes(parcels, at_s) => (parcels, at_s),
-                Load::Flush(at_s) => (Vec::new(), at_s),
-            };
-            Batch { parcels, begin, end, is_again: true, at_s, is_failed: false }
-        }))
+        Ok(taken.map(|load| Batch::new(load, begin, self.again.next(), true)))
     }
 
     /// Waits for the answer to the oldest batch. After an error, it waits for all other answers, too: only then can the
     /// connection be used for single keys. Batches are acknowledged in order.
     fn settle(&mut self) -> io::Result<()> {
         for at in 0..self.in_flight.len() {
-            let Some(link) = &mut self.link else { return Err(io::ErrorKind::NotConnected.into()) };
+            let link = self.link.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             match link.answer(&self.in_flight[at].parcels)? {
                 None if at == 0 => {
                     if let Some(batch) = self.in_flight.pop_front() {
@@ -365,7 +344,7 @@ impl Courier {
     /// Sends halves, and halves of them, until the bad keys stand alone, and parks those.
     fn deliver_carefully(&mut self, parcels: &[Parcel], entry: u64) -> io::Result<()> {
         self.check_term()?;
-        let Some(link) = &mut self.link else { return Err(io::ErrorKind::NotConnected.into()) };
+        let link = self.link.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         link.send(parcels, &self.config.prefix)?;
         match (link.answer(parcels)?, parcels) {
             (None, _) => Ok(()),
@@ -375,10 +354,8 @@ impl Courier {
                     self.config.name,
                     parcel.key
                 );
-                if !self.parked.iter().any(|it| it.parcel == *parcel) {
-                    self.parked.push(Parked { parcel: parcel.clone(), entry });
-                    self.counts().parked.set(self.parked.len() as u64);
-                }
+                self.parked.add(parcel, entry);
+                self.counts().parked.set(self.parked.count());
                 Ok(())
             }
             (Some(_), _) => {
@@ -391,19 +368,12 @@ impl Courier {
 
     /// Sends the parked keys again, each alone.
     fn retry(&mut self) -> io::Result<()> {
-        self.retried = now();
+        self.parked.note_retry();
         self.check_term()?;
         self.connect()?;
-        let mut at = 0;
-        while let (Some(link), Some(parked)) = (&mut self.link, self.parked.get(at)) {
-            let parcel = std::slice::from_ref(&parked.parcel);
-            link.send(parcel, &self.config.prefix)?;
-            match link.answer(parcel)? {
-                None => drop(self.parked.remove(at)),
-                Some(_) => at += 1,
-            }
-        }
-        self.counts().parked.set(self.parked.len() as u64);
+        let link = self.link.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        self.parked.retry(link, &self.config.prefix)?;
+        self.counts().parked.set(self.parked.count());
         self.note_cursor();
         Ok(())
     }
@@ -439,25 +409,28 @@ impl Courier {
         let done =
             if self.config.again.is_zero() { self.done } else { self.done.min(self.done_again) };
         let unproven = self.unproven.map(|(from, _)| from);
-        let parked = self.parked.iter().map(|parked| parked.entry);
         self.counts().is_flush_due.set(self.flushes.held().is_some().into());
-        let held = parked.chain(unproven).chain(self.flushes.held()).min().unwrap_or(u64::MAX);
-        self.line.note_cursor(self.number, done.min(held));
+        let holders = [unproven, self.parked.held(), self.flushes.held(), Some(done)];
+        let cursor = holders.into_iter().flatten().min().unwrap_or(done);
+        self.line.note_cursor(self.number, cursor);
     }
 
-    fn connect(&mut self) -> io::Result<()> {
+    fn connect(&mut self) -> io::Result<&mut RouterLink> {
         if self.link.is_none() {
-            let address = &self.config.routers[self.router % self.config.routers.len()];
-            self.link = Some(RouterLink::connect(address)?);
+            self.link = Some(RouterLink::connect(self.router())?);
             self.counts().connects.add(1);
             self.counts().is_connected.set(1);
         }
-        Ok(())
+        self.link.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn router(&self) -> &Address {
+        &self.config.routers[self.router % self.config.routers.len()]
     }
 
     /// Rewinds to what wasn't acknowledged, and selects the next router.
     fn lose(&mut self, error: &io::Error) {
-        let router = &self.config.routers[self.router % self.config.routers.len()];
+        let router = self.router();
         tracing::warn!("destination {}: router {router}: {error}", self.config.name);
         self.link = None;
         self.counts().is_connected.set(0);
@@ -473,15 +446,25 @@ impl Courier {
     }
 }
 
-/// Checks that a router answers, knows the meta commands, and, if it `is_flushed`, accepts flushes: for `guira
-/// invalidate check`.
+/// Checks that a router answers, knows the meta commands, deletes a key with the destination's prefix, and, if it
+/// `is_flushed`, accepts flushes: for `guira invalidate check`.
 ///
 /// # Errors
 /// The router fails one of these checks.
-pub(crate) fn check(router: &Address, is_flushed: bool) -> io::Result<()> {
+pub(crate) fn check(router: &Address, prefix: &str, is_flushed: bool) -> io::Result<()> {
     let mut link = RouterLink::connect(router)?;
-    link.send(&[], "")?;
-    if let Some(words) = link.answer(&[])? {
+    let key = Key::new(CHECKED).map_err(|why| io::Error::other(why.to_string()))?;
+    let parcels = [Parcel { key, how: How::Delete }];
+    link.send(&parcels, prefix)?;
+    if let Some(answer) = link.answer(&parcels)? {
+        let key = CHECKED.escape_ascii();
+        let route = match prefix {
+            "" => String::new(),
+            _ => format!(
+                ". The router needs a route for this prefix: --route-prefix={prefix}, or \"aliases\": [\"{prefix}\"] at one of its \"routes\""
+            ),
+        };
+        let words = format!("a delete of {prefix}{key} is answered '{answer}'{route}");
         return Err(io::Error::other(words));
     }
     if is_flushed && link.option("enable_flush_cmd")?.is_some_and(|it| it == "0") {
@@ -496,6 +479,8 @@ enum Turn {
     Idle,
 }
 
+/// A key that nothing is stored under.
+const CHECKED: &[u8] = b"guira-invalidate-check";
 /// The most batches in flight.
 const IN_FLIGHT: usize = 4;
 const TOGETHER: Duration = Duration::from_millis(100);

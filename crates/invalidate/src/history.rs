@@ -9,7 +9,8 @@
 //!    twice costs a miss, what isn't deleted stays stale.
 //!
 //! # Bad at
-//! Numbers that were given twice, after RESET MASTER or by two servers with the same number.
+//! Numbers that were given twice by two servers with the same number. After RESET MASTER that is seen until the server
+//! has given as many numbers as were read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,15 @@ pub(crate) enum History {
     Domains(BTreeMap<(u32, u32), u64>),
     /// MySQL's set of GTIDs.
     Set(GtidSet),
+}
+
+/// By what a host's own transactions are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OwnName {
+    /// MariaDB's `server_id`.
+    Server(u32),
+    /// MySQL's `server_uuid`.
+    Uuid([u8; 16]),
 }
 
 /// A transaction to look for in the journal. If it is found, the journal reaches back to before what the host lacks.
@@ -75,17 +85,35 @@ impl History {
     pub(crate) fn is_other(&self, read: &GtidPosition) -> bool {
         match (self, read) {
             (Self::Domains(theirs), GtidPosition::Domains(domains)) => {
-                let has_beyond = |domain: u32, sequence: u64| {
-                    theirs.iter().any(|((of, _), last)| *of == domain && *last >= sequence)
-                };
                 domains.iter().any(|(domain, of)| {
-                    !has_sequence(theirs, *domain, *of) && has_beyond(*domain, of.1)
+                    !has_sequence(theirs, *domain, *of) && has_beyond(theirs, *domain, of.1)
                 })
             }
             (Self::Set(theirs), read) => {
                 read.set().is_some_and(|set| !set.lacks(theirs).is_empty())
             }
             _ => true,
+        }
+    }
+
+    /// Whether the host lacks transactions that it made itself, and gives their numbers again. Its log was reset, or lost
+    /// its end in a crash. What it changed under numbers that were read already is never sent.
+    ///
+    /// MariaDB counts on after the highest number of the domain, whoever gave it: a number below that isn't given again.
+    pub(crate) fn repeats(&self, read: &GtidPosition, own: &OwnName) -> bool {
+        match (self, read, own) {
+            (Self::Domains(theirs), GtidPosition::Domains(domains), OwnName::Server(own)) => {
+                domains.iter().any(|(domain, of)| {
+                    of.0 == *own
+                        && !has_sequence(theirs, *domain, *of)
+                        && !has_beyond(theirs, *domain, of.1)
+                })
+            }
+            (Self::Set(theirs), read, OwnName::Uuid(own)) => {
+                let lost = read.set().unwrap_or_default().without(theirs);
+                lost.lowest().any(|(source, _)| source.uuid == *own)
+            }
+            _ => false,
         }
     }
 
@@ -162,6 +190,11 @@ fn has_sequence(
     theirs.get(&(domain, server)).is_some_and(|last| *last >= sequence)
 }
 
+/// Whether some server has given this number of the domain, or a higher one.
+fn has_beyond(theirs: &BTreeMap<(u32, u32), u64>, domain: u32, sequence: u64) -> bool {
+    theirs.iter().any(|((of, _), last)| *of == domain && *last >= sequence)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +268,38 @@ mod tests {
         }
         assert!(!set("A:1-9").has(&position("0-1-5")), "another kind of database");
         assert_eq!(set("A:1-9").rewound(&position("0-1-5"), &BTreeMap::new()), None);
+    }
+
+    #[test]
+    fn a_host_that_lacks_what_it_made_itself_gives_numbers_again() {
+        for (theirs, ours, expected) in [
+            ("0-1-6", "0-1-6", false),
+            // After RESET MASTER, before and after its first transaction.
+            ("", "0-1-6", true),
+            ("0-1-1", "0-1-6", true),
+            ("1-1-9,0-1-1", "1-1-9,0-1-6", true),
+            // Another's, which it never got.
+            ("0-2-5", "0-2-9", false),
+            // The old primary is a replica again: the new one has counted on.
+            ("0-1-4,0-2-6", "0-1-6", false),
+            ("0-1-4,0-2-5", "0-1-6", true),
+        ] {
+            let history = History::of_state(theirs).unwrap();
+            assert_eq!(
+                history.repeats(&position(ours), &OwnName::Server(1)),
+                expected,
+                "{theirs} {ours}"
+            );
+        }
+        let own = OwnName::Uuid(A.parse::<GtidSource>().unwrap().uuid);
+        for (theirs, ours, expected) in [
+            ("A:1-9", "A:1-9,B:1-3", false),
+            ("B:1", "A:1-9,B:1", true),
+            ("A:1,B:1", "A:1-9,B:1", true),
+            ("A:1-9", "A:1-9:tag:1", true),
+        ] {
+            assert_eq!(set(theirs).repeats(&read(ours), &own), expected, "{theirs} {ours}");
+        }
     }
 
     #[test]

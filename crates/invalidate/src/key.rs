@@ -58,6 +58,7 @@ refusals! {
     Prefix "prefix" "it begins with none of the prefixes that comments may name",
     Limit "limit" "the comment has too many keys or bytes, and none of them is taken",
     Syntax "syntax" "the comment can't be read, and none of its keys is taken",
+    Mark "mark" "its mark isn't of the form mark=REGION.TOKEN, or isn't the only one: keys are deleted, and markers stay",
     Value "value" "the column's value has no text: a geometry, or JSON in MySQL's form",
 }
 

@@ -54,10 +54,10 @@ pub(crate) fn options<'o>(
             (Some(mark), Some(ours)) => match mark.split_once('.') {
                 Some((region, token)) if region == ours => match token.parse() {
                     Ok(token) if read.token.is_none() => read.token = Some(token),
-                    _ => read.refused = Some(Refusal::Syntax),
+                    _ => read.refused = Some(Refusal::Mark),
                 },
                 Some(_) => {}
-                None => read.refused = Some(Refusal::Syntax),
+                None => read.refused = Some(Refusal::Mark),
             },
             _ => read.unused += 1,
         }
@@ -72,15 +72,15 @@ mod tests {
     #[test]
     fn a_mark_is_taken_by_its_own_region_and_once_in_a_list() {
         let token = || "6b2f0c81a93d5e70".parse().ok();
-        let syntax = Some(Refusal::Syntax);
+        let bad = Some(Refusal::Mark);
         for (text, region, expected) in [
             ("mark=eu.6b2f0c81a93d5e70", Some("eu"), (token(), None, 0)),
             (" mark=us.1; x ;mark=eu.6b2f0c81a93d5e70 ", Some("eu"), (token(), None, 1)),
             ("mark=eu.6b2f0c81a93d5e70", Some("e"), (None, None, 0)),
             ("mark=eu.6b2f0c81a93d5e70", None, (None, None, 1)),
-            ("mark=eu.6b2f0c81a93d5e7", Some("eu"), (None, syntax, 0)),
-            ("mark=6b2f0c81a93d5e70", Some("eu"), (None, syntax, 0)),
-            ("mark=eu.6b2f0c81a93d5e70;mark=eu.6b2f0c81a93d5e71", Some("eu"), (token(), syntax, 0)),
+            ("mark=eu.6b2f0c81a93d5e7", Some("eu"), (None, bad, 0)),
+            ("mark=6b2f0c81a93d5e70", Some("eu"), (None, bad, 0)),
+            ("mark=eu.6b2f0c81a93d5e70;mark=eu.6b2f0c81a93d5e71", Some("eu"), (token(), bad, 0)),
         ] {
             let read = options(text.as_bytes().split(|byte| *byte == b';'), region);
             assert_eq!((read.token, read.refused, read.unused), expected, "{text}");

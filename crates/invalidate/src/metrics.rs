@@ -154,7 +154,7 @@ const UNMARKS: (&str, &str) = (
     "unmarks_total",
     "Marks whose write can be read, by what became of them: cleared, one of many that end together (crowded), not there (missing), over before (late).",
 );
-const OF_SOURCES: [OfSource; 19] = [
+const OF_SOURCES: [OfSource; 20] = [
     ("transactions_total", "counter", "Transactions that were read.", |c| c.transactions.get()),
     ("rows_total", "counter", "Changed rows of tables that a rule or the outbox is about.", |c| {
         c.rows.get()
@@ -178,6 +178,12 @@ const OF_SOURCES: [OfSource; 19] = [
         "counter",
         "Changes whose keys can't be known: what is cached may be stale.",
         |c| c.unknown.get(),
+    ),
+    (
+        "tables_missing",
+        "gauge",
+        "Tables of rules and of the outbox that weren't there, or that the user couldn't see, when the log was begun to be read.",
+        |c| c.missing.get(),
     ),
     ("connects_total", "counter", "How often the log was begun to be read.", |c| c.connects.get()),
     ("reading", "gauge", "1 while the log is read.", |c| c.is_reading.get()),

@@ -20,6 +20,7 @@ use crate::deliver::Resender;
 use crate::entry::{Entry, Errand};
 use crate::position::{GtidPosition, Stored};
 use crate::segment::{self, SegmentReader};
+use crate::term::now;
 
 /// What to send, and how.
 #[derive(Debug)]
@@ -276,11 +277,6 @@ pub(crate) fn time(text: &str) -> Result<u32, String> {
         humantime::parse_rfc3339_weak(text).ok().and_then(since).map(|since| since.as_secs())
     };
     seconds.and_then(|seconds| u32::try_from(seconds).ok()).ok_or_else(words)
-}
-
-#[expect(clippy::disallowed_methods, reason = "a rate is of real time")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 #[cfg(test)]

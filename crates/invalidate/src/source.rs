@@ -19,6 +19,7 @@ mod any;
 mod postgres;
 mod run;
 mod setup;
+mod sample;
 mod mysql;
 mod follow;
 #[cfg(any(test, fuzzing))]

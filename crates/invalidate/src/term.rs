@@ -67,7 +67,11 @@ impl Term {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "leases end in time")]
+/// The clock of this crate.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "leases end in time, and threads wait for real sockets"
+)]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -8,6 +8,7 @@ use crate::counts::Count;
 use crate::engine::Engine;
 use crate::figures::FIGURES;
 use crate::process::Process;
+use crate::replica::REPLICA_FIGURES;
 use crate::stats::Look;
 
 /// Adds the metrics that exist before the store is open, and go on afterwards.
@@ -30,6 +31,13 @@ pub(crate) fn of_process<E: Engine>(all: &mut Exposition, process: &Process<E>) 
     }
     for (count, name, meaning) in Count::ALL {
         all.family(metric_of(name), "counter", meaning).add(&[], process.count(*count));
+    }
+    if let Some(replica) = &process.replica {
+        let figures = replica.board.read();
+        for row in REPLICA_FIGURES {
+            all.family(row.metric(), row.kind, row.help())
+                .add(row.label.as_slice(), (row.read)(&figures));
+        }
     }
     for row in FIGURES {
         all.family(figure_metric(row.name, row.kind), row.kind, row.meaning)
@@ -113,6 +121,10 @@ pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static
         FIGURES.iter().map(|row| (figure_metric(row.name, row.kind), row.kind, row.meaning));
     let vitals =
         PROCESS_METRICS.into_iter().map(|(name, kind, help)| (name.to_owned(), kind, help));
+    let mut replica: Vec<_> =
+        REPLICA_FIGURES.iter().map(|row| (row.metric(), row.kind, row.help())).collect();
+    // The rows of a metric stand together.
+    replica.dedup();
     let start = std::iter::once(build).chain(start).chain(vitals);
-    start.chain(process).chain(counts).chain(figures)
+    start.chain(process).chain(counts).chain(figures).chain(replica)
 }

@@ -24,10 +24,13 @@ mod driver;
 mod view_file;
 mod membership;
 mod keeper;
+mod survey;
+mod figures;
 mod event;
 mod wire;
 mod identity;
 mod record;
 
+pub(crate) use figures::{REPLICA_FIGURES, ReplicaRow};
 pub(crate) use front::Lines;
 pub(crate) use start::{Replica, keep_rule, refuse_replicated, start};

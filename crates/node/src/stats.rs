@@ -1,5 +1,7 @@
 //! What `stats` answers: memcached's lines where they mean something here, the store's own, and the settings.
 
+use std::borrow::Cow;
+
 use guira_front::vitals::Vitals;
 use guira_proto::{fixed, reply};
 
@@ -8,12 +10,14 @@ use crate::engine::Engine;
 use crate::figures::{FIGURES, Figures};
 use crate::node::now;
 use crate::process::Process;
+use crate::replica::{REPLICA_FIGURES, ReplicaRow};
 
 /// Answers `stats GROUP`, with its end.
 pub(crate) fn answer<E: Engine>(process: &Process<E>, group: &str) -> Vec<u8> {
     let rows = match group {
         "" => general(process),
         "store" => store(process),
+        "cluster" => cluster(process),
         "settings" => settings(process),
         "reset" => {
             process.counts.iter().for_each(|counts| counts.reset());
@@ -23,13 +27,13 @@ pub(crate) fn answer<E: Engine>(process: &Process<E>, group: &str) -> Vec<u8> {
     };
     let mut out = Vec::new();
     for (name, value) in rows {
-        reply::stat(&mut out, name, value.as_bytes());
+        reply::stat(&mut out, &name, value.as_bytes());
     }
     out.extend_from_slice(fixed::END);
     out
 }
 
-type Rows = Vec<(&'static str, String)>;
+type Rows = Vec<(Cow<'static, str>, String)>;
 
 /// A line: its name, what it means, how it is read.
 struct StatRow(&'static str, &'static str, fn(&Look) -> String);
@@ -162,21 +166,30 @@ const GENERAL: &[StatRow] = &[
 
 fn general<E: Engine>(process: &Process<E>) -> Rows {
     let look = Look::new(process);
-    let rows = GENERAL.iter().map(|StatRow(name, _, read)| (*name, read(&look)));
-    let counts =
-        Count::ALL.iter().map(|(count, name, _)| (*name, process.count(*count).to_string()));
+    let rows = GENERAL.iter().map(|StatRow(name, _, read)| (Cow::from(*name), read(&look)));
+    let counts = Count::ALL
+        .iter()
+        .map(|(count, name, _)| ((*name).into(), process.count(*count).to_string()));
     rows.chain(counts).collect()
 }
 
 fn store<E: Engine>(process: &Process<E>) -> Rows {
     let figures = process.node.engine.figures();
-    FIGURES.iter().map(|row| (row.name, (row.read)(&figures).to_string())).collect()
+    FIGURES.iter().map(|row| (row.name.into(), (row.read)(&figures).to_string())).collect()
+}
+
+/// Nothing, if the store isn't a node's.
+fn cluster<E: Engine>(process: &Process<E>) -> Rows {
+    let Some(replica) = &process.replica else { return Vec::new() };
+    let figures = replica.board.read();
+    let row = |row: &ReplicaRow| (row.line().into(), (row.read)(&figures).to_string());
+    REPLICA_FIGURES.iter().map(row).collect()
 }
 
 fn settings<E: Engine>(process: &Process<E>) -> Rows {
     let (options, yes) = (&process.options, |is: bool| if is { "yes" } else { "no" }.to_owned());
     let opening = &options.opening;
-    vec![
+    let rows = vec![
         ("directory", opening.directory.display().to_string()),
         ("durability", opening.syncing.to_string()),
         ("item_size_max", options.clients.memory.value.to_string()),
@@ -200,7 +213,8 @@ fn settings<E: Engine>(process: &Process<E>) -> Rows {
         ("flush_enabled", yes(options.is_flush_enabled)),
         ("auth_enabled_ascii", yes(options.auth_file.is_some())),
         ("ssl_enabled", yes(options.tls.is_some())),
-    ]
+    ];
+    rows.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
 
 /// Each line's name and meaning, by command.
@@ -210,9 +224,11 @@ pub fn stat_tables() -> Vec<(&'static str, Vec<(String, String)>)> {
     let general = GENERAL.iter().map(|StatRow(name, meaning, _)| own(name, meaning));
     let counts = Count::ALL.iter().map(|(_, name, meaning)| own(name, meaning));
     let store = FIGURES.iter().map(|row| own(row.name, row.meaning));
+    let cluster = REPLICA_FIGURES.iter().map(|row| own(&row.line(), row.meaning));
     vec![
         ("`stats`", general.chain(counts).collect()),
         ("`stats store`: the store since it was opened", store.collect()),
+        ("`stats cluster`: the node's part in a cluster, a second ago at most", cluster.collect()),
     ]
 }
 

@@ -7,28 +7,60 @@ use guira_client::{Op, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
-    ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
+    (
+        $($(#[doc = $doc:literal])* $name:ident $(($op:path, $command:literal))? = $text:literal;)*
+        @errors $($error:ident, $with_shadows:ident = $base:literal, $what:literal;)*
+    ) => {
         /// An event that is counted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub enum Counter {
-            $($(#[doc = $doc])* $name,)*
+            $(
+                $(#[doc = $doc])*
+                $(#[doc = concat!("Keys that clients asked `", $command, "` for.")])?
+                $name,
+            )*
+            $(
+                #[doc = concat!("Replies of servers to requests: ", $what, ".")]
+                $error,
+                #[doc = concat!("Replies of servers to requests: ", $what, ", shadows included.")]
+                $with_shadows,
+            )*
         }
 
         impl Counter {
             /// All counters, in the order of their discriminants.
-            pub const ALL: &[Counter] = &[$(Counter::$name),*];
+            pub const ALL: &[Counter] =
+                &[$(Counter::$name,)* $(Counter::$error, Counter::$with_shadows),*];
 
             /// The name in statistics.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self { $(Counter::$name => $text,)* }
+                match self {
+                    $(Counter::$name => $text,)*
+                    $(Counter::$error => concat!($base, "_count"),)*
+                    $(Counter::$with_shadows => concat!($base, "_all_count"),)*
+                }
             }
 
             /// What it counts.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
-                match self { $(Counter::$name => concat!($($doc),*),)* }
+                match self {
+                    $(Counter::$name => concat!(
+                        $($doc,)* $("Keys that clients asked `", $command, "` for.",)?
+                    ),)*
+                    $(Counter::$error =>
+                        concat!("Replies of servers to requests: ", $what, "."),)*
+                    $(Counter::$with_shadows =>
+                        concat!("Replies of servers to requests: ", $what, ", shadows included."),)*
+                }
+            }
+
+            /// The counter of client requests with this command.
+            #[must_use]
+            pub const fn of(op: Op) -> Counter {
+                match op { $($($op => Counter::$name,)?)* }
             }
         }
     };
@@ -83,44 +115,25 @@ counters! {
     RedirectedLeaseSets = "redirected_lease_set_count";
     /// Deletes written down to be sent later.
     Spooled = "asynclog_requests";
-    /// Keys that clients asked `get` for.
-    CmdGet = "cmd_get_count";
-    /// Keys that clients asked `gets` for.
-    CmdGets = "cmd_gets_count";
-    /// Keys that clients asked `gat` for.
-    CmdGat = "cmd_gat_count";
-    /// Keys that clients asked `gats` for.
-    CmdGats = "cmd_gats_count";
-    /// Keys that clients asked `lease-get` for.
-    CmdLeaseGet = "cmd_lease_get_count";
-    /// Keys that clients asked `metaget` for.
-    CmdMetaGet = "cmd_metaget_count";
-    /// Keys that clients asked `set` for.
-    CmdSet = "cmd_set_count";
-    /// Keys that clients asked `add` for.
-    CmdAdd = "cmd_add_count";
-    /// Keys that clients asked `replace` for.
-    CmdReplace = "cmd_replace_count";
-    /// Keys that clients asked `append` for.
-    CmdAppend = "cmd_append_count";
-    /// Keys that clients asked `prepend` for.
-    CmdPrepend = "cmd_prepend_count";
-    /// Keys that clients asked `cas` for.
-    CmdCas = "cmd_cas_count";
-    /// Keys that clients asked `lease-set` for.
-    CmdLeaseSet = "cmd_lease_set_count";
-    /// Keys that clients asked `delete` for.
-    CmdDelete = "cmd_delete_count";
-    /// Keys that clients asked `touch` for.
-    CmdTouch = "cmd_touch_count";
-    /// Keys that clients asked `incr` for.
-    CmdIncr = "cmd_incr_count";
-    /// Keys that clients asked `decr` for.
-    CmdDecr = "cmd_decr_count";
-    /// Keys that clients asked `flushall` for.
-    CmdFlushAll = "cmd_flushall_count";
-    /// Keys that clients asked `version` for.
-    CmdVersion = "cmd_version_count";
+    CmdGet(Op::Get, "get") = "cmd_get_count";
+    CmdGets(Op::Gets, "gets") = "cmd_gets_count";
+    CmdGat(Op::Gat, "gat") = "cmd_gat_count";
+    CmdGats(Op::Gats, "gats") = "cmd_gats_count";
+    CmdLeaseGet(Op::LeaseGet, "lease-get") = "cmd_lease_get_count";
+    CmdMetaGet(Op::MetaGet, "metaget") = "cmd_metaget_count";
+    CmdSet(Op::Set, "set") = "cmd_set_count";
+    CmdAdd(Op::Add, "add") = "cmd_add_count";
+    CmdReplace(Op::Replace, "replace") = "cmd_replace_count";
+    CmdAppend(Op::Append, "append") = "cmd_append_count";
+    CmdPrepend(Op::Prepend, "prepend") = "cmd_prepend_count";
+    CmdCas(Op::Cas, "cas") = "cmd_cas_count";
+    CmdLeaseSet(Op::LeaseSet, "lease-set") = "cmd_lease_set_count";
+    CmdDelete(Op::Delete, "delete") = "cmd_delete_count";
+    CmdTouch(Op::Touch, "touch") = "cmd_touch_count";
+    CmdIncr(Op::Incr, "incr") = "cmd_incr_count";
+    CmdDecr(Op::Decr, "decr") = "cmd_decr_count";
+    CmdFlushAll(Op::FlushAll, "flushall") = "cmd_flushall_count";
+    CmdVersion(Op::Version, "version") = "cmd_version_count";
     /// Requests of clients, a key each.
     RequestSent = "request_sent_count";
     /// Those that were answered.
@@ -129,95 +142,38 @@ counters! {
     RequestSuccess = "request_success_count";
     /// Those that were answered with an error.
     RequestError = "request_error_count";
-    /// Replies of servers to requests: errors of all kinds.
-    ResultAny = "result_error_count";
-    /// Replies of servers to requests: errors of all kinds, shadows included.
-    ResultAnyAll = "result_error_all_count";
-    /// Replies of servers to requests: connections that failed.
-    ResultConnectError = "result_connect_error_count";
-    /// Replies of servers to requests: connections that failed, shadows included.
-    ResultConnectErrorAll = "result_connect_error_all_count";
-    /// Replies of servers to requests: connections that took too long.
-    ResultConnectTimeout = "result_connect_timeout_count";
-    /// Replies of servers to requests: connections that took too long, shadows included.
-    ResultConnectTimeoutAll = "result_connect_timeout_all_count";
-    /// Replies of servers to requests: replies that took too long.
-    ResultTimeout = "result_data_timeout_count";
-    /// Replies of servers to requests: replies that took too long, shadows included.
-    ResultTimeoutAll = "result_data_timeout_all_count";
-    /// Replies of servers to requests: servers that were busy.
-    ResultBusy = "result_busy_count";
-    /// Replies of servers to requests: servers that were busy, shadows included.
-    ResultBusyAll = "result_busy_all_count";
-    /// Replies of servers to requests: servers that weren't asked.
-    ResultTko = "result_tko_count";
-    /// Replies of servers to requests: servers that weren't asked, shadows included.
-    ResultTkoAll = "result_tko_all_count";
-    /// Replies of servers to requests: requests at fault.
-    ResultClientError = "result_client_error_count";
-    /// Replies of servers to requests: requests at fault, shadows included.
-    ResultClientErrorAll = "result_client_error_all_count";
-    /// Replies of servers to requests: errors of the router's own.
-    ResultLocalError = "result_local_error_count";
-    /// Replies of servers to requests: errors of the router's own, shadows included.
-    ResultLocalErrorAll = "result_local_error_all_count";
-    /// Replies of servers to requests: errors of other kinds.
-    ResultRemoteError = "result_remote_error_count";
-    /// Replies of servers to requests: errors of other kinds, shadows included.
-    ResultRemoteErrorAll = "result_remote_error_all_count";
-    /// Replies of servers to requests: requests that were late.
-    ResultDeadlineExceeded = "result_deadline_exceeded_error_count";
-    /// Replies of servers to requests: requests that were late, shadows included.
-    ResultDeadlineExceededAll = "result_deadline_exceeded_error_all_count";
+    @errors
+    ResultAny, ResultAnyAll = "result_error", "errors of all kinds";
+    ResultConnectError, ResultConnectErrorAll = "result_connect_error", "connections that failed";
+    ResultConnectTimeout, ResultConnectTimeoutAll = "result_connect_timeout", "connections that took too long";
+    ResultTimeout, ResultTimeoutAll = "result_data_timeout", "replies that took too long";
+    ResultBusy, ResultBusyAll = "result_busy", "servers that were busy";
+    ResultTko, ResultTkoAll = "result_tko", "servers that weren't asked";
+    ResultClientError, ResultClientErrorAll = "result_client_error", "requests at fault";
+    ResultLocalError, ResultLocalErrorAll = "result_local_error", "errors of the router's own";
+    ResultRemoteError, ResultRemoteErrorAll = "result_remote_error", "errors of other kinds";
+    ResultDeadlineExceeded, ResultDeadlineExceededAll = "result_deadline_exceeded_error", "requests that were late";
 }
 
 impl Counter {
-    /// The counter of client requests with this command.
-    #[must_use]
-    pub const fn of(op: Op) -> Counter {
-        match op {
-            Op::Get => Counter::CmdGet,
-            Op::Gets => Counter::CmdGets,
-            Op::Gat => Counter::CmdGat,
-            Op::Gats => Counter::CmdGats,
-            Op::LeaseGet => Counter::CmdLeaseGet,
-            Op::MetaGet => Counter::CmdMetaGet,
-            Op::Set => Counter::CmdSet,
-            Op::Add => Counter::CmdAdd,
-            Op::Replace => Counter::CmdReplace,
-            Op::Append => Counter::CmdAppend,
-            Op::Prepend => Counter::CmdPrepend,
-            Op::Cas => Counter::CmdCas,
-            Op::LeaseSet => Counter::CmdLeaseSet,
-            Op::Delete => Counter::CmdDelete,
-            Op::Touch => Counter::CmdTouch,
-            Op::Incr => Counter::CmdIncr,
-            Op::Decr => Counter::CmdDecr,
-            Op::FlushAll => Counter::CmdFlushAll,
-            Op::Version => Counter::CmdVersion,
-        }
-    }
-
     /// The counters of server errors with this outcome: without shadows, and with them.
     #[must_use]
     pub const fn of_error(outcome: Outcome) -> (Counter, Counter) {
-        match outcome {
-            Outcome::ConnectError => (Counter::ResultConnectError, Counter::ResultConnectErrorAll),
-            Outcome::ConnectTimeout => {
-                (Counter::ResultConnectTimeout, Counter::ResultConnectTimeoutAll)
-            }
-            Outcome::Timeout => (Counter::ResultTimeout, Counter::ResultTimeoutAll),
-            Outcome::Busy => (Counter::ResultBusy, Counter::ResultBusyAll),
-            Outcome::Tko => (Counter::ResultTko, Counter::ResultTkoAll),
-            Outcome::LocalError => (Counter::ResultLocalError, Counter::ResultLocalErrorAll),
-            Outcome::DeadlineExceeded => {
-                (Counter::ResultDeadlineExceeded, Counter::ResultDeadlineExceededAll)
-            }
+        let counter = match outcome {
+            Outcome::ConnectError => Counter::ResultConnectError,
+            Outcome::ConnectTimeout => Counter::ResultConnectTimeout,
+            Outcome::Timeout => Counter::ResultTimeout,
+            Outcome::Busy => Counter::ResultBusy,
+            Outcome::Tko => Counter::ResultTko,
+            Outcome::LocalError => Counter::ResultLocalError,
+            Outcome::DeadlineExceeded => Counter::ResultDeadlineExceeded,
             Outcome::ClientError | Outcome::BadKey | Outcome::BadValue | Outcome::BadCommand => {
-                (Counter::ResultClientError, Counter::ResultClientErrorAll)
+                Counter::ResultClientError
             }
-            _ => (Counter::ResultRemoteError, Counter::ResultRemoteErrorAll),
-        }
+            _ => Counter::ResultRemoteError,
+        };
+        // The counter with shadows follows the one without.
+        (counter, Counter::ALL[counter as usize + 1])
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Actor<'c, I: Index> {
     pub(crate) features: &'c Features,
     pending: Pending,
     /// Bytes of values that were read or copied for requests.
-    moved: Cell<usize>,
+    pub(crate) moved: Cell<usize>,
     /// The largest value, in bytes, that a command may build from two values.
     pub(super) value_bytes_max: usize,
 }
@@ -46,16 +46,6 @@ impl<'c, I: Index> Actor<'c, I> {
     pub(crate) fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.features.turn_ended(&mut self.pending);
         self.local.asleep(wait)
-    }
-
-    #[inline]
-    pub(crate) fn moved(&self) -> usize {
-        self.moved.get()
-    }
-
-    #[inline]
-    pub(crate) fn take_moved(&self) -> usize {
-        self.moved.take()
     }
 
     #[inline]

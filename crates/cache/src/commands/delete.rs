@@ -39,11 +39,6 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    #[inline]
-    pub(crate) fn end_hold_off(&self, key: &Key<'_>) {
-        self.features.holdoff.lift(key.hash);
-    }
-
     pub(crate) fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
         let taken = match compare {
             None => {

@@ -57,7 +57,7 @@ impl<I: Index> Actor<'_, I> {
 
     #[inline(always)]
     pub(crate) fn peek(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
-        let item = self.lookup(key).ok_or(Miss::Absent)?;
+        let item = self.local.find(key).ok_or(Miss::Absent)?;
         self.death(&item, now).map_or(Ok(item), Err)
     }
 
@@ -94,11 +94,6 @@ impl<I: Index> Actor<'_, I> {
         item.value_parts().fold(item.value_bytes() as u64, |digest, part| {
             (digest ^ self.local.engine.hash(part).0).wrapping_mul(DIGEST_FACTOR)
         })
-    }
-
-    #[inline(always)]
-    pub(crate) fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
-        self.local.find(key)
     }
 }
 

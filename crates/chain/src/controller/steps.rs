@@ -1,11 +1,11 @@
-//! One step per group that keeps the slots served: who leaves, who serves, who joins.
+//! The steps that keep slots served, one per group and view: nodes leave, serve and join.
 
 use super::facts::{Facts, GroupFacts};
 use crate::planted::{Mistake, is_planted};
 use crate::view::{Group, NodeId, View};
 use std::collections::BTreeSet;
 
-/// Makes the first step that each group needs. A group that makes one has the epoch of `next`.
+/// Makes the first step that each group needs. A changed group gets the epoch of `next`.
 pub(super) fn repair(view: &View, next: &mut View, facts: &Facts) {
     let lives = |node: NodeId| facts.alive.get(&node).is_some_and(|it| view.names(node, &it.run));
     let epoch = next.epoch;
@@ -40,7 +40,7 @@ pub(super) fn repair(view: &View, next: &mut View, facts: &Facts) {
     next.groups = groups;
 }
 
-/// All that served are dead, and the first to join has all that they had.
+/// Makes the first joiner the chain, if it lives and is ready. For groups whose serving nodes are all dead.
 fn take_over(group: &mut Group, known: &GroupFacts, lives: impl Fn(NodeId) -> bool) -> bool {
     let Some(joiner) = group.joining.first().copied() else { return false };
     let is_ready = known.ready.contains(&joiner) || is_planted(Mistake::TakesOverUnready);
@@ -52,8 +52,8 @@ fn take_over(group: &mut Group, known: &GroupFacts, lives: impl Fn(NodeId) -> bo
     true
 }
 
-/// A base gets its new process's name, and must keep no place by the old one. So all groups that wait for one begin together,
-/// once each of those that can begin is decided.
+/// Whether lost groups may begin anew. A base gets its new process's name, and must not keep a place under the old
+/// name. So all lost groups with a returned node begin together, once the bases of all of them are decided.
 fn may_begin_anew(view: &View, facts: &Facts, lives: impl Fn(NodeId) -> bool) -> bool {
     let is_lost = |group: &&Group| !group.serving.iter().any(|it| lives(*it));
     let has_returned = |group: &&Group| group.serving.iter().any(|it| facts.alive.contains_key(it));
@@ -91,7 +91,7 @@ fn begin_anew(before: &Group, known: &GroupFacts, epoch: u64) -> Vec<Group> {
     groups
 }
 
-/// The first that joins serves once it is ready.
+/// Lets the first joining node serve once it is ready.
 fn serve(group: &mut Group, known: &GroupFacts) -> bool {
     let may = |it: &NodeId| known.ready.contains(it) || is_planted(Mistake::ServesUnready);
     let Some(joiner) = group.joining.first().copied().filter(may) else { return false };
@@ -109,7 +109,7 @@ fn join(group: &mut Group, known: &GroupFacts) -> bool {
     has_changed
 }
 
-/// Who is to leave does, once as many others serve as there are to be copies.
+/// Lets one drained node leave, once as many other nodes serve as there should be copies.
 fn leave(group: &mut Group, replicas: u32) -> bool {
     let stays = |it: &&NodeId| !group.drain.contains(it);
     let enough = usize::try_from(replicas).unwrap_or(usize::MAX);
@@ -130,9 +130,10 @@ fn forget_past(group: &mut Group, known: &GroupFacts) -> bool {
     has_changed
 }
 
-/// Nodes get the name of the process that lives. One that is member of a chain keeps the name that it has there.
+/// Gives each node the name of its live process. A member of a chain keeps the name that it has there, unless it is a
+/// new base.
 pub(super) fn name_processes(next: &mut View, facts: &Facts) {
-    // A base that left this group just now is no base.
+    // A base that left this group in this step is no base.
     let is_based = |group: &&Group| {
         group.epoch == next.epoch && group.base == group.head() && group.path().count() == 1
     };
@@ -150,7 +151,7 @@ pub(super) fn name_processes(next: &mut View, facts: &Facts) {
     next.nodes.retain(|node, _| members.contains(node) || is_known(node));
 }
 
-/// Remembers replaced readers, forgets what no longer concerns a group, and joins equal groups.
+/// Remembers replaced readers, removes what no longer concerns a group, and merges equal groups.
 pub(super) fn finish(view: &View, next: &mut View) {
     let epoch = next.epoch;
     for group in next.groups.iter_mut().filter(|it| it.epoch == epoch) {

@@ -1,8 +1,8 @@
-//! Numbers and byte strings, read and written.
+//! Reads and writes numbers and byte strings.
 
 use super::fault::BadFrame;
 
-/// The rest of a frame's body. Each method takes from its front; `what` names the part in errors.
+/// The unread rest of a frame's body. Each method takes bytes from its front; `what` names the part in errors.
 pub(super) struct Body<'a>(pub(super) &'a [u8]);
 
 impl<'a> Body<'a> {
@@ -34,12 +34,13 @@ impl<'a> Body<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// A length or a count.
+    /// Takes a length or a count.
     fn length(&mut self, what: &'static str) -> Result<usize, BadFrame> {
         usize::try_from(self.u32(what)?).map_err(|_| BadFrame::Cut(what))
     }
 
-    /// How many of something follow that has `least` bytes each: no more than there is room for.
+    /// Takes the number of parts that follow, each of at least `least` bytes. Fails if the body has no room for so
+    /// many.
     pub(super) fn count(&mut self, least: usize, what: &'static str) -> Result<usize, BadFrame> {
         let count = self.length(what)?;
         if count > self.0.len() / least { Err(BadFrame::Cut(what)) } else { Ok(count) }

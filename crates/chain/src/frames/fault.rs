@@ -1,40 +1,40 @@
-//! What is wrong with a frame.
+//! The faults of frames.
 
 use crate::view::InvalidView;
 use std::fmt;
 
-/// Why bytes are no frame, or something can't be one.
+/// Why bytes are no frame, or why a value can't become one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadFrame {
-    /// A part is longer than it may be: what, its bytes, and how many it may have.
+    /// A part is too long: its name, its size in bytes, and the limit.
     TooLong(&'static str, usize, usize),
-    /// The length says less than a header has.
+    /// The length is smaller than a header.
     TooShort(usize),
-    /// What the frame says its checksum is, and what it is.
+    /// The checksum is wrong: the one in the frame, and the computed one.
     Checksum(u32, u32),
-    /// The frame's version.
+    /// The frame has another version than ours: this one.
     Version(u8),
-    /// The oldest and the newest version that the peer speaks.
+    /// The peer doesn't speak our version: the oldest and the newest version that it speaks.
     Versions(u8, u8),
-    /// A hello that doesn't begin as ours.
+    /// A hello doesn't begin with our magic bytes.
     Foreign,
     /// An unknown kind of frame.
     Kind(u8),
-    /// A slot that doesn't exist, or one where none belongs.
+    /// The slot doesn't exist, or this kind of frame has none.
     Slot(u16),
-    /// An epoch where none belongs.
+    /// This kind of frame has no epoch.
     Epoch(u64),
-    /// Bytes that must be 0.
+    /// Reserved bytes aren't 0.
     Reserved(u32),
     /// The frame ends within this part.
     Cut(&'static str),
-    /// So many bytes are left behind the last part.
+    /// This many bytes follow the last part.
     Rest(usize),
-    /// A part has a tag that stands for nothing.
+    /// A part has an unknown tag.
     Tag(&'static str, u8),
     /// A part isn't UTF-8.
     NoText(&'static str),
-    /// The view is none.
+    /// The view is invalid.
     View(InvalidView),
 }
 

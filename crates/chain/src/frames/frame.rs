@@ -1,4 +1,4 @@
-//! A frame: header, kinds, checksum.
+//! A frame: its header, its kinds and its checksum.
 
 use super::bytes::{Body, put_name, put_u16, put_u32, put_u64};
 use super::fault::{BadFrame, VERSION};
@@ -9,105 +9,105 @@ use crate::view::{NodeId, SLOTS, View};
 /// The longest frame, in bytes.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// The longest hello, in bytes: all that a stranger may send.
+/// The longest hello, in bytes: a node accepts nothing longer before it knows the peer.
 pub const HELLO_BYTES_MAX: usize = 2 << 10;
 
-/// What stands before what the length counts.
+/// The bytes before those that the length counts: the length and the checksum.
 const PREFIX_BYTES: usize = 8;
 const HEADER_BYTES: usize = 24;
 const MAGIC: &[u8; 8] = b"guira/1\n";
 
-/// Who speaks on a link.
+/// The first frame on a link: it identifies the sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerHello {
     /// The cluster's name.
     pub cluster: String,
     /// The node's number.
     pub node: NodeId,
-    /// What operators call it.
+    /// The name that operators gave the node.
     pub name: String,
-    /// Its process.
+    /// The run of the node's process, drawn at its start.
     pub run: String,
-    /// The epoch of the view that it knows, 0 if none.
+    /// The epoch of the view that the node knows, or 0 if it knows none.
     pub epoch: u64,
 }
 
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerFrame {
-    /// The first of a link, each way.
+    /// The first frame in each direction of a link.
     Hello(PeerHello),
-    /// For a slot, from a member of its chain.
+    /// A message for a slot, from a member of its chain.
     Slot {
         /// The slot.
         slot: u16,
-        /// Its epoch, as the sender knows it.
+        /// The slot's epoch, as the sender knows it.
         epoch: u64,
-        /// What is said.
+        /// The message.
         message: Message,
     },
     /// Asks for a promise.
     Renew {
-        /// The epoch of the asker's view.
+        /// The epoch of the sender's view.
         epoch: u64,
-        /// When, by the asker's clock, in microseconds.
+        /// When the sender asks, by its own clock, in microseconds.
         asked: u64,
-        /// The asker's process.
+        /// The run of the sender's process.
         run: String,
     },
     /// A promise; the answer to the [`PeerFrame::Renew`] with the same `asked` and `run`.
     Granted {
-        /// When it was asked for, by the asker's clock.
+        /// When the promise was asked for, by the asker's clock.
         asked: u64,
-        /// The process that asked.
+        /// The run of the process that asked.
         run: String,
     },
     /// Asks for the view that the receiver knows.
     AskView,
     /// A view.
     View(Box<View>),
-    /// What a client of the sender wants of a slot.
+    /// A request for a slot, on behalf of a client of the sender.
     Ask {
         /// The slot.
         slot: u16,
-        /// Its epoch, as the sender knows it.
+        /// The slot's epoch, as the sender knows it.
         epoch: u64,
-        /// Stands in the answer too.
+        /// The request's number. The answer repeats it.
         number: u64,
-        /// What is asked.
+        /// The request.
         asked: Asked,
     },
-    /// The answer to the [`PeerFrame::Ask`] of this number.
+    /// The answer to the [`PeerFrame::Ask`] with this number.
     Told {
-        /// The number.
+        /// The request's number.
         number: u64,
         /// The answer.
         told: Told,
     },
 }
 
-/// What the front of some bytes is.
+/// What the first bytes of an input are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Framed {
-    /// No whole frame: one has at least so many bytes.
+    /// Not a whole frame yet: the frame has at least `at_least` bytes.
     Incomplete {
-        /// More than there are.
+        /// Always more than the input has.
         at_least: usize,
     },
     /// A frame.
     Whole {
         /// The frame.
         frame: Box<PeerFrame>,
-        /// How many bytes it has.
+        /// The number of bytes that it takes.
         used: usize,
     },
 }
 
 impl PeerFrame {
-    /// Appends the frame to `out`. Cost: a copy of keys and values, and a checksum of it.
+    /// Appends the frame to `out`. Cost: a copy of keys and values, and a checksum of the frame.
     ///
     /// # Errors
-    /// [`BadFrame::TooLong`] if a part or the frame is. Then `out` is as it was.
+    /// [`BadFrame::TooLong`] if the frame or a part of it is too long. Then `out` is as before.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), BadFrame> {
         let start = out.len();
         let done = self.put(out, start);
@@ -197,16 +197,16 @@ impl PeerFrame {
     }
 }
 
-/// A hello's form is the same for ever.
+/// Returns the version that a frame of `kind` carries. A hello's layout never changes, so its version stays 0.
 fn version_of(kind: u8) -> u8 {
     if kind == 0 { 0 } else { VERSION }
 }
 
-/// Reads the frame at the front of `input`, if it has no more than `most` bytes.
+/// Parses the frame at the front of `input`, which may have at most `most` bytes.
 ///
 /// # Errors
-/// What is wrong. A length that is too great is known by the first four bytes, so nobody waits for the rest. After an error
-/// nothing tells where the next frame begins: the link has to end.
+/// The fault of the frame. The first four bytes already reveal a length that is too great, so no caller waits for such
+/// a frame. After an error nothing marks where the next frame begins: the caller must end the link.
 pub fn parse_frame(input: &[u8], most: usize) -> Result<Framed, BadFrame> {
     let Some((length, rest)) = input.split_first_chunk() else {
         return Ok(Framed::Incomplete { at_least: HEADER_BYTES });
@@ -231,7 +231,7 @@ pub fn parse_frame(input: &[u8], most: usize) -> Result<Framed, BadFrame> {
     Ok(Framed::Whole { frame: Box::new(frame(counted)?), used })
 }
 
-/// What has the right checksum.
+/// Parses the bytes behind a checksum that was right.
 fn frame(counted: &[u8]) -> Result<PeerFrame, BadFrame> {
     let mut body = Body(counted);
     let (version, kind) = (body.u8("header")?, body.u8("header")?);
@@ -298,7 +298,7 @@ fn hello(mut body: Body<'_>, epoch: u64) -> Result<PeerFrame, BadFrame> {
     let node = body.u32("node")?;
     let cluster = body.name("cluster's name")?;
     let (name, run) = (body.name("node's name")?, body.name("run")?);
-    // A newer version may say more.
+    // The hello of a newer version may have more parts.
     if max == VERSION {
         body.end()?;
     }

@@ -1,18 +1,18 @@
-//! What holds for all bytes.
+//! The properties that hold for all inputs.
 
 use super::bytes::put_u32;
 use super::{FRAME_BYTES_MAX, Framed, PeerFrame, parse_frame};
 
-/// Any bytes, as a link's, and as what stands behind a checksum that fits.
+/// Checks the properties on any bytes: as the input of a link, and behind a right checksum.
 ///
 /// # Panics
-/// A law is broken.
+/// A property doesn't hold.
 pub fn fuzz_frames(input: &[u8]) {
     let _ = check(input);
     let _ = check(&sealed(input));
 }
 
-/// A frame of what its checksum covers.
+/// Builds a frame from the bytes that its checksum covers.
 pub(super) fn sealed(counted: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(counted.len() + 8);
     put_u32(&mut frame, u32::try_from(counted.len()).unwrap_or(u32::MAX));
@@ -21,7 +21,7 @@ pub(super) fn sealed(counted: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The frame at the front of `input`, if there is one.
+/// Checks the properties. Returns the frame at the front of `input`, if there is one.
 pub(super) fn check(input: &[u8]) -> Option<PeerFrame> {
     let (frame, used) = match parse_frame(input, FRAME_BYTES_MAX) {
         Ok(Framed::Whole { frame, used }) => (frame, used),
@@ -52,7 +52,7 @@ pub(super) fn check(input: &[u8]) -> Option<PeerFrame> {
             let same = Framed::Whole { frame: frame.clone(), used };
             assert_eq!(parse_frame(&again, used), Ok(same));
         }
-        // A newer version's says more.
+        // The hello of a newer version may have more parts.
         PeerFrame::Hello(_) => assert!(again.len() <= whole.len()),
         _ => assert_eq!(again, whole),
     }

@@ -1,10 +1,10 @@
-//! The parts of a slot's messages: effects, results, a whole content; and what clients ask and are told.
+//! The parts of messages: effects, results and a slot's whole content; requests of clients and the answers.
 
 use super::bytes::{Body, put_count, put_key, put_u32, put_u64, put_value};
 use super::fault::BadFrame;
 use crate::slot::{Effect, Results, SlotCopy, Stand, Told, Version, WriteId, WriteVerdict};
 
-/// What a client wants of a key.
+/// A client's request for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// Its value.
@@ -12,22 +12,23 @@ pub enum Asked {
         /// The key.
         key: Vec<u8>,
     },
-    /// A change: a [`WriteKind::Command`](crate::slot::WriteKind::Command).
+    /// A change: it becomes a [`WriteKind::Command`](crate::slot::WriteKind::Command).
     Write {
         /// The write's number.
         id: WriteId,
-        /// Whether it was sent before.
+        /// Whether it may have been sent before.
         is_repeated: bool,
         /// The key.
         key: Vec<u8>,
-        /// What to do.
+        /// The change, in the form that the store's owner understands.
         command: Vec<u8>,
     },
 }
 
-/// The fewest bytes of a result, and of an item, in a copy.
-const RESULT_BYTES_MIN: usize = 12 + 8 + 1;
+/// The fewest bytes that a result takes in a copy, and that an item takes.
+const RESULT_BYTES_MIN: usize = ID_BYTES + 8 + 1;
 const ITEM_BYTES_MIN: usize = 2 + 1 + 16;
+const ID_BYTES: usize = 4 + 8;
 
 pub(super) fn put_effect(out: &mut Vec<u8>, effect: &Effect) -> Result<(), BadFrame> {
     put_version(out, effect.version);
@@ -66,6 +67,9 @@ pub(super) fn put_copy(out: &mut Vec<u8>, copy: &SlotCopy) -> Result<(), BadFram
         put_u64(out, seq);
         put_verdict(out, verdict)?;
     }
+    let forgotten = copy.results.forgotten();
+    put_count(out, forgotten.len(), "forgotten")?;
+    forgotten.iter().for_each(|it| put_id(out, *it));
     put_count(out, copy.items.len(), "items")?;
     for (key, stand) in &copy.items {
         put_key(out, key)?;
@@ -82,6 +86,11 @@ pub(super) fn copy(body: &mut Body<'_>) -> Result<SlotCopy, BadFrame> {
     for _ in 0..count {
         results.push((id(body)?, body.u64("number")?, verdict(body)?));
     }
+    let count = body.count(ID_BYTES, "forgotten")?;
+    let mut forgotten = Vec::with_capacity(count);
+    for _ in 0..count {
+        forgotten.push(id(body)?);
+    }
     let count = body.count(ITEM_BYTES_MIN, "items")?;
     let mut items = Vec::with_capacity(count);
     for _ in 0..count {
@@ -89,7 +98,8 @@ pub(super) fn copy(body: &mut Body<'_>) -> Result<SlotCopy, BadFrame> {
         let value = option(body)?;
         items.push((key, Stand { value, version: version(body)? }));
     }
-    Ok(SlotCopy { last, items, results: Results::from_entries(results), complete_for })
+    let results = Results::from_entries(results, forgotten);
+    Ok(SlotCopy { last, items, results, complete_for })
 }
 
 fn put_version(out: &mut Vec<u8>, version: Version) {

@@ -1,4 +1,4 @@
-//! Each kind of frame byte by byte, there and back, and what is said of each breach.
+//! Each kind of frame byte by byte, in both directions; and the error for each fault.
 
 use super::laws::{check, sealed};
 use super::{
@@ -47,7 +47,8 @@ fn copy() -> SlotCopy {
     let results =
         vec![((1, 2), 3, WriteVerdict::Number(10, 3)), ((1, 3), 4, WriteVerdict::Missing)];
     let items = vec![(b"a".to_vec(), stand(Some(b"1"), 3)), (b"b".to_vec(), stand(None, 4))];
-    SlotCopy { last: 4, items, results: Results::from_entries(results), complete_for: 6 }
+    let results = Results::from_entries(results, vec![(1, 1)]);
+    SlotCopy { last: 4, items, results, complete_for: 6 }
 }
 
 fn view() -> View {
@@ -88,7 +89,7 @@ fn number(byte: &str) -> String {
     format!("{byte}00000000000000")
 }
 
-/// As [`each_kind`], what clients ask and are told.
+/// The counterpart of [`each_kind`] for the requests of clients and the answers.
 fn clients_kinds() -> Vec<(PeerFrame, String)> {
     vec![
         (
@@ -119,7 +120,7 @@ fn clients_kinds() -> Vec<(PeerFrame, String)> {
     ]
 }
 
-/// Without length and checksum: version, kind, slot, 0, epoch, body.
+/// Each kind of frame with its bytes, without length and checksum: version, kind, slot, 0, epoch, body.
 fn each_kind() -> Vec<(PeerFrame, String)> {
     let run = || "9f".to_owned();
     vec![
@@ -158,6 +159,7 @@ fn each_kind() -> Vec<(PeerFrame, String)> {
                     number("03")
                 )
                 + &format!("01000000{}{}02", number("03"), number("04"))
+                + &format!("01000000 01000000{}", number("01"))
                 + "02000000"
                 + &format!("010061 01 0100000031 {}{}", number("02"), number("03"))
                 + &format!("010062 00 {}{}", number("02"), number("04")),
@@ -189,7 +191,7 @@ fn each_kind_has_its_documented_bytes() {
     assert_eq!(hex(&bytes_of(&PeerFrame::AskView)[..8]), "100000000fe43f82");
 }
 
-/// What is said of a frame's bytes behind the checksum, after a change.
+/// Returns the error for a frame whose bytes behind the checksum `change` has changed.
 fn refused(frame: &PeerFrame, change: impl FnOnce(&mut Vec<u8>)) -> BadFrame {
     let mut counted = bytes_of(frame).split_off(8);
     change(&mut counted);
@@ -257,7 +259,7 @@ fn what_is_too_long_is_known_by_its_length_and_is_not_written() {
     let most = FRAME_BYTES_MAX;
     assert_eq!(said(&ask, most), BadFrame::TooLong("frame", most + 1, most));
     assert_eq!(said(&15_u32.to_le_bytes(), most), BadFrame::TooShort(23));
-    // What a client of another protocol begins with.
+    // The first bytes of clients that speak other protocols.
     let most = HELLO_BYTES_MAX;
     for foreign in ["get key\r\n", "GET / HTTP/1.1", "\x16\x03\x01\x02\0\x01\0", "version\r\n"] {
         let why = said(foreign.as_bytes(), most);
@@ -285,12 +287,13 @@ fn what_is_too_long_is_known_by_its_length_and_is_not_written() {
 
 #[test]
 fn many_items_that_are_said_and_not_there_take_no_memory() {
-    // No allocation of 4 billion items: this would abort.
+    // Allocating room for 4 billion items would abort the test.
     let empty =
         SlotCopy { last: 0, items: Vec::new(), results: Results::default(), complete_for: 0 };
     let empty = slot(Message::Copy(Box::new(empty)));
     assert_eq!(refused(&empty, |it| it[32..36].fill(0xff)), BadFrame::Cut("results"));
-    assert_eq!(refused(&empty, |it| it[36..40].fill(0xff)), BadFrame::Cut("items"));
+    assert_eq!(refused(&empty, |it| it[36..40].fill(0xff)), BadFrame::Cut("forgotten"));
+    assert_eq!(refused(&empty, |it| it[40..44].fill(0xff)), BadFrame::Cut("items"));
 }
 
 fn some_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -324,9 +327,13 @@ fn some_copy() -> impl Strategy<Value = SlotCopy> {
     let stand = (proptest::option::of(some_bytes(40)), any::<u64>(), any::<u64>())
         .prop_map(|(value, epoch, seq)| Stand { value, version: Version { epoch, seq } });
     let items = proptest::collection::vec((some_bytes(40), stand), 0..9);
-    (any::<u64>(), any::<u64>(), results, items).prop_map(|(last, complete_for, results, items)| {
-        SlotCopy { last, items, results: Results::from_entries(results), complete_for }
-    })
+    let forgotten = proptest::collection::vec(any::<(u32, u64)>(), 0..9);
+    (any::<u64>(), any::<u64>(), (results, forgotten), items).prop_map(
+        |(last, complete_for, (results, forgotten), items)| {
+            let results = Results::from_entries(results, forgotten);
+            SlotCopy { last, items, results, complete_for }
+        },
+    )
 }
 
 fn some_ask() -> impl Strategy<Value = PeerFrame> {
@@ -396,7 +403,7 @@ proptest! {
         prop_assert!(rest.is_empty());
     }
 
-    /// The laws of the fuzz target, on frames of which a few bytes are others.
+    /// Checks the properties of the fuzz target on frames with a few changed bytes.
     #[test]
     fn no_bytes_break_a_law(
         frame in some_frame(), changes in proptest::collection::vec(any::<(u16, u8)>(), 0..4),
@@ -413,7 +420,7 @@ proptest! {
         fuzz_frames(&noise);
     }
 
-    /// Up to 32 bits in a row are always noticed.
+    /// A CRC-32 detects each error burst of up to 32 bits.
     #[test]
     fn damage_is_noticed(frame in some_frame(), at in any::<u16>(), bits in 1_u8..) {
         let mut bytes = bytes_of(&frame);

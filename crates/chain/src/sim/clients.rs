@@ -1,11 +1,12 @@
-//! Clients: one operation at a time, repeated with its number until there is an answer.
+//! Clients: each has one operation at a time, and repeats it with the same number until it gets an answer.
 
 use super::register::{Asked, Operation};
 use super::world::{Happening, World};
 use crate::slot::{ClientId, REPEATED, SlotEvent, Told, WriteKind, WriteVerdict};
 use crate::view::Group;
 
-/// Keys that are used at a time, and how long: short histories are checked fast. One more is used all the time.
+/// The number of keys in use at a time, and for how long. Short histories are fast to check. One more key is always in
+/// use.
 const KEYS: u64 = 3;
 const KEYS_LAST: u64 = 2_000_000;
 const LASTING: usize = 0;
@@ -59,7 +60,7 @@ impl World {
         let fresh = self.random.next() % 1_000_000;
         let unique = self.clients[id as usize].unique;
         let new = fresh.to_string().into_bytes();
-        // The first client only reads, so nothing but a reader tells it of a new view.
+        // The first client only reads, so it learns of new views only from readers.
         let only_reads = id == 0 || self.now < self.weather.first_write;
         let chance = if only_reads { 0 } else { self.random.of(0..12) };
         let asked = match chance {
@@ -79,7 +80,7 @@ impl World {
         self.start(id, key, asked);
     }
 
-    /// Begins an operation now.
+    /// Begins an operation.
     fn start(&mut self, id: ClientId, key: usize, asked: Asked) {
         let begun = self.now;
         let client = &mut self.clients[id as usize];
@@ -113,14 +114,14 @@ impl World {
             (&event, client.group.joining.first().copied())
             && self.random.percent(20)
         {
-            // Clients err: a node that doesn't serve must say so.
+            // Clients make mistakes: a node that doesn't serve must refuse.
             to = joiner;
         }
         self.send(100 + id, to, Happening::Client(to, event));
         self.at(400_000, Happening::Retry(id, number, tries));
     }
 
-    /// Time for the try after `tries`.
+    /// Makes the next attempt, if the operation still waits after `tries` attempts.
     pub(super) fn retry(&mut self, id: ClientId, number: u64, tries: u64) {
         let now = self.now;
         let client = &self.clients[id as usize];
@@ -131,7 +132,7 @@ impl World {
             self.end(id, None);
             return;
         }
-        // Who only reads notices a new view late.
+        // A read notices a new view later than a write does.
         let chance =
             if matches!(self.clients[id as usize].now.asked, Asked::Read) { 50 } else { 80 };
         if self.random.percent(chance) {
@@ -172,13 +173,13 @@ impl World {
         self.at(delay, Happening::Begin(id));
     }
 
-    /// How many operations are under way.
+    /// The number of operations under way.
     pub(super) fn busy(&self) -> usize {
         self.clients.iter().filter(|it| it.is_busy).count()
     }
 
-    /// Begins the last operations: `nth` 0 reads each key that was used, 1 stores to those that are in use, 2 reads these.
-    /// Whether there are any.
+    /// Begins the `nth` of the last rounds. Round 0 reads each key that was used, 1 stores to the keys in use, 2 reads
+    /// them. Returns whether there is such a round.
     pub(super) fn begin_last(&mut self, nth: u32) -> bool {
         let keys: Vec<usize> = match nth {
             0 => (0..self.histories.len()).filter(|key| !self.histories[*key].is_empty()).collect(),
@@ -200,7 +201,7 @@ impl World {
         !keys.is_empty()
     }
 
-    /// What hasn't ended has an unknown outcome.
+    /// Records writes that are still under way: their outcome is unknown.
     pub(super) fn end_all(&mut self) {
         for client in self.clients.iter().filter(|it| it.is_busy && it.now.asked != Asked::Read) {
             self.histories[client.key].push(client.now.clone());
@@ -208,7 +209,7 @@ impl World {
     }
 }
 
-/// What the one command of `Disk` answers, as that of any other write.
+/// Converts an answer of `Disk`'s only command to that of an ordinary write.
 fn understood(told: Told) -> Told {
     let Told::Wrote(WriteVerdict::Said(said)) = &told else { return told };
     let unique = said[..].try_into().map_or(0, u64::from_le_bytes);

@@ -1,4 +1,4 @@
-//! Who changes views, and who breaks things. Both at random: a controller that errs must not lose anything.
+//! View changes and faults, both at random: no mistake of a controller may lose anything.
 
 use super::weather::NODES;
 use super::world::{Happening, World};
@@ -37,7 +37,7 @@ pub(super) fn first_view(min_write: u32) -> View {
 }
 
 impl World {
-    /// The group of the slot that is simulated. The others' members do at once what they are told.
+    /// The group of the simulated slot. The members of other groups do at once what a view asks of them.
     pub(super) fn group(&self) -> &Group {
         self.view.group(0).unwrap()
     }
@@ -66,7 +66,8 @@ impl World {
         }
     }
 
-    /// Breaks what a view change needs: whoever had a role before it doesn't learn of it, is slow, or falls.
+    /// Provokes a fault after a view change: a node that had a role before doesn't learn of it, is suspected, is cut
+    /// off, or crashes.
     fn provoke(&mut self, before: &Group) {
         let members: Vec<NodeId> = before.members().collect();
         let (Some(reader), Some(member)) = (before.reader(), self.random.pick(&members)) else {
@@ -90,7 +91,7 @@ impl World {
         }
     }
 
-    /// What the controller believes: sometimes that a living node is dead.
+    /// The facts that the controller gets. Sometimes they call a living node dead.
     fn facts(&mut self) -> Facts {
         let mut facts = Facts::default();
         for id in 1..=NODES {
@@ -110,7 +111,7 @@ impl World {
     }
 
     fn group_facts(&mut self, group: &Group, facts: &Facts) -> GroupFacts {
-        // Those that live with another process: the others may live where the register can't see them.
+        // Serving nodes that the register sees. The others may live out of its sight.
         let returned = group.serving.iter().filter(|it| facts.alive.contains_key(it));
         let returned: Vec<NodeId> = returned.copied().collect();
         let base = self.random.pick(&returned).map(|base| (base, group.slots.clone()));
@@ -136,7 +137,7 @@ impl World {
         known
     }
 
-    /// The end of all faults: whoever is down comes back. Some messages get lost still.
+    /// Ends all faults except message loss. Nodes that are down restart as planned.
     pub(super) fn heal(&mut self) {
         self.is_calm = true;
         (self.weather.late, self.weather.slow_link) = (0, None);
@@ -150,7 +151,7 @@ impl World {
         }
     }
 
-    /// Whether all copies serve, know of it and have all.
+    /// Whether all copies serve, know of it and have everything.
     pub(super) fn is_whole(&self) -> bool {
         let group = self.group();
         let of = |id: &NodeId| &self.nodes[*id as usize - 1].slot;
@@ -163,7 +164,7 @@ impl World {
             && progress(&group.serving[0]).0 == progress(&group.serving[0]).1
     }
 
-    /// Whether the serving nodes have the same.
+    /// Whether all serving nodes have the same content.
     pub(super) fn are_equal(&self) -> bool {
         let items = |id: &NodeId| &self.nodes[*id as usize - 1].disk.items;
         let serving = &self.group().serving;
@@ -189,13 +190,13 @@ impl World {
                 self.cuts.insert((other, id), until);
             }
             7 | 8 => {
-                // Cut off from the register and from some, and clients still reach it.
+                // The node is cut off from the register, perhaps from another node too, and clients still reach it.
                 self.node(id).etcd_cut_until = until;
                 if self.random.percent(50) {
                     self.cuts.insert((other, id), until);
                 }
             }
-            // The operator wants something else.
+            // The operator wishes another number of copies, or drains a node.
             9 if self.random.percent(50) => {
                 self.wish.replicas = u32::try_from(self.random.of(2..4)).unwrap();
             }

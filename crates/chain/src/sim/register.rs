@@ -1,19 +1,19 @@
-//! Is a history of one key linearizable? A search over the orders that time allows (Wing and Gong 1993), with a memory of
-//! what was tried (Lowe 2017).
+//! A check whether the history of one key is linearizable. It searches the orders that time allows (Wing and Gong
+//! 1993), and remembers what it tried (Lowe 2017).
 //!
-//! A write whose outcome is unknown may have happened at any time after it began, or never.
+//! A write with an unknown outcome may have happened at any time after it began, or never.
 
 use crate::slot::{Told, WriteKind, WriteVerdict};
 use std::collections::HashSet;
 
-/// What was asked.
+/// What a client asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asked {
     Read,
     Write(WriteKind),
 }
 
-/// One operation; `told` is `None` if the outcome is unknown.
+/// One operation. `told` is `None` if the outcome is unknown.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) begun: u64,
@@ -22,10 +22,10 @@ pub(crate) struct Operation {
     pub(crate) told: Option<Told>,
 }
 
-/// The value with its unique, which a write of unknown outcome leaves open.
+/// The value and its unique. The unique is `None` after a write with an unknown outcome.
 type State = Option<(Vec<u8>, Option<u64>)>;
 
-/// Whether one order of the operations explains all answers.
+/// Whether some order of the operations explains all answers.
 pub(crate) fn is_linearizable(history: &[Operation]) -> bool {
     assert!(history.len() <= 128, "the set of operations is one u128");
     let mut seen = HashSet::new();
@@ -50,7 +50,7 @@ pub(crate) fn is_linearizable(history: &[Operation]) -> bool {
     false
 }
 
-/// The state after `operation`, if its answer fits.
+/// Returns the state after `operation`, or `None` if its answer doesn't fit `state`.
 fn after(state: &State, operation: &Operation) -> Option<State> {
     let value = state.as_ref().map(|(value, _)| value);
     let wanted = match (&operation.asked, &operation.told) {

@@ -1,14 +1,15 @@
-//! A search through all states of one slot on three nodes: every order of messages, losses, falls, view changes, writes and
-//! reads, as far as a budget of each goes.
+//! A search through all states of one slot on three nodes. It tries every order of messages, losses, crashes, view
+//! changes, writes and reads, within a budget for each.
 //!
-//! The nodes' decisions are the real ones. Clocks are equal, and time moves by 0.6 terms, so a promise holds for one step and
-//! not for two. A grant takes no time. The views are all legal ones that keep a controller's duties: who gets to serve is
-//! ready, who joins is filled, a base begins anew only if all that served are down or started anew.
+//! The nodes' decisions are the real ones. Clocks are equal, and time moves in steps of 0.6 terms, so a promise lasts
+//! for one step but not two. A grant takes no time. The views are all legal ones that respect a controller's duties. A
+//! node that gets to serve is ready, and a node that joins is filled. A base begins anew only if all serving nodes are
+//! down or restarted.
 //!
-//! Committed effects have one order, their numbers. So an answer is wrong if it is older than one given before it was asked
-//! for, or if one number has two values.
+//! Committed effects have one order, their numbers. So an answer is wrong if it is older than one given before it was
+//! asked for, or if one number has two values.
 //!
-//! `GUIRA_CHAIN_STATES` is how many states to look at, nearest first.
+//! `GUIRA_CHAIN_STATES` sets the number of states to visit, nearest first.
 
 mod tests;
 mod views;
@@ -17,18 +18,18 @@ mod state;
 use state::{Move, State};
 use std::collections::{HashSet, VecDeque};
 
-/// How a search went: how many states it saw, whether these are all, and the way to a wrong answer.
+/// The result of a search: the number of states seen, whether these are all, and the way to a wrong answer.
 struct Search {
     states: usize,
     is_whole: bool,
     found: Option<(String, Vec<Move>)>,
 }
 
-/// Looks at states in the order of their distance, `most` of them.
+/// Visits states in the order of their distance, until it has seen `most`.
 fn search(first: State, most: usize) -> Search {
     let mut seen = HashSet::from([first.digest()]);
     let mut todo = VecDeque::from([(first, usize::MAX)]);
-    // Where each state came from, and by which move.
+    // For each state, its predecessor and the move that led to it.
     let mut ways: Vec<(usize, Move)> = Vec::new();
     while let Some((state, way)) = todo.pop_front() {
         for step in state.moves() {

@@ -1,4 +1,4 @@
-//! Random numbers, what they make of one seed's world, and a disk.
+//! Random numbers, the conditions of a simulated world that they choose, and a disk.
 
 use crate::slot::{Contents, Decision, Stand, WriteKind, WriteVerdict, decide};
 use crate::view::NodeId;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 pub(super) const NODES: NodeId = 4;
 
-/// Random numbers (`SplitMix64`): the same on each machine.
+/// A random number generator (`SplitMix64`): it yields the same numbers on each machine.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -31,23 +31,24 @@ impl Random {
     }
 }
 
-/// What the world of a seed is like. Worlds differ: a defect that shows by a slow disk seldom needs a lossy network too.
+/// The conditions of one seed's world. Worlds differ, because a defect that a slow disk reveals seldom needs a lossy
+/// network too.
 #[derive(Debug, Clone)]
 pub(super) struct Weather {
     pub(super) waits_for_disk: bool,
     pub(super) min_write: u32,
-    /// Of 100 messages so many get lost, and so many are late by up to a second and a half.
+    /// The percentage of messages that are lost, and of messages that are late by up to 1.5 s.
     pub(super) loss: u64,
     pub(super) late: u64,
-    /// From, to, and by how much every message is late.
+    /// The sender and receiver of one slow link, and by how much each of its messages is late.
     pub(super) slow_link: Option<(u32, u32, u64)>,
     slow_disk: Option<NodeId>,
     are_all_disks_slow: bool,
     pub(super) sync_max: u64,
-    /// The controller's longest rest, and in how many of 100 looks it takes a living node for dead.
+    /// The controller's longest pause; and how often it takes a living node for dead, in percent.
     pub(super) rest_max: u64,
     pub(super) errs: u64,
-    /// After so many of 100 view changes something breaks that had to do with them.
+    /// The percentage of view changes that provoke a fault.
     pub(super) provoked: u64,
     pub(super) harm_rest_max: u64,
     pub(super) first_write: u64,
@@ -97,7 +98,7 @@ impl Contents for Disk {
     fn all(&self) -> Vec<(Vec<u8>, Stand)> {
         self.items.iter().map(|(key, stand)| (key.clone(), stand.clone())).collect()
     }
-    /// The owner's one command appends.
+    /// The only command appends.
     fn decide(&self, now: Option<&Stand>, command: &[u8], seq: u64) -> Decision {
         let (change, verdict) = decide(self, now, WriteKind::Append(command.to_vec()), seq);
         let unique = if verdict == WriteVerdict::Missing { 0 } else { seq };

@@ -1,4 +1,4 @@
-//! Nodes, links, clocks and disks.
+//! The nodes, links, clocks and disks of the simulation.
 
 use super::register::Operation;
 use super::weather::{Disk, NODES, Random, Weather};
@@ -24,7 +24,7 @@ pub(super) struct Node {
     pub(super) disk: Disk,
     synced: Disk,
     is_dirty: bool,
-    /// What is on its way to the disk, with a number of its own.
+    /// The content on its way to the disk, with a number that identifies the sync.
     under_way: Option<(u64, Disk)>,
 }
 
@@ -36,9 +36,9 @@ impl Node {
 
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
-    /// For a node, from another.
+    /// A message to a node: receiver, sender, the slot's epoch, and the message.
     Peer(NodeId, NodeId, u64, Message),
-    /// Asks a node for a promise: from, epoch, when by the asker's clock and run.
+    /// A request for a promise: receiver, sender, epoch, and the sender's time and run.
     Renew(NodeId, NodeId, u64, u64, u64),
     Granted(NodeId, NodeId, u64, u64),
     Client(NodeId, SlotEvent),
@@ -46,7 +46,8 @@ pub(super) enum Happening {
     Sync(NodeId, u64),
     Learn(NodeId),
     Restart(NodeId),
-    /// For the rest of the world.
+    /// An answer to a client. The simulation itself handles this and all that follow, and `Restart`; nodes handle the
+    /// others.
     Answer(ClientId, u64, Told),
     Retry(ClientId, u64, u64),
     Begin(ClientId),
@@ -65,7 +66,7 @@ impl Happening {
     }
 }
 
-/// A happening and its time. Of two at one time the one that was planned first goes first.
+/// A happening and its time. If two have the same time, the one that was planned first comes first.
 struct Due {
     order: Reverse<(u64, u64)>,
     what: Happening,
@@ -106,9 +107,9 @@ pub(super) struct World {
     pub(super) histories: Vec<Vec<Operation>>,
     pub(super) past_since: u64,
     pub(super) wish: Wish,
-    /// The controller takes these for dead until then.
+    /// Nodes that the controller takes for dead, each until a time.
     pub(super) suspected: BTreeMap<NodeId, u64>,
-    /// From then on nothing breaks.
+    /// Whether faults have ended.
     pub(super) is_calm: bool,
     pub(super) trace: u64,
     pub(super) broken: Option<String>,
@@ -176,7 +177,7 @@ impl World {
         self.todo.push(Due { order: Reverse((self.now + delay, self.serial)), what });
     }
 
-    /// Sends over a link that keeps the order.
+    /// Sends over a link that keeps the order, unless the message is lost.
     pub(super) fn send(&mut self, from: u32, to: u32, what: Happening) {
         let is_cut = self.cuts.get(&(from, to)).is_some_and(|until| self.now < *until);
         if is_cut || self.random.percent(self.weather.loss) {
@@ -191,7 +192,8 @@ impl World {
         self.at(delay, what);
     }
 
-    /// The next happening that isn't a node's own, or `None` after `until` or once an invariant is broken.
+    /// Runs until a happening that no node handles, and returns it. `None` after `until`, or once an invariant is
+    /// broken.
     pub(super) fn run(&mut self, until: u64) -> Option<Happening> {
         while let Some(due) = self.todo.pop() {
             let Reverse((time, serial)) = due.order;
@@ -317,7 +319,7 @@ impl World {
         }
     }
 
-    /// Begins to bring to disk what is there now, unless that is under way.
+    /// Begins a sync of the present content, unless one is under way.
     fn sync(&mut self, id: NodeId) {
         let slow = self.weather.is_slow_disk(id).then_some(self.weather.sync_max);
         let delay = self.random.of(200..slow.unwrap_or(8_000));
@@ -339,7 +341,7 @@ impl World {
         }
     }
 
-    /// The process ends; with `power`, so does what the disk hadn't synced.
+    /// Ends a process. With `power`, its disk loses what isn't synced; otherwise everything written stays.
     pub(super) fn crash(&mut self, id: NodeId, power: bool) {
         let node = self.node(id);
         (node.is_up, node.is_dirty, node.under_way) = (false, false, None);
@@ -363,7 +365,7 @@ impl World {
         self.at(10, Happening::Tick(id, run));
     }
 
-    /// What must hold after each event, along the chain of the newest view.
+    /// Checks what must hold along the chain of the newest view after each event.
     fn check(&mut self) {
         let group = self.group();
         let of = |id: NodeId| &self.nodes[id as usize - 1].slot;

@@ -10,21 +10,21 @@ use crate::view::{Group, NodeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
 
-/// What a slot looks at besides its own state.
+/// What a slot consults besides its own state.
 #[derive(Clone, Copy)]
 pub struct Around<'a> {
     /// The node's promises.
     pub promises: &'a Promises,
     /// The store.
     pub contents: &'a dyn Contents,
-    /// With fewer serving copies, writes are refused.
+    /// The number of serving copies below which writes are refused.
     pub min_write: usize,
 }
 
-/// Bytes of uncommitted effects from which on the head is busy.
+/// The head refuses writes as busy while its uncommitted effects have more bytes than this.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
-/// The last number of an effect. No cluster comes near; a peer that names a greater one errs.
+/// The greatest number of an effect. No cluster comes near it: a peer that names a greater one is faulty.
 const SEQ_MAX: u64 = u64::MAX >> 1;
 
 /// One slot on one node.
@@ -33,25 +33,25 @@ pub struct Slot {
     me: NodeId,
     waits_for_disk: bool,
     group: Group,
-    /// Whether the content is the slot's, for `attempt` if it came by one.
+    /// Whether the store has the slot's content. A node that was added has it for this `attempt` only.
     is_filled: bool,
     attempt: u64,
     last: u64,
     committed: u64,
     synced: u64,
-    /// What those before this member have on disk, as they said in this epoch.
+    /// The number up to which effects are durable at all earlier nodes, as `Durable` reported in this epoch.
     upstream: u64,
-    /// Uncommitted effects, up to `last`.
+    /// Uncommitted effects, in order, up to `last`.
     queue: VecDeque<Effect>,
     queue_bytes: usize,
     results: Results,
     complete_since: u64,
-    /// Up to where the next members were sent effects; `None` if they need a copy.
+    /// For each successor, the number up to which it was sent effects; `None` if it needs a copy.
     next: BTreeMap<NodeId, Option<u64>>,
     sent_max: u64,
     told_up: Option<u64>,
     told_down: Option<u64>,
-    /// The gap that was asked for since the last tick.
+    /// The last effect before a gap that was asked for since the last tick.
     asked_after: Option<u64>,
     ready_from: u64,
     ready: BTreeSet<NodeId>,
@@ -60,8 +60,8 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Of a process that started at `now` with effects up to `last` on its disk. `waits_for_disk`: nothing is committed
-    /// that isn't on the disks of the write path.
+    /// Creates the slot of a process that started at `now` with effects up to `last` on its disk. With
+    /// `waits_for_disk`, an effect is committed only when it is on the disks of the whole write path.
     #[must_use]
     pub fn new(me: NodeId, waits_for_disk: bool, last: u64, now: u64) -> Self {
         Self {
@@ -96,25 +96,25 @@ impl Slot {
         self.group.epoch
     }
 
-    /// The last effect, and the last committed one.
+    /// The numbers of the last effect and of the last committed one.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.last, self.committed)
     }
 
-    /// Whether the content is the slot's.
+    /// Whether the store has the slot's content.
     #[must_use]
     pub fn is_filled(&self) -> bool {
         self.is_filled
     }
 
-    /// How many reads wait here.
+    /// The number of reads that wait here.
     #[must_use]
     pub fn waiting_reads(&self) -> usize {
         self.readers.len()
     }
 
-    /// How many bytes wait to be committed here.
+    /// The memory of the effects that wait here to be committed, in bytes.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.queue_bytes
@@ -127,13 +127,13 @@ impl Slot {
         self.is_filled && is_under_way || !self.readers.is_empty()
     }
 
-    /// Whether this node waits for what `node` sends about the slot.
+    /// Whether this node takes the slot's messages from `node`.
     #[must_use]
     pub fn follows(&self, node: NodeId) -> bool {
         self.predecessor() == Some(node)
     }
 
-    /// Whether nothing waits here: then a [`SlotEvent::Tick`] now and then is enough, in case a message got lost.
+    /// Whether nothing waits here. Then an occasional [`SlotEvent::Tick`] is enough, in case a message was lost.
     #[must_use]
     pub fn is_settled(&self, around: Around<'_>, now: u64) -> bool {
         let has_all = match self.place() {
@@ -145,13 +145,13 @@ impl Slot {
         !is_member || is_at_rest && !self.holds(around, now)
     }
 
-    /// Whether a member that has this needs a copy of all: see [`Contents::all`].
+    /// Whether a member with the last number `has` needs a copy of everything: see [`Contents::all`].
     #[must_use]
     pub fn needs_copy(&self, has: Option<u64>) -> bool {
         self.sent_upto(has).is_none()
     }
 
-    /// Up to where a member that has this needs no effects; `None`: it needs a copy.
+    /// The number up to which a member that reports `has` needs no effects. `None` if it needs a copy.
     fn sent_upto(&self, has: Option<u64>) -> Option<u64> {
         let first = self.queue.front().map_or(self.last, |it| it.version.seq - 1);
         has.filter(|it| (first..=self.last).contains(it))
@@ -172,13 +172,14 @@ impl Slot {
         self.reads()
     }
 
-    /// Joining nodes that have all that this node had when it learned of this epoch: they may serve.
+    /// Joining nodes that have all that this node had when it learned of this epoch. They may serve.
     #[must_use]
     pub fn ready(&self) -> &BTreeSet<NodeId> {
         &self.ready
     }
 
-    /// The node learned a view. `is_member` says whether the view names this process (its run).
+    /// Takes the group of a newly learned view. `is_member` is whether the view names this process (its run). Returns
+    /// answers to all requests that waited.
     pub fn set_group(&mut self, group: &Group, is_member: bool, now: u64) -> Vec<SlotAction> {
         if group.epoch <= self.group.epoch {
             return Vec::new();
@@ -189,8 +190,8 @@ impl Slot {
             Group { epoch: group.epoch, ..Group::default() }
         };
         if self.group.serving.contains(&self.me) {
-            // The base is filled by its disk. If that has nothing, there was no write whose result it could have lost.
-            // Another one that isn't filled and is to serve waits for a copy.
+            // The base starts with the content of its disk. If that is empty, no earlier write can have a lost result.
+            // Any other serving node that isn't filled waits for a copy.
             if !self.is_filled && self.group.base == Some(self.me) {
                 let is_new = self.last == 0 || is_planted(Mistake::BaseKnowsAllResults);
                 (self.is_filled, self.complete_since) = (true, if is_new { 0 } else { now });
@@ -210,7 +211,7 @@ impl Slot {
         self.refuse_all()
     }
 
-    /// Takes an event.
+    /// Takes an event. Returns the actions to carry out, in order.
     pub fn step(&mut self, around: Around<'_>, event: SlotEvent, now: u64) -> Vec<SlotAction> {
         let mut out = Vec::new();
         match event {
@@ -271,13 +272,16 @@ impl Slot {
                     return Some(Told::Wrote(verdict));
                 }
                 let waiting = self.writers.entry(seq).or_default();
-                // However often it is repeated.
+                // The client is answered once, however often it repeats the write.
                 if !waiting.iter().any(|it| (it.0, it.1) == (from, id)) {
                     waiting.push((from, id, verdict));
                 }
                 return None;
             }
-            // Twice the time: the repetition may have been under way for long.
+            if self.results.is_forgotten(id) {
+                return Some(Told::Unknown);
+            }
+            // The limit is doubled because the repetition may have been under way for long.
             if is_repeated && now < self.complete_since + 2 * REPEATED {
                 return Some(Told::Unknown);
             }
@@ -326,7 +330,7 @@ impl Slot {
                 if seq <= SEQ_MAX && seq.checked_sub(1) == Some(self.last) {
                     self.append(effect, now, out);
                 } else if seq > self.last && self.asked_after != Some(self.last) {
-                    // Once: each of what follows the gap would ask for all of it.
+                    // Ask only once: each effect behind the gap would ask for all of it.
                     self.asked_after = Some(self.last);
                     out.push(SlotAction::Send(from, Message::State(Some(self.last))));
                 }
@@ -334,12 +338,12 @@ impl Slot {
             Message::Durable(upto) if is_before && self.is_filled => {
                 self.upstream = self.upstream.max(upto);
                 if upto > self.last && self.asked_after != Some(self.last) {
-                    // Effects got lost, and perhaps no other follows that shows it.
+                    // Effects were lost, and perhaps no other follows that would reveal the gap.
                     self.asked_after = Some(self.last);
                     out.push(SlotAction::Send(from, Message::State(Some(self.last))));
                 }
             }
-            // Also a filled one needs a copy, if its predecessor dropped what got lost on the way.
+            // A filled member needs a copy too if its predecessor dropped the effects that were lost on the way.
             Message::Copy(whole) if is_before && whole.last <= SEQ_MAX => {
                 let lags = whole.last > self.last && !is_planted(Mistake::LaggardGetsNoCopy);
                 if !self.is_filled || lags {
@@ -373,12 +377,12 @@ impl Slot {
             items = merged.into_iter().collect();
         }
         if !self.is_filled {
-            // What the disk had was no part of this.
+            // The numbers of what the disk had don't count here.
             (self.is_filled, self.committed, self.synced) = (true, 0, 0);
         }
         self.last = whole.last;
         self.ready_from = self.ready_from.max(self.last);
-        // The copy has their changes. Those behind that lack one get a copy too.
+        // The copy contains the changes of the queue. A successor that lacks one gets a copy too.
         self.queue.clear();
         self.queue_bytes = 0;
         self.results = whole.results;
@@ -387,7 +391,7 @@ impl Slot {
         out.push(SlotAction::Replace(items, whole.last));
     }
 
-    /// Sends on what is there, commits, and acknowledges.
+    /// Forwards effects, commits, and acknowledges.
     fn flow(&mut self, around: Around<'_>, now: u64, out: &mut Vec<SlotAction>) {
         if !self.is_filled || self.holds(around, now) {
             return;
@@ -415,13 +419,14 @@ impl Slot {
 
     fn forward(&mut self, around: Around<'_>, node: NodeId, now: u64, out: &mut Vec<SlotAction>) {
         let Some(sent) = self.next.insert(node, Some(self.last)) else {
-            // It hasn't said what it has.
+            // The node hasn't reported what it has.
             self.next.remove(&node);
             return;
         };
         let Some(sent) = sent else {
             if out.iter().any(|it| matches!(it, SlotAction::Apply(_) | SlotAction::Replace(..))) {
-                // The store hasn't it yet, so a copy would lack what it says it has. The next event sends it.
+                // The owner has yet to carry out these actions, so a copy made now would lack them. The next event
+                // sends it.
                 self.next.insert(node, None);
                 return;
             }
@@ -445,7 +450,7 @@ impl Slot {
         self.sent_max = self.last;
     }
 
-    /// All up to `upto` is committed.
+    /// Commits all effects up to `upto` and answers their writes.
     fn commit(&mut self, upto: u64, out: &mut Vec<SlotAction>) {
         self.committed = self.committed.max(upto.min(self.last));
         while let Some(effect) = self.queue.pop_front_if(|it| it.version.seq <= self.committed) {
@@ -528,7 +533,7 @@ impl Slot {
         }
     }
 
-    /// The next of the write path; behind its last those that are being filled.
+    /// The next node of the write path. After its last node: all nodes that are being filled.
     fn successors(&self) -> Vec<NodeId> {
         let Some(at) = self.place() else { return Vec::new() };
         match self.group.path().nth(at + 1) {

@@ -1,98 +1,98 @@
 //! Writes: what a client asks for, and the unconditional effect that the head makes of it.
 //!
-//! A write whose condition fails becomes an effect without a change. It takes its number and goes through the chain as the
-//! others do, because its answer may depend on an effect that the next view doesn't have, and a deposed head must not
-//! answer it.
+//! A write whose condition fails becomes an effect without a change. It takes a number and goes through the chain as
+//! the others do. Its answer may depend on an effect that the next view lacks, and a deposed head must not give it.
 
 use std::collections::BTreeMap;
 
-/// A client's number and the number that it gave the write: equal for each repetition.
+/// The client's number, and the number that it gave the write. All repetitions have the same.
 pub type WriteId = (u32, u64);
 
-/// The order of a change: epoch of the slot when it was made, and its number in the slot.
+/// The version of a change: it orders the changes of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Version {
-    /// The slot's epoch.
+    /// The slot's epoch when the change was made.
     pub epoch: u64,
-    /// One more with each effect of the slot. It is the cas unique that clients see.
+    /// The number of the effect: one more with each effect of the slot. Clients see it as the cas unique.
     pub seq: u64,
 }
 
-/// What a store has of a key. A delete leaves no value and its version.
+/// What a store holds for a key. After a delete only the version remains.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Stand {
-    /// The value, or that there is none.
+    /// The value, or `None` if there is none.
     pub value: Option<Vec<u8>>,
-    /// What made it so.
+    /// The version of the change that made it so.
     pub version: Version,
 }
 
-/// The store's content of one slot: the newest, committed or not.
+/// The store's content of one slot. It is the newest, committed or not.
 pub trait Contents {
-    /// What is there of a key.
+    /// Returns what the store holds for a key.
     fn get(&self, key: &[u8]) -> Option<Stand>;
-    /// All of it, deleted keys too.
+    /// Returns all of it, including deleted keys.
     fn all(&self) -> Vec<(Vec<u8>, Stand)>;
-    /// Decides a [`WriteKind::Command`], which is to have the number `seq`, given what is there of its key. Only a slot's
-    /// head asks: what it says is what all copies do.
+    /// Decides a [`WriteKind::Command`] that gets the number `seq`, given what the store holds for its key. Only the
+    /// head of a slot calls this; all copies follow its decision.
     fn decide(&self, now: Option<&Stand>, command: &[u8], seq: u64) -> Decision;
 }
 
-/// What a client wants to do with a key.
+/// A client's change to a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteKind {
-    /// Stores.
+    /// Stores the value.
     Set(Vec<u8>),
-    /// Stores if there is no value.
+    /// Stores the value if the key has none.
     Add(Vec<u8>),
-    /// Stores if the value is the one with this unique.
+    /// Stores the value if the present one has this unique.
     Cas(u64, Vec<u8>),
-    /// Adds to a decimal number.
+    /// Adds to a decimal number, modulo 2^64.
     Incr(u64),
-    /// Adds bytes behind the value.
+    /// Appends bytes to the value.
     Append(Vec<u8>),
-    /// Deletes.
+    /// Deletes the value.
     Delete,
-    /// What the store's owner understands: see [`Contents::decide`].
+    /// A command that only the store's owner understands: see [`Contents::decide`].
     Command(Vec<u8>),
 }
 
-/// What a write does, the value from now on, no value, or (`None`) no change at all; and its answer.
+/// The change that a write makes, and its answer. The change is `None` for none at all, else the new value or `None`
+/// for no value.
 pub type Decision = (Option<Option<Vec<u8>>>, WriteVerdict);
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WriteVerdict {
-    /// Done; the cas unique of what is there now.
+    /// The write was done; the cas unique of its effect.
     Done(u64),
-    /// The number that incr made, and its cas unique.
+    /// The number that incr made, and the cas unique.
     Number(u64, u64),
     /// The condition failed: there is no value.
     Missing,
-    /// The condition failed: another value is there, or one at all.
+    /// The condition failed: the value is another one, or there is one where none may be.
     Conflict,
-    /// Not a number.
+    /// The value is not a number.
     NotANumber,
-    /// What became of a [`WriteKind::Command`], as the store's owner says it.
+    /// The result of a [`WriteKind::Command`], in the form of the store's owner.
     Said(Vec<u8>),
 }
 
-/// One write as the members carry it out.
+/// One write in the form that all members carry out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Effect {
-    /// Its place.
+    /// Its place in the slot's order.
     pub version: Version,
-    /// Whose it is.
+    /// The number of the write that it came from.
     pub id: WriteId,
     /// The key.
     pub key: Vec<u8>,
-    /// The value from now on, no value, or (`None`) no change at all.
+    /// The change: see [`Decision`].
     pub change: Option<Option<Vec<u8>>>,
     /// The answer, once it is committed.
     pub verdict: WriteVerdict,
 }
 
-/// Decides `wanted` against the newest value, committed or not.
+/// Decides the write `wanted` against `now`, the newest state of its key, committed or not.
 #[must_use]
 pub fn decide(
     contents: &dyn Contents,
@@ -126,48 +126,83 @@ pub fn decide(
     }
 }
 
-/// The results of recent writes, so that a repetition gets the first one's.
+/// The results of recent writes, so that a repetition gets the result of the first attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Results {
-    /// Result and the effect's number.
+    /// For each write the number of its effect, and its result.
     by_id: BTreeMap<WriteId, (u64, WriteVerdict)>,
     times: std::collections::VecDeque<(u64, WriteId)>,
+    /// The greatest number of each client whose result was forgotten. The client that this happened to last comes last.
+    forgotten: Vec<WriteId>,
 }
 
 impl Results {
-    /// What [`Results::entries`] gave, possibly on another node. Until [`Results::count_from`] they count from time 0.
+    /// Creates results from what [`Results::entries`] and [`Results::forgotten`] returned, possibly on another node. Until
+    /// [`Results::count_from`] is called, their age counts from time 0.
     #[must_use]
-    pub fn from_entries(entries: Vec<(WriteId, u64, WriteVerdict)>) -> Self {
+    pub fn from_entries(
+        entries: Vec<(WriteId, u64, WriteVerdict)>,
+        forgotten: Vec<WriteId>,
+    ) -> Self {
         let times = entries.iter().map(|it| (0, it.0)).collect();
-        Self { by_id: entries.into_iter().map(|it| (it.0, (it.1, it.2))).collect(), times }
+        let by_id = entries.into_iter().map(|it| (it.0, (it.1, it.2))).collect();
+        Self { by_id, times, forgotten }
     }
 
-    /// Each write with its number and its result, the oldest first.
+    /// Each write with the number of its effect and its result, the oldest first.
     pub fn entries(&self) -> impl Iterator<Item = (WriteId, u64, &WriteVerdict)> {
         let of = |(_, id): &(u64, WriteId)| self.by_id.get(id).map(|(seq, it)| (*id, *seq, it));
         self.times.iter().filter_map(of)
     }
 
-    /// The number and the result of a write that was seen.
+    /// The number of the effect and the result of a write that this node has seen.
     #[must_use]
     pub fn get(&self, id: WriteId) -> Option<&(u64, WriteVerdict)> {
         self.by_id.get(&id)
     }
 
-    /// Counts all results from `now`: they came from a node with another clock.
+    /// Returns the greatest number of each client whose result was forgotten.
+    #[must_use]
+    pub fn forgotten(&self) -> &[WriteId] {
+        &self.forgotten
+    }
+
+    /// Whether the write may be one whose result was forgotten.
+    ///
+    /// A client's numbers rise, so a write whose number isn't greater is older than half a minute. A node that hung, or a
+    /// network, may have kept it that long.
+    #[must_use]
+    pub fn is_forgotten(&self, (client, number): WriteId) -> bool {
+        self.forgotten.iter().any(|it| it.0 == client && number <= it.1)
+    }
+
+    /// Counts the age of all results from `now`, because they came from a node with another clock.
     pub fn count_from(&mut self, now: u64) {
         self.times.iter_mut().for_each(|(at, _)| *at = now);
     }
 
-    /// Keeps an effect's result, and forgets those that are older than half a minute.
+    /// Keeps an effect's result. Forgets results older than half a minute.
     pub fn keep(&mut self, effect: &Effect, now: u64) {
         self.by_id.insert(effect.id, (effect.version.seq, effect.verdict.clone()));
         self.times.push_back((now, effect.id));
         while let Some((_, id)) = self.times.pop_front_if(|(at, _)| *at + KEPT < now) {
             self.by_id.remove(&id);
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, (client, number): WriteId) {
+        let at = self.forgotten.iter().position(|it| it.0 == client);
+        let before = at.map_or(0, |at| self.forgotten.remove(at).1);
+        self.forgotten.push((client, number.max(before)));
+        if self.forgotten.len() > CLIENTS_MAX {
+            self.forgotten.remove(0);
         }
     }
 }
+
+/// Of how many clients a slot knows what was forgotten.
+const CLIENTS_MAX: usize = 128;
 
 /// How long a result is kept, in microseconds. A client repeats a write within [`REPEATED`].
 const KEPT: u64 = 30_000_000;

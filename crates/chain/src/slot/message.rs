@@ -1,62 +1,65 @@
-//! What a slot's owner is told, and what it has to do.
+//! The events that the owner of a slot passes to it, and the actions that it returns.
 
 use super::effect::{Effect, Results, Stand, WriteId, WriteKind, WriteVerdict};
 use crate::view::NodeId;
 
-/// Whom to answer.
+/// The number of a client, to which an answer goes.
 pub type ClientId = u32;
 
-/// From member to member of one slot; the slot's epoch stands in the frame. A link keeps the order and may lose.
+/// A message between members of one slot's chain. Its frame carries the slot's epoch. A link keeps the order and may
+/// lose messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Message {
-    /// Down: the next write. Its predecessors have `durable` on disk.
+    /// Down the chain: the next write.
     Effect(Effect),
-    /// Down: all before have this on disk, and none of them holds.
+    /// Down: every node before the receiver has all effects up to this number, and none of them holds. If the
+    /// cluster waits for disks, they are on its disk.
     Durable(u64),
-    /// Up: committed, so all of the path has it.
+    /// Up: all effects up to this number are committed, so the whole write path has them.
     Ack(u64),
-    /// Up: what the sender has, nothing if it has still to be filled. What is missing is sent (again).
+    /// Up: the sender's last number, or `None` if it has still to be filled. The receiver sends what is missing, again
+    /// if need be.
     State(Option<u64>),
-    /// Down: all that the sender has, in place of what the receiver has.
+    /// Down: the sender's whole content, which replaces the receiver's.
     Copy(Box<SlotCopy>),
 }
 
 /// A slot's whole content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SlotCopy {
-    /// The last effect in it.
+    /// The number of the last effect in it.
     pub last: u64,
-    /// Keys, also deleted ones.
+    /// All keys, also deleted ones.
     pub items: Vec<(Vec<u8>, Stand)>,
     /// Results of recent writes.
     pub results: Results,
-    /// For how long the results are complete, in microseconds.
+    /// For how long the results have been complete, in microseconds.
     pub complete_for: u64,
 }
 
-/// What happens to a slot. `epoch` is the slot's in the sender's view.
+/// An event for a slot. `epoch` is the slot's epoch in the sender's view.
 #[derive(Debug, Clone)]
 pub enum SlotEvent {
-    /// A member's message.
+    /// A message from a member: the member, the slot's epoch as it knows it, and the message.
     Peer(NodeId, u64, Message),
-    /// A client's write; `is_repeated` if it may have been sent before.
+    /// A client's write.
     Write {
-        /// Whom to answer.
+        /// The client to answer.
         from: ClientId,
         /// The slot's epoch as the client knows it.
         epoch: u64,
         /// The write's number.
         id: WriteId,
-        /// Whether it was sent before.
+        /// Whether it may have been sent before.
         is_repeated: bool,
         /// The key.
         key: Vec<u8>,
-        /// What to do.
+        /// The change.
         wanted: WriteKind,
     },
-    /// A client's read, which has the number `id`.
+    /// A client's read.
     Read {
-        /// Whom to answer.
+        /// The client to answer.
         from: ClientId,
         /// The slot's epoch as the client knows it.
         epoch: u64,
@@ -65,45 +68,47 @@ pub enum SlotEvent {
         /// The key.
         key: Vec<u8>,
     },
-    /// A client waits no longer for its read.
+    /// A client no longer waits for its read.
     GaveUp {
-        /// Whom to answer no more.
+        /// The client that needs no answer.
         from: ClientId,
         /// The read's number.
         id: u64,
     },
-    /// All up to this is on disk. What was under way to the disk before a [`SlotAction::Replace`] counts no more.
+    /// All effects up to this number are on disk. After a [`SlotAction::Replace`], the owner reports no sync that began
+    /// before it.
     Synced(u64),
-    /// Time passed, or promises came.
+    /// Time passed, or promises arrived.
     Tick,
 }
 
-/// What the owner of a slot does, in this order.
+/// An action for the owner of the slot. It must carry actions out in the order in which they were returned.
 #[derive(Debug, Clone)]
 pub enum SlotAction {
-    /// Sends to a member, with the slot's epoch.
+    /// Send the message to this member, with the slot's epoch.
     Send(NodeId, Message),
-    /// Brings an effect's change to the store.
+    /// Apply the effect's change to the store.
     Apply(Effect),
-    /// Replaces the store's content of this slot.
+    /// Replace the store's content of this slot; the number is that of the last effect in it.
     Replace(Vec<(Vec<u8>, Stand)>, u64),
-    /// Answers a client's write or read.
+    /// Answer the write or read of a client: the client, the request's number, and the answer.
     Answer(ClientId, u64, Told),
 }
 
-/// What a client is told.
+/// The answer to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// A write's result.
+    /// The result of a write.
     Wrote(WriteVerdict),
-    /// A read's.
+    /// The value and its cas unique, or `None` if there is no value.
     Read(Option<(Vec<u8>, u64)>),
-    /// Nothing happened: look at a newer view, and ask again.
+    /// This node can't answer in its present epoch. The client looks for a newer view and asks again. A write may be
+    /// under way, so its repetition must say so.
     Stale,
-    /// Nothing happened: too much waits.
+    /// Nothing happened: too much is waiting to be committed.
     Busy,
-    /// Fewer copies than writes need.
+    /// Nothing happened: there are fewer copies than writes need, or no numbers are left.
     Refused,
-    /// The write may have happened and no copy remembers.
+    /// The write may have happened, and no copy remembers.
     Unknown,
 }

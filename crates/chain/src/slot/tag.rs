@@ -1,8 +1,8 @@
-//! A write's number as a word of memcached's protocol, for a router that may have to ask another node: the token of the meta
-//! flag `L`, which is for proxies.
+//! A write's number as a token of memcached's meta flag `L`, which is reserved for proxies. A router uses it when it
+//! may have to repeat the write at another node.
 //!
 //! ```text
-//! L 0000002a 0000000000000007 r       without the blanks: client, number, and whether it was sent before
+//! L 0000002a 0000000000000007 r    without the blanks: client, number, and `r` if it may have been sent before
 //! ```
 
 use super::effect::WriteId;
@@ -11,7 +11,7 @@ use std::fmt;
 /// See the module's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteTag {
-    /// The write's number, the same for each repetition.
+    /// The write's number. A repetition has the same.
     pub id: WriteId,
     /// Whether it may have been sent before.
     pub is_repeated: bool,
@@ -21,7 +21,7 @@ impl WriteTag {
     /// The flag's letter.
     pub const LETTER: u8 = b'L';
 
-    /// Reads a token; `None`: it is something else, which such a flag may say.
+    /// Parses a token. `None` if it is something else, as clients may use the flag for other tokens.
     #[must_use]
     pub fn parse(token: &[u8]) -> Option<Self> {
         let (digits, is_repeated) = match token {
@@ -37,7 +37,7 @@ impl WriteTag {
     }
 }
 
-/// Letter and token.
+/// The flag's letter and the token.
 impl fmt::Display for WriteTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (client, number) = self.id;

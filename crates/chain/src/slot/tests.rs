@@ -1,4 +1,4 @@
-//! What no simulated network says: peers that err, and views that a controller must not write.
+//! Tests of what the simulation can't produce: faulty peers, and views that a controller must not write.
 
 use super::{
     Around, Contents, Decision, Effect, Message, Results, Slot, SlotAction, SlotCopy, SlotEvent,
@@ -60,7 +60,7 @@ fn a_node_that_lost_an_effect_takes_a_newer_copy_and_no_older_one() {
     slot.set_group(&group(&[1], None, &[2]), true, NOW);
     step(&mut slot, from_1(copy(7)));
     step(&mut slot, from_1(effect(8)));
-    // 9 got lost, and node 1 has dropped it.
+    // Effect 9 was lost, and node 1 has dropped it.
     let asks = step(&mut slot, from_1(effect(10)));
     let state = |it: &SlotAction| matches!(it, SlotAction::Send(1, Message::State(Some(8))));
     assert!(asks.iter().any(state), "{asks:?}");
@@ -210,4 +210,59 @@ fn a_command_is_decided_by_the_stores_owner_and_a_repetition_waits_once() {
     let said = Told::Wrote(WriteVerdict::Said(b"what".to_vec()));
     let [SlotAction::Answer(9, 1, first)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(first, &said);
+}
+
+/// A change that a node which hung, or a network, kept for longer than results are.
+#[test]
+fn a_change_that_comes_again_after_its_result_was_forgotten_is_not_carried_out() {
+    let promises = Promises::new(0);
+    let around = Around { promises: &promises, contents: &Nothing, min_write: 1 };
+    let late = NOW + 31 * TERM;
+    let ask = |slot: &mut Slot, epoch, id, is_repeated, now| {
+        let (key, wanted) = (b"k".to_vec(), WriteKind::Set(b"v".to_vec()));
+        let told = slot.step(
+            around,
+            SlotEvent::Write { from: 9, epoch, id, is_repeated, key, wanted },
+            now,
+        );
+        told.iter().any(|it| matches!(it, SlotAction::Apply(_)))
+    };
+    let mut head = Slot::new(1, false, 0, 0);
+    head.set_group(&group(&[1], Some(1), &[]), true, NOW);
+    assert!(ask(&mut head, 5, (7, 3), false, NOW) && ask(&mut head, 5, (8, 1), false, NOW));
+    assert!(ask(&mut head, 5, (7, 9), false, late), "what comes next has others forgotten");
+    for id in [(7, 3), (7, 2), (8, 1)] {
+        assert!(
+            !ask(&mut head, 5, id, false, late) && !ask(&mut head, 5, id, true, late),
+            "{id:?}"
+        );
+    }
+    assert!(ask(&mut head, 5, (7, 4), false, late) && ask(&mut head, 5, (8, 2), true, late));
+    assert!(ask(&mut head, 5, (9, 1), false, late), "another client's");
+
+    // Who is filled knows it too.
+    let mut next = Slot::new(2, false, 0, 0);
+    next.set_group(&group(&[1], None, &[2]), true, NOW);
+    let results = Results::from_entries(Vec::new(), vec![(7, 3)]);
+    let whole = SlotCopy { last: 4, items: Vec::new(), results, complete_for: 0 };
+    step(&mut next, from_1(Message::Copy(Box::new(whole))));
+    let group = Group { epoch: 6, serving: vec![2], attempt: 4, ..Group::default() };
+    next.set_group(&group, true, NOW);
+    assert!(!ask(&mut next, 6, (7, 3), false, NOW) && ask(&mut next, 6, (7, 4), false, NOW));
+}
+
+#[test]
+fn a_slot_knows_of_many_clients_what_was_forgotten() {
+    let mut results = Results::default();
+    let mut keep = |client, number, now| {
+        let version = Version { epoch: 5, seq: number };
+        let (key, change, verdict) = (Vec::new(), None, WriteVerdict::Missing);
+        results.keep(&Effect { version, id: (client, number), key, change, verdict }, now);
+    };
+    (0..200).for_each(|client| keep(client, 1, u64::from(client)));
+    keep(1000, 1, 40 * TERM);
+    // The last one is there for all of them to be forgotten.
+    let known: Vec<u32> = (0..200).filter(|client| results.is_forgotten((*client, 1))).collect();
+    assert_eq!(known, (72..200).collect::<Vec<u32>>(), "those of the oldest are given up");
+    assert!(!results.is_forgotten((199, 2)) && !results.is_forgotten((1000, 1)));
 }

@@ -1,13 +1,13 @@
-//! A view, prepared for finding the nodes of a key.
+//! A view, prepared for finding a key's nodes.
 //!
 //! # Costs
-//! 64 KiB beyond the view itself. A key costs its hash and one access to a table.
+//! 64 KiB beyond the view itself. A key costs its hash and one table access.
 
 use std::sync::Arc;
 
 use super::{Group, SlotHash, View};
 
-/// See the module's head.
+/// A view with its lookup table.
 #[derive(Debug)]
 pub struct Chart {
     /// The view.
@@ -17,21 +17,21 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Of a valid view.
+    /// Prepares a valid view.
     #[must_use]
     pub fn of(view: Arc<View>) -> Self {
         let (table, hash) = (view.table(), SlotHash::of(&view));
         Self { view, table, hash }
     }
 
-    /// The key's slot and its group.
+    /// Returns the key's slot and its group.
     #[must_use]
     pub fn place(&self, key: &[u8]) -> Option<(u16, &Group)> {
         let slot = self.hash.slot(key);
         Some((slot, self.group(slot)?))
     }
 
-    /// The slot's group.
+    /// Returns the slot's group.
     #[must_use]
     pub fn group(&self, slot: u16) -> Option<&Group> {
         let at = usize::try_from(*self.table.get(usize::from(slot))?).ok()?;

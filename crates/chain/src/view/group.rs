@@ -1,38 +1,39 @@
-//! Slots that are alike in all: one chain.
+//! A group: slots that share one chain.
 
 use super::Ranges;
 use serde::{Deserialize, Serialize};
 
-/// A node's number. It stands on the node's disk, so a node with a replaced disk is another one.
+/// A node's number. It is stored on the node's disk, so a node with a replaced disk is a new node.
 pub type NodeId = u32;
 
-/// Slots with one chain, and what is under way with it.
+/// Slots that share one chain, and the changes under way in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// The slots. Views of other epochs may deal them to groups differently.
+    /// The slots. Views of other epochs may divide them into groups differently.
     pub slots: Ranges,
-    /// The view's epoch when these slots last changed. Members speak of a slot in its epoch.
+    /// The view's epoch when these slots last changed. Members tag their messages about a slot with it.
     pub epoch: u64,
-    /// Nodes that have all of it, in the order of writes. The first is the head, the last the reader.
+    /// Nodes that have all content, in the order of writes. The first is the head, the last the reader.
     pub serving: Vec<NodeId>,
-    /// The head, if the chain began with what its disk had: the cluster's first node, or one that returned after the loss of
-    /// all. Whoever serves besides was filled by its predecessor.
+    /// The head, if the chain began with the content of its disk. That is the cluster's first node, or one that
+    /// returned after all copies were lost. All other serving nodes were filled by their predecessors.
     #[serde(default)]
     pub base: Option<NodeId>,
-    /// Nodes behind the reader that must acknowledge writes, and don't serve yet.
+    /// Nodes behind the reader that must acknowledge writes but don't serve yet.
     #[serde(default)]
     pub joining: Vec<NodeId>,
     /// Nodes that are being filled. No write waits for them.
     #[serde(default)]
     pub syncing: Vec<NodeId>,
-    /// The epoch at which the nodes of `joining` and `syncing` were added. What they hold from earlier ones counts for nothing.
+    /// The epoch in which the nodes of `joining` and `syncing` were added. What they hold from earlier epochs doesn't
+    /// count.
     #[serde(default)]
     pub attempt: u64,
-    /// Readers of earlier epochs that may not know that they are none any more.
+    /// Readers of earlier epochs that may not know that they were replaced.
     #[serde(default)]
     pub past: Vec<NodeId>,
-    /// Nodes that leave once enough others serve.
+    /// Nodes that leave once enough other nodes serve.
     #[serde(default)]
     pub drain: Vec<NodeId>,
 }
@@ -50,12 +51,12 @@ impl Group {
         self.serving.last().copied()
     }
 
-    /// The write path, in the order of writes: each of it must acknowledge.
+    /// The write path: all nodes that must acknowledge writes, in the order of writes.
     pub fn path(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.serving.iter().chain(&self.joining).copied()
     }
 
-    /// All of the chain: the write path, then those that are being filled.
+    /// All nodes of the chain: the write path, then the nodes that are being filled.
     pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.path().chain(self.syncing.iter().copied())
     }
@@ -66,7 +67,7 @@ impl Group {
         self.path().any(|it| it == node)
     }
 
-    /// Who isn't kept leaves the chain, whatever it was. Returns whether somebody left.
+    /// Removes all nodes for which `keep` returns false, whatever their role. Returns whether any was removed.
     pub fn retain(&mut self, keep: impl Fn(NodeId) -> bool) -> bool {
         let before = self.members().count();
         for nodes in [&mut self.serving, &mut self.joining, &mut self.syncing] {
@@ -75,7 +76,8 @@ impl Group {
         before != self.members().count()
     }
 
-    /// Notes what the step from `before` left behind: a replaced reader is past, and a base that isn't the head is none.
+    /// Records the effects of the step from `before`: a replaced reader goes to `past`, and a base that isn't the head
+    /// is dropped.
     pub fn follow(&mut self, before: &Self) {
         if let Some(reader) = before.reader().filter(|it| self.reader() != Some(*it)) {
             self.past.retain(|it| *it != reader);
@@ -84,7 +86,7 @@ impl Group {
         self.base = self.base.filter(|base| self.head() == Some(*base));
     }
 
-    /// Whether all but the slots and the epoch is equal.
+    /// Whether everything except the slots and the epoch is equal.
     #[must_use]
     pub fn has_chain_of(&self, other: &Self) -> bool {
         let chain = |it: &Self| Self { slots: Ranges::default(), epoch: 0, ..it.clone() };

@@ -1,17 +1,17 @@
-//! Which slot a key is in.
+//! The hash that maps keys to slots.
 //!
-//! The hash is XXH3-128 under a secret of 192 bytes, made from the view's seed, as in a store. So a client that doesn't know
-//! the seed can't choose keys that all meet in one chain. XXH3 is no cryptographic function.
+//! It is XXH3-128 with a secret of 192 bytes that is derived from the view's seed, as in a store. So a client that
+//! doesn't know the seed can't choose keys that all meet in one chain. XXH3 is not a cryptographic function.
 
 use super::{View, slot_of};
 use twox_hash::XxHash3_128;
 
-/// The hash that a view's seed stands for.
+/// The hash that a view's seed selects.
 #[derive(Clone)]
 pub struct SlotHash([u8; SECRET_BYTES]);
 
 impl SlotHash {
-    /// Of a cluster. Cost: 13 hashes; its users keep it.
+    /// Creates the hash of a cluster. Cost: 13 hashes, so callers keep it.
     #[must_use]
     pub fn of(view: &View) -> Self {
         let mut secret = [0; SECRET_BYTES];
@@ -24,20 +24,20 @@ impl SlotHash {
         Self(secret)
     }
 
-    /// The key's slot.
+    /// Returns the key's slot.
     #[must_use]
     pub fn slot(&self, key: &[u8]) -> u16 {
-        // A secret of 192 bytes is long enough.
+        // This can't fail: a secret of 192 bytes is long enough.
         slot_of(XxHash3_128::oneshot_with_secret(&self.0, key).unwrap_or_default())
     }
 }
 
-/// Not the secret.
+/// Hides the secret.
 impl std::fmt::Debug for SlotHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SlotHash").finish_non_exhaustive()
     }
 }
 
-/// What XXH3 uses by default.
+/// The size of XXH3's own default secret.
 const SECRET_BYTES: usize = 192;

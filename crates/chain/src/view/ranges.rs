@@ -1,20 +1,21 @@
-//! A set of slots, and how it is written: `0-191,9000`.
+//! A set of slots and its text form: `0-191,9000`.
 //!
 //! # Invariants
-//! 1. Ranges are sorted, none is empty, and no two touch. So equal sets are equal values, and have one text.
-//! 2. No slot is [`SLOTS`] or more.
+//! 1. Ranges are sorted, none is empty, and no two touch. So equal sets are equal values and have one text form.
+//! 2. No slot is [`SLOTS`] or greater.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// How many slots a cluster has, whatever its size.
+/// The number of slots of a cluster, whatever its size.
 pub const SLOTS: u16 = 1 << SLOT_BITS;
 
 const SLOT_BITS: u32 = 14;
 
-/// The slot of a key with this keyed hash: its top 14 bits. A slot is one range of a store that is sorted by hash.
+/// Returns the slot of a key with this keyed hash: its top 14 bits. So a slot is one range of a store that is sorted by
+/// hash.
 #[must_use]
 pub fn slot_of(hash: u128) -> u16 {
     (hash >> (u128::BITS - SLOT_BITS)) as u16
@@ -25,7 +26,8 @@ pub fn slot_of(hash: u128) -> u16 {
 pub struct Ranges(Vec<(u16, u16)>);
 
 impl Ranges {
-    /// All slots from `first` to `last`, both included; none if `last` is the smaller. Slots that don't exist are left out.
+    /// Creates the set of all slots from `first` to `last`, both included. It is empty if `last` is smaller. Slots that
+    /// don't exist are left out.
     #[must_use]
     pub fn of(first: u16, last: u16) -> Self {
         let last = last.min(SLOTS - 1);
@@ -44,18 +46,18 @@ impl Ranges {
         self.0.iter().copied()
     }
 
-    /// Each slot of the set, ascending.
+    /// Iterates over the slots of the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().flat_map(|&(first, last)| first..=last)
     }
 
-    /// How many slots the set has. Cost: a step per range.
+    /// The number of slots in the set. Cost: a step per range.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|(first, last)| usize::from(last - first) + 1).sum()
     }
 
-    /// The slots of either set.
+    /// Returns the slots that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut all: Vec<(u16, u16)> = self.0.iter().chain(&other.0).copied().collect();
@@ -70,7 +72,7 @@ impl Ranges {
         Self(ranges)
     }
 
-    /// The slots that aren't in `other`.
+    /// Returns the slots that aren't in `other`.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         let mut ranges = Vec::with_capacity(self.0.len());
@@ -118,7 +120,7 @@ impl Ranges {
     }
 }
 
-/// From slots in any order.
+/// Collects slots in any order.
 impl FromIterator<u16> for Ranges {
     fn from_iter<I: IntoIterator<Item = u16>>(slots: I) -> Self {
         let mut slots: Vec<u16> = slots.into_iter().filter(|slot| *slot < SLOTS).collect();
@@ -147,7 +149,7 @@ impl fmt::Display for Ranges {
     }
 }
 
-/// Takes the form that `Display` writes, and no other: the error names the part.
+/// Parses the form that `Display` writes, and no other. The error names the faulty part.
 impl FromStr for Ranges {
     type Err = String;
 

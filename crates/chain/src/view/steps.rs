@@ -1,16 +1,16 @@
-//! Which view may follow which.
+//! The rules by which one view may follow another.
 //!
-//! A node checks each view that it is given, so a controller with a defect can't bring two orders into a slot, nor let a
-//! node serve that wasn't filled. What no view shows stays the controller's duty: that a node which gets to serve was ready,
-//! and that all of a chain are lost before a base begins anew.
+//! Each node checks every view that it gets. So a defective controller can't bring two orders into a slot, nor let a
+//! node serve that wasn't filled. Some duties remain the controller's, because no view shows them. A node that gets to
+//! serve must be ready. A base may begin anew only if its whole chain is lost.
 //!
 //! # Invariants
-//! 1. The order of a chain never changes: a member leaves, or is added behind the last. So what a member has is a
-//!    beginning of what its predecessor has, in every epoch.
-//! 2. A node serves only after it was joining, and joins only after it was syncing. That a joining one was ready can't be
-//!    seen here; its predecessor says it.
-//! 3. A process that isn't the one that the last view named is filled anew, except the *base*: if all copies were lost at
-//!    once, a returned node becomes the whole chain, with what its disk has.
+//! 1. The order of a chain never changes: a member leaves, or is added behind the last. So in every epoch a member's
+//!    content is a prefix of its predecessor's.
+//! 2. A node serves only after it was joining, and joins only after it was syncing. A view doesn't show whether a
+//!    joining node was ready: its predecessor reports that.
+//! 3. A process that the last view didn't name is filled anew. The exception is the *base*: if all copies were lost at
+//!    once, a returned node becomes the whole chain, with its disk's content.
 //! 4. A reader that is replaced is remembered in `past`.
 
 use super::{Group, InvalidView, NodeId, View};
@@ -18,10 +18,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 impl View {
-    /// Whether this view is a legal successor of `before`.
+    /// Checks whether this view is a legal successor of `before`.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that is broken.
     pub fn may_follow(&self, before: &Self) -> Result<(), IllegalStep> {
         self.validate().map_err(IllegalStep::Invalid)?;
         if Some(self.epoch) != before.epoch.checked_add(1) {
@@ -45,11 +45,11 @@ impl View {
         Ok(())
     }
 
-    /// Whether a node that follows `before` may follow this one instead. It may have missed views between the two: then only
-    /// that both are of one cluster can be checked.
+    /// Checks whether a node that follows `before` may follow this view instead. If the node missed views between the
+    /// two, only the cluster and this view itself are checked.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that is broken.
     pub fn may_replace(&self, before: &Self) -> Result<(), IllegalStep> {
         let (from, to) = (before.epoch, self.epoch);
         if to <= from {
@@ -104,7 +104,8 @@ impl View {
         )
     }
 
-    /// One attempt per chain: who is filled was added by it, and a node that is filled anew needs a new one.
+    /// Checks that a chain has one attempt: it added all nodes that are being filled. A node that is filled anew needs
+    /// a new one.
     fn check_attempt(&self, before: &Self, new: &Group, old: &Group) -> Result<(), &'static str> {
         let under_way =
             |it: &Group, node: &NodeId| it.joining.contains(node) || it.syncing.contains(node);
@@ -120,7 +121,7 @@ impl View {
         if is_new && fresh { Ok(()) } else { Err("a new attempt takes what an old one began") }
     }
 
-    /// Whether the view names this process as the node's: another one has no part in any chain.
+    /// Whether the view names this process as the node's. Another process has no part in any chain.
     #[must_use]
     pub fn names(&self, node: NodeId, run: &str) -> bool {
         self.run(node) == Some(run)
@@ -131,25 +132,25 @@ impl View {
     }
 }
 
-/// Why a view may not follow another.
+/// The reason why a view may not follow another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IllegalStep {
-    /// It is no view by itself.
+    /// The view is invalid by itself.
     Invalid(InvalidView),
-    /// The epoch isn't the next one.
+    /// The epoch isn't the next one, or isn't newer.
     Epoch {
-        /// The epoch of the view before.
+        /// The epoch of the earlier view.
         from: u64,
-        /// Its own.
+        /// The epoch of the later view.
         to: u64,
     },
-    /// Another cluster's name or seed.
+    /// The cluster's name or the seed differs.
     OtherCluster,
     /// A slot's step is illegal.
     Slot {
-        /// The first such slot.
+        /// The first slot in which the faulty step was found.
         slot: u16,
-        /// What is wrong about it.
+        /// The rule that is broken.
         why: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! The text of views, the table of slots, and each rule of legal steps with a breach of it.
+//! Tests of the text of views, the table of slots, and each rule of legal steps with a breach of it.
 
 use super::{Group, IllegalStep, Member, NodeId, Ranges, SLOTS, View, slot_of};
 use proptest::prelude::*;
@@ -33,7 +33,8 @@ fn view(serving: &[NodeId]) -> View {
     }
 }
 
-/// What may follow `before` after `change` of its first group, whose epoch is raised.
+/// Returns the view that `change` makes of `before`, if it may follow. The first group's epoch is raised before the
+/// change.
 fn step(before: &View, change: impl FnOnce(&mut View)) -> Result<View, String> {
     let mut next = before.clone();
     next.epoch += 1;

@@ -1,63 +1,63 @@
-//! A view, its JSON form, and what makes one valid by itself.
+//! A view: its JSON form, and the rules that it must satisfy by itself.
 
 use super::{Group, NodeId, Ranges, SLOTS};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A node as the view knows it.
+/// A node, as the view describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// What operators call it.
+    /// The name that operators gave it.
     pub name: String,
-    /// Where other nodes reach it, `host:port`.
+    /// The address for other nodes, `host:port`.
     pub peers: String,
-    /// Where clients reach it, `host:port`; empty: it doesn't say.
+    /// The address for clients, `host:port`. Empty if the node doesn't publish one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub clients: String,
-    /// Copies of a slot stand in different zones where there are enough.
+    /// The zone. Copies of a slot are put in different zones if there are enough.
     #[serde(default)]
     pub zone: String,
-    /// Its share of slots, relative to other nodes.
+    /// The weight of its share of slots, relative to other nodes.
     pub weight: u32,
-    /// Drawn anew at each start. A process that drew another one is no member: it forgot what it promised. Empty if no
-    /// process of the node is a member.
+    /// The identity of its process, drawn at each start. A process that drew another is no member: it has forgotten its
+    /// promises. Empty if no process of the node is a member.
     pub run: String,
 }
 
-/// Who keeps what, from one epoch to the next.
+/// The nodes that keep each slot, in one epoch.
 ///
 /// # Invariants
-/// What [`View::from_json`] returns and [`View::may_follow`] accepts satisfies these:
+/// All views that [`View::from_json`] returns or [`View::may_follow`] accepts satisfy these:
 /// 1. Each slot is in exactly one group.
-/// 2. A group's chain names known nodes, each once; `serving` is not empty, and no epoch is newer than the view's.
+/// 2. A group's chain names known nodes, each once. `serving` is not empty, and no epoch is newer than the view's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
-    /// The form of this text: 1.
+    /// The version of the text form: 1.
     pub format: u32,
     /// The cluster's name.
     pub cluster: String,
-    /// One more with each view.
+    /// The view's number: one more with each view.
     pub epoch: u64,
     /// The key of the hash that maps keys to slots, in base64.
     pub seed: String,
-    /// How many copies each slot is to have.
+    /// The number of copies that each slot should have.
     pub replicas: u32,
-    /// With fewer serving copies, writes are refused.
+    /// The number of serving copies below which writes are refused.
     pub min_write: u32,
     /// The nodes by number.
     pub nodes: BTreeMap<NodeId, Member>,
-    /// All slots.
+    /// The groups. Together they have all slots.
     pub groups: Vec<Group>,
 }
 
 impl View {
-    /// Reads a view.
+    /// Parses a view.
     ///
     /// # Errors
-    /// [`InvalidView`] if the text is no view, of another format, or breaks an invariant.
+    /// [`InvalidView`] if the text is no view, has another format, or breaks an invariant.
     pub fn from_json(text: &str) -> Result<Self, InvalidView> {
         let view: Self =
             serde_json::from_str(text).map_err(|error| InvalidView::Json(error.to_string()))?;
@@ -65,20 +65,20 @@ impl View {
         Ok(view)
     }
 
-    /// The view's text, for [`View::from_json`].
+    /// Returns the view's text, for [`View::from_json`].
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The group of `slot`: of a valid view's slots each has one. Cost: a binary search per group; a process with much to
-    /// ask keeps [`View::table`].
+    /// Returns the group of `slot`. In a valid view each slot has one. Cost: a binary search per group; a process with
+    /// many lookups keeps [`View::table`].
     #[must_use]
     pub fn group(&self, slot: u16) -> Option<&Group> {
         self.groups.iter().find(|group| group.slots.contains(slot))
     }
 
-    /// For each slot the index of its group, at a cost of 64 KiB. The second slot's entry is `table[1]`.
+    /// Returns the index of each slot's group. The entry of slot 1 is `table[1]`. Cost: 64 KiB.
     #[must_use]
     pub fn table(&self) -> Vec<u32> {
         let mut table = vec![0; usize::from(SLOTS)];
@@ -88,7 +88,8 @@ impl View {
         table
     }
 
-    /// Whether it names no process: it says who the nodes are, and nobody is a member yet. None follows such a view.
+    /// Whether the view names no process: it lists the nodes, and none is a member yet. A node can't follow such a
+    /// view.
     #[must_use]
     pub fn is_draft(&self) -> bool {
         self.nodes.values().all(|member| member.run.is_empty())
@@ -97,7 +98,7 @@ impl View {
     /// Checks both invariants.
     ///
     /// # Errors
-    /// The first breach.
+    /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), InvalidView> {
         if self.format != FORMAT {
             return Err(InvalidView::Format(self.format));
@@ -118,7 +119,7 @@ impl View {
         if missing.is_empty() { Ok(()) } else { Err(InvalidView::NoGroup(missing)) }
     }
 
-    /// First and last slot of each range, ascending, with the index of its group.
+    /// The first and the last slot of each range, ascending, with the index of its group.
     pub(super) fn pieces(&self) -> Vec<(u16, u16, usize)> {
         let of = |(at, group): (usize, &Group)| {
             group.slots.pieces().map(move |(first, last)| (first, last, at)).collect::<Vec<_>>()
@@ -152,26 +153,26 @@ impl View {
     }
 }
 
-/// Why a text or a value is no view.
+/// The reason why a text or a value is no view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidView {
-    /// Not the JSON of a view.
+    /// The text isn't the JSON of a view.
     Json(String),
-    /// Another format than ours.
+    /// The format isn't ours.
     Format(u32),
-    /// A slot in two groups.
+    /// A slot is in two groups.
     TwoGroups(u16),
-    /// Slots in no group.
+    /// Slots are in no group.
     NoGroup(Ranges),
-    /// A group without a serving node.
+    /// A group has no serving node.
     NobodyServes(Ranges),
-    /// A group's epoch or attempt is newer than what holds it.
+    /// A group's epoch is newer than the view's, or its attempt is newer than its epoch.
     FutureEpoch(Ranges),
     /// The base of a group isn't the head of its chain.
     BaseIsNoHead(Ranges),
-    /// A chain names a node that the view doesn't.
+    /// A chain names a node that isn't among the view's nodes.
     UnknownNode(NodeId, Ranges),
-    /// A node is twice in a chain.
+    /// A chain names a node twice.
     TwoRoles(NodeId, Ranges),
 }
 

@@ -1,7 +1,7 @@
-//! A cache beside a database, `SQLite` here: `lookaside [SERVER …]`, by default memcached at 127.0.0.1:11211.
+//! A look-aside cache for a database, here `SQLite`: `lookaside [SERVER …]`, by default memcached at 127.0.0.1:11211.
 //!
-//! Readers ask the cache, and of those who miss one reads the database, by a lease; a writer changes the database, then
-//! deletes. Prints how many reads the database saw of how many were asked.
+//! Readers ask the cache. Of the readers that miss, one gets a lease and reads the database. A writer changes the
+//! database, then deletes. The program prints how many reads were made, and how many of them reached the database.
 
 mod users;
 

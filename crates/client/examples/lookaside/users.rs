@@ -1,4 +1,4 @@
-//! Users, whose names are read through a cache: the look-aside pattern with leases.
+//! Users whose names are read through a cache: the look-aside pattern with leases.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use guira_client::{Client, ConnectionOptions, Failure, Item, Protocol};
 use parking_lot::Mutex;
 use rusqlite::{Connection, params};
 
-/// Users and their names, and how often somebody looked.
+/// The table of users and their names, and the number of reads.
 pub(crate) struct Database {
     rows: Mutex<Connection>,
     reads: AtomicU32,
 }
 
 impl Database {
-    /// A database in memory, with one user.
+    /// Creates a database in memory, with one user.
     pub(crate) fn new() -> rusqlite::Result<Self> {
         let rows = Connection::open_in_memory()?;
         rows.execute("CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL)", [])?;
@@ -34,7 +34,7 @@ impl Database {
         self.rows.lock().execute("UPDATE users SET name = ?2 WHERE id = ?1", params![user, name])
     }
 
-    /// Reads so far.
+    /// Returns the number of reads so far.
     pub(crate) fn reads(&self) -> u32 {
         self.reads.load(Ordering::Relaxed)
     }
@@ -45,16 +45,17 @@ impl Database {
 pub(crate) struct Users {
     /// Asked first.
     pub(crate) cache: Client,
-    /// Asked by one of those who miss.
+    /// Asked by one of the readers that miss.
     pub(crate) database: Arc<Database>,
 }
 
 impl Users {
-    /// A user's name, from the cache if it is there. A cache that fails costs time, never a wrong name.
+    /// Returns a user's name, from the cache if it is there. A cache that fails costs time, but never causes a wrong
+    /// name.
     pub(crate) async fn name(&self, user: u32) -> Result<String, Box<dyn Error + Send + Sync>> {
         let load = async || {
             let database = Arc::clone(&self.database);
-            // A database blocks, and the runtime's threads are for those who don't.
+            // Database calls block, and the runtime's threads must not.
             let name = tokio::task::spawn_blocking(move || database.name(user)).await??;
             Ok::<_, Box<dyn Error + Send + Sync>>(Item::from(name))
         };
@@ -63,7 +64,7 @@ impl Users {
         Ok(String::from_utf8(item.value.to_vec())?)
     }
 
-    /// Renames a user: first where it is true, then away with the copy. An error says that the copy may be there yet.
+    /// Renames a user in the database, then deletes the copy. After an error the old copy may still be there.
     pub(crate) async fn rename(
         &self,
         user: u32,
@@ -75,7 +76,7 @@ impl Users {
     }
 }
 
-/// A client that takes leases from stock memcached, which gives them by meta commands.
+/// Creates a client that uses meta commands, by which stock memcached gives leases.
 pub(crate) fn client(servers: &[String]) -> Result<Client, Box<dyn Error + Send + Sync>> {
     let options = ConnectionOptions { protocol: Protocol::Meta, ..ConnectionOptions::default() };
     let mut builder = Client::builder().options(options);

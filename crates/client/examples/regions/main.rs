@@ -1,5 +1,6 @@
-//! A region whose replica is three seconds late, without remote markers and with: starts two MariaDB servers, a cache and
-//! `guira invalidate` (Debian's `mariadb-server` must be installed), renames a user twice, and prints what the writer reads then.
+//! A region whose replica lags three seconds, without and with remote markers. It starts two MariaDB servers, a cache
+//! and `guira invalidate`; Debian's `mariadb-server` must be installed. It renames a user twice, and prints what the
+//! writer reads next.
 
 mod setting;
 mod users;

@@ -1,4 +1,4 @@
-//! The application at both databases and the region's cache.
+//! The application, with both databases and the region's cache.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use guira_tests::shop::Shop;
 
 use crate::users::{Database, Users};
 
-/// Users with remote markers, or without; each has sessions of its own.
+/// Creates users with or without remote markers. Each call opens new database sessions.
 pub(crate) fn users<D: Replicating>(
     shop: &Shop<Pair<D>>,
     has_markers: bool,

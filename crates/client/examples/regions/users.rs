@@ -1,4 +1,5 @@
-//! Users of a region that is not the master: names are written to the master's database, and read through the region's cache.
+//! Users of a region that isn't the master. Names are written to the master's database, and read through the region's
+//! cache.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -8,14 +9,14 @@ use std::time::Duration;
 use guira_client::{Client, Failure, Item, Markers, Source};
 use parking_lot::Mutex;
 
-/// Who is there at first.
+/// The table and its first user.
 pub(crate) const SCHEMA: &str =
     "CREATE TABLE users (id INT PRIMARY KEY, name TEXT); INSERT INTO users VALUES (1, 'Ada')";
 
-/// Asks a database; stands for its driver.
+/// Sends a statement to a database. Takes the place of a database driver.
 type Ask = Box<dyn FnMut(&str) -> Vec<String> + Send>;
 
-/// A database, and how often somebody looked.
+/// A database, and the number of reads.
 #[derive(Clone)]
 pub(crate) struct Database {
     session: Arc<Mutex<Ask>>,
@@ -27,12 +28,12 @@ impl Database {
         Self { session: Arc::new(Mutex::new(Box::new(ask))), reads: Arc::default() }
     }
 
-    /// Reads so far.
+    /// Returns the number of reads so far.
     pub(crate) fn reads(&self) -> u32 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// A database blocks, and the runtime's threads are for those who don't.
+    /// Runs a statement on another thread: database calls block, and the runtime's threads must not.
     async fn ask(&self, statement: String) -> Result<Vec<String>, Box<dyn Error + Send + Sync>> {
         let session = Arc::clone(&self.session);
         Ok(tokio::task::spawn_blocking(move || session.lock()(&statement)).await?)
@@ -50,19 +51,19 @@ impl Database {
 pub(crate) struct Users {
     /// Asked first.
     pub(crate) cache: Client,
-    /// What says which database is asked then. Without it, that is always the replica.
+    /// Choose the database after a miss. Without markers, it is always the replica.
     pub(crate) markers: Option<Markers>,
-    /// Far away; takes all writes.
+    /// Distant. Takes all writes.
     pub(crate) master: Database,
-    /// Near, and late.
+    /// Near, but late.
     pub(crate) replica: Database,
 }
 
 impl Users {
-    /// A user's name: from the cache, or else from whichever database has it.
+    /// Returns a user's name from the cache, or else from the database that `markers` choose.
     pub(crate) async fn name(&self, user: u32) -> Result<String, Box<dyn Error + Send + Sync>> {
         let key = key(user);
-        // This begins when the cache has given a lease. So a write that isn't seen here makes that lease void.
+        // This runs after the cache has given a lease. So if it misses a write, that write makes the lease invalid.
         let load = async || {
             let source = match &self.markers {
                 Some(markers) => markers.source(&key).await,
@@ -78,20 +79,20 @@ impl Users {
         Ok(String::from_utf8(item.value.to_vec())?)
     }
 
-    /// Renames a user: marks the key, writes to the master, then deletes the copy here. `guira invalidate` ends the mark and deletes
-    /// the copies of the region's other clusters when the replica has the write.
+    /// Renames a user: marks the key, writes to the master, then deletes the copy here. When the replica has the write,
+    /// `guira invalidate` ends the mark and deletes the copies in the region's other clusters.
     pub(crate) async fn rename(
         &self,
         user: u32,
         name: &str,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let key = key(user);
-        // What can't be marked isn't written: else readers here might see the old name again.
+        // If the key can't be marked, nothing is written. Otherwise, readers here might see the old name again.
         let comment = match &self.markers {
             Some(markers) => markers.mark(&[&key]).await?.comment(),
             None => format!("/* mcinv:{key} */"),
         };
-        // As a driver's placeholders would have it.
+        // Encoded in hexadecimal, where a driver would use placeholders.
         let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
         let update = format!("UPDATE shop.users SET name = 0x{digits} WHERE id = {user} {comment}");
         self.master.ask(update).await?;
@@ -99,7 +100,7 @@ impl Users {
     }
 }
 
-/// A user's name in the cache.
+/// Returns the cache key of a user's name.
 pub(crate) fn key(user: u32) -> String {
     format!("user:{user}")
 }

@@ -1,4 +1,4 @@
-//! A client's servers and how it speaks with them.
+//! The builder of clients: their servers, and how they communicate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use super::{Client, Inner, OnNoLeases, Server};
 use crate::ring::{Ketama, KeyHash, Rendezvous, Ring, server_name};
 use crate::{Address, BadAddress, Connection, ConnectionOptions, Udp, Window};
 
-/// Which ring a client makes of its servers.
+/// The ring that a client makes of its servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RingKind {
-    /// As libmemcached with `KETAMA_WEIGHTED`; takes weights.
+    /// As in libmemcached with `KETAMA_WEIGHTED`. Takes weights.
     #[default]
     Ketama,
-    /// As mcrouter, the tag being `host:port`; takes weights.
+    /// As in mcrouter, with `host:port` as the tag. Takes weights.
     Rendezvous,
-    /// As mcrouter's default; takes no weights.
+    /// As mcrouter's default. Takes no weights.
     Ch3,
-    /// Jump, over the servers in their order; takes no weights.
+    /// Jump hashing over the servers in their order. Takes no weights.
     Jump,
-    /// As mcrouter's `Crc32`; takes no weights.
+    /// As mcrouter's `Crc32`. Takes no weights.
     Crc32,
-    /// As libmemcached without ketama; takes no weights.
+    /// As in libmemcached without ketama. Takes no weights.
     Modula(KeyHash),
 }
 
-/// Collects what a [`Client`] is made of.
+/// Collects the settings of a [`Client`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -43,16 +43,16 @@ pub struct Builder {
     on_no_leases: OnNoLeases,
 }
 
-/// Why no client can be made.
+/// The reason why no client can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
     /// A server's address can't be read.
     Address(BadAddress),
     /// There is no server.
     NoServer,
-    /// The ring takes no weights, and there are some.
+    /// There are weights, but the ring takes none.
     Weights(RingKind),
-    /// No server has a weight.
+    /// All weights are 0.
     NoWeight,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 
 impl Client {
-    /// Begins a client: add servers, then [`build`](Builder::build).
+    /// Starts building a client: add servers, then call [`build`](Builder::build).
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -92,7 +92,7 @@ impl Builder {
         }
     }
 
-    /// Adds a server; the order matters to every ring but [`RingKind::Ketama`] and [`RingKind::Rendezvous`].
+    /// Adds a server. The order matters to every ring except [`RingKind::Ketama`] and [`RingKind::Rendezvous`].
     ///
     /// # Errors
     /// The address can't be read.
@@ -109,50 +109,50 @@ impl Builder {
         Ok(self)
     }
 
-    /// The ring; all who share the servers must agree on it.
+    /// Sets the ring. All clients that share the servers must agree on it.
     pub fn ring(mut self, ring: RingKind) -> Self {
         self.ring = ring;
         self
     }
 
-    /// Connections to each server, taken in turn; one is best but for long values. Default 1.
+    /// Sets the number of connections to each server, used in turn. One is best, except for long values. Default 1.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
     }
 
-    /// How long each request may take, connecting included. Default 1 s.
+    /// Sets how long each request may take, including connecting. Default 1 s.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// A [window](Window) over all requests; clients may share one.
+    /// Sets a [window](Window) for all requests. Clients may share one.
     pub fn window(mut self, window: Window) -> Self {
         self.window = Some(window);
         self
     }
 
-    /// Sends plain gets over UDP, to the port that the server has for TCP; servers on unix sockets are left out.
+    /// Sends plain gets over UDP, to the port number that the server has for TCP. Servers on unix sockets are excepted.
     pub fn udp(mut self, has_udp: bool) -> Self {
         self.has_udp = has_udp;
         self
     }
 
-    /// How each connection behaves: protocol, back-off, bounds.
+    /// Sets the options of each connection: protocol, back-off, limits.
     pub fn options(mut self, options: ConnectionOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Told when [`Client::get_or_load`] finds that a server gives no leases, and fills misses there by `add`: once, and
-    /// again if it still is so a minute later.
+    /// Sets a function to call when [`Client::get_or_load`] finds that a server gives no leases, and fills misses there
+    /// by `add`. It is called once, and again if this is still so a minute later.
     pub fn on_no_leases(mut self, observer: impl Fn(&Address) + Send + Sync + 'static) -> Self {
         self.on_no_leases = OnNoLeases(Some(Arc::new(observer)));
         self
     }
 
-    /// The client. It connects when it is first asked.
+    /// Builds the client, which connects with the first request.
     ///
     /// # Errors
     /// See [`BuildError`].

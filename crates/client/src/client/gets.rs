@@ -1,4 +1,4 @@
-//! Gets of many keys at once, and gets over UDP.
+//! Gets of many keys, and gets over UDP.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ use crate::connection::{AskKeys, Caller};
 use crate::window::Permit;
 use crate::{Failure, Got, Op, Outcome, Udp};
 
-/// What one server was asked for a multiget.
+/// The part of a multiget that went to one server.
 struct Group {
     permit: Option<Permit>,
-    /// Where in the multiget each of its keys stands.
+    /// The position of each of its keys in the multiget.
     places: Vec<usize>,
     asks: Asks,
 }
@@ -24,14 +24,14 @@ enum Asks {
     Udp(JoinHandle<Vec<Got>>),
 }
 
-/// The deadline passed while waiting for the window.
+/// The error that the deadline passed while waiting for the window.
 struct TooLate;
 
 impl Client {
-    /// The items of many keys, in the order of the keys.
+    /// Gets the items of many keys, in the order of the keys.
     ///
     /// # Cost
-    /// One line a server, up to [`keys_per_line_max`](crate::ConnectionOptions::keys_per_line_max) keys. In a
+    /// One line per server and up to [`keys_per_line_max`](crate::ConnectionOptions::keys_per_line_max) keys. In a
     /// [`Window`](crate::Window) each server's share counts as one request.
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Got> {
         let deadline = Instant::now() + self.inner.deadline;
@@ -60,7 +60,7 @@ impl Client {
         found
     }
 
-    /// One get over UDP.
+    /// Gets one item over UDP.
     pub(super) async fn get_by_udp(&self, udp: &Udp, key: Bytes) -> Got {
         let deadline = Instant::now() + self.inner.deadline;
         let permit = match &self.inner.window {
@@ -77,7 +77,8 @@ impl Client {
         got
     }
 
-    /// Room in the window; while there is none, what this multiget has out is settled, which makes some.
+    /// Waits for room in the window. If there is none, it first settles what this multiget has under way, which makes
+    /// room.
     async fn enter_beside(
         &self,
         out: &mut VecDeque<Group>,
@@ -115,7 +116,7 @@ fn ask_for<K: AsRef<[u8]>>(
 }
 
 impl Group {
-    /// Waits for what was asked, and puts it in its places.
+    /// Waits for the results and puts them in their places.
     async fn settle(self, found: &mut [Got]) {
         match self.asks {
             Asks::Connection(ask) => {
@@ -145,7 +146,7 @@ impl Group {
     }
 }
 
-/// As a reply would have it; misses count as found: they were answered.
+/// The outcome that a reply would have. A miss counts as found, because it was answered.
 fn outcome(got: &Got) -> Outcome {
     match got {
         Got::Hit(_) | Got::Miss => Outcome::Found,

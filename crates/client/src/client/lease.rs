@@ -1,16 +1,17 @@
-//! Leases: of all who miss a key, one fills it, and the others wait a little (Scaling Memcache at Facebook, §3.2.1).
+//! Leases: one of all clients that miss a key fills it, and the others wait a little (Scaling Memcache at Facebook,
+//! §3.2.1).
 //!
 //! # Invariants
-//! 1. A value is stored under a lease only if the key was not changed since the lease was given: the server checks.
-//! 2. Who waited in vain may read the database, and stores nothing.
-//! 3. Of a server without leases, stock memcached asked in text, [`Client::get_or_load`] gets, and fills a miss by `add`.
-//!    There many who miss load at once, and what was read before a delete may be stored after it: so it tells
-//!    [`Builder::on_no_leases`](super::Builder::on_no_leases). Such servers give leases by
-//!    [`Protocol::Meta`](crate::Protocol::Meta).
+//! 1. A value is stored under a lease only if the key hasn't changed since the lease was given. The server checks this.
+//! 2. A client that waited in vain may read the database, but stores nothing.
+//! 3. Stock memcached gives no leases over the text protocol, but does with [`Protocol::Meta`](crate::Protocol::Meta).
+//!    Without leases, [`Client::get_or_load`] gets, and fills a miss by `add`. Then many clients that miss load at
+//!    once, and a value read before a delete may be stored after it. So
+//!    [`Builder::on_no_leases`](super::Builder::on_no_leases) is called.
 //!
 //! # Costs
-//! A hit costs what a get costs. A hot miss waits 2 ms, then twice as long each time, half a second at most, ten times:
-//! 2.5 s in all.
+//! A hit costs as much as a get. After a hot miss, the client waits ten times: 2 ms, then twice as long each time, but
+//! at most half a second. That is 1.5 s in total.
 
 use std::time::Duration;
 
@@ -19,17 +20,18 @@ use tokio::time::{Instant, sleep};
 use super::{Client, Server, done, keyed};
 use crate::{Expiry, Failure, Got, Item, Op, Outcome, Request};
 
-/// What a lease-get found.
+/// The result of a lease-get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Lease {
     /// The item.
     Hit(Item),
-    /// There is none, and the caller is to fill it by [`Client::lease_set`]; a deleted value that is still around.
+    /// There is no item, and the caller should fill it by [`Client::lease_set`]. The item is the deleted value, if that
+    /// still exists.
     Fill(LeaseToken, Option<Item>),
-    /// Somebody else fills it: ask again soon, or take the deleted value.
+    /// Another client fills the item: ask again soon, or use the deleted value.
     Wait(Option<Item>),
-    /// Nobody knows, or the server gives no leases: read the database and store nothing.
+    /// The result is unknown, or the server gives no leases: read the database and store nothing.
     Failed(Failure),
 }
 
@@ -38,7 +40,7 @@ pub enum Lease {
 pub struct LeaseToken(u64);
 
 impl Client {
-    /// The item of `key`, or the right to fill it, or that another has it.
+    /// Gets the item of `key`, or a lease to fill it, or learns that another client has the lease.
     pub async fn lease_get(&self, key: impl AsRef<[u8]>) -> Lease {
         let reply = self.ask(keyed(Op::LeaseGet, key)).await;
         let token = reply.token;
@@ -54,7 +56,7 @@ impl Client {
         }
     }
 
-    /// As [`lease_get`](Self::lease_get), asked again while another has the lease.
+    /// Like [`lease_get`](Self::lease_get), but asks again while another client has the lease.
     pub async fn lease_wait(&self, key: impl AsRef<[u8]>) -> Lease {
         let mut pause = PAUSE_MIN;
         for _ in 0..WAITS {
@@ -68,7 +70,7 @@ impl Client {
         self.lease_get(key).await
     }
 
-    /// Fills a miss; false if the key was changed since, and the value was not stored.
+    /// Fills a miss. Returns false if the key has changed since, and the value was not stored.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -89,14 +91,15 @@ impl Client {
         done(&reply, Outcome::Stored)
     }
 
-    /// Look-aside in one call: the item of `key`, or what `load` reads, stored under a lease if there is one to be had.
+    /// Look-aside in one call: gets the item of `key`, or else calls `load` and stores the result, under a lease if the
+    /// server gives leases.
     ///
-    /// That it could not be stored is no error: the next one who misses fills it. A server without leases is asked and
-    /// filled without: then many who miss at once all load, and an item that was read just before it was changed and
-    /// deleted may be stored and stay until it expires. [`Builder::on_no_leases`](super::Builder::on_no_leases) says so.
+    /// A failure to store is no error: the next client that misses fills the item. Without leases, all clients that
+    /// miss at once call `load`. An item that was read just before it was changed and deleted may then be stored, and
+    /// stay until it expires. [`Builder::on_no_leases`](super::Builder::on_no_leases) reports such servers.
     ///
     /// # Errors
-    /// What `load` fails with.
+    /// The error of `load`.
     pub async fn get_or_load<E>(
         &self,
         key: impl AsRef<[u8]>,
@@ -150,7 +153,7 @@ impl Server {
         self.leaseless_until.lock().is_some_and(|until| Instant::now() < until)
     }
 
-    /// Remembers it for a while; false if it is remembered already.
+    /// Records for a while that the server gives no leases. Returns false if that was already recorded.
     fn found_leaseless(&self) -> bool {
         let now = Instant::now();
         let until = self.leaseless_until.lock().replace(now + LEASELESS);
@@ -158,7 +161,7 @@ impl Server {
     }
 }
 
-/// How long a server is believed to give no leases: another program may come to its address.
+/// How long a server is believed to give no leases. After that, another program may run at its address.
 const LEASELESS: Duration = Duration::from_secs(60);
 
 const PAUSE_MIN: Duration = Duration::from_millis(2);

@@ -1,7 +1,7 @@
-//! Answers of as many lines as the server likes: each over a connection of its own, read as they come.
+//! Replies of any number of lines, read as they arrive, each over its own connection.
 //!
 //! # Invariants
-//! 1. A wait for the next line ends after `patience`, and a line has 8 KiB at most.
+//! 1. Waiting for the next line ends after `patience`, and a line has at most 8 KiB.
 
 use std::io;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use tokio::time::timeout;
 use crate::connection::Stream;
 use crate::{Connection, Failure, Outcome, wire};
 
-/// An answer that is on its way.
+/// A reply that is being read.
 #[derive(Debug)]
 pub(super) struct Lines {
     stream: Stream,
     input: Vec<u8>,
-    /// Where in `input` the next line begins.
+    /// The position in `input` at which the next line begins.
     start: usize,
     patience: Duration,
 }
 
 impl Lines {
-    /// Connects to where `connection` leads, and sends `command`.
+    /// Connects to the server of `connection`, and sends `command`.
     pub(super) async fn ask(
         connection: &Connection,
         command: &str,
@@ -43,10 +43,10 @@ impl Lines {
         Ok(Self { stream, input: Vec::new(), start: 0, patience })
     }
 
-    /// The next line, which is the answer's last where it says so.
+    /// Returns the next line. The line itself shows whether it is the last.
     ///
     /// # Errors
-    /// The server refuses the command, by whichever line; or nobody knows how the answer goes on.
+    /// The server refuses the command, with any kind of line; or the rest of the reply can't be read.
     pub(super) async fn next(&mut self) -> Result<ReplyLine<'_>, Failure> {
         let end = self.fill().await?;
         let line = &self.input[self.start..end];
@@ -66,7 +66,7 @@ impl Lines {
         }
     }
 
-    /// Reads until a line is whole; returns its end.
+    /// Reads until a line is complete. Returns its end.
     async fn fill(&mut self) -> Result<usize, Failure> {
         let mut scanned = self.start;
         loop {

@@ -1,4 +1,4 @@
-//! `stats`, and the listing of keys.
+//! The statistics of servers, and the list of their keys.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use super::Client;
 use super::lines::{Lines, failure};
 use crate::{Address, Connection, Failure, Outcome};
 
-/// A statistic's name and value.
+/// The name and the value of a statistic.
 pub type Stat = (String, String);
 
 impl Client {
-    /// Each server's statistics: `""` for the general ones, or a group such as `items` or `settings`.
+    /// Returns each server's statistics. `group` is empty for the general ones, or a group such as `items` or
+    /// `settings`.
     ///
     /// # Cost
-    /// A connection for each server, one after the other.
+    /// A connection to each server, one after the other.
     pub async fn stats(&self, group: &str) -> Vec<(Address, Result<Vec<Stat>, Failure>)> {
         let mut all = Vec::new();
         for server in &self.inner.servers {
@@ -30,11 +31,11 @@ impl Client {
         all
     }
 
-    /// The keys that each server has, to be read one by one.
+    /// Returns the keys of each server, as lists to be read key by key.
     ///
     /// # Cost
-    /// The server's crawler walks all its items, at the pace at which they are read; it has one walk at a time. No more
-    /// than 64 KiB of them are held here.
+    /// The server's crawler walks all its items, at the pace at which the keys are read. It makes one such walk at a
+    /// time. Each list holds at most 64 KiB of them.
     #[must_use]
     pub fn keys(&self) -> Vec<(Address, Keys)> {
         let servers = self.inner.servers.iter().map(|server| {
@@ -46,7 +47,7 @@ impl Client {
     }
 }
 
-/// The keys of one server, as its crawler comes across them: `lru_crawler metadump all`.
+/// The keys of one server, in the order in which its crawler finds them: `lru_crawler metadump all`.
 #[derive(Debug)]
 pub struct Keys {
     connection: Connection,
@@ -55,11 +56,11 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The next key, as it was stored; `None` after the last. Connects the first time.
+    /// Returns the next key, as it was stored. `None` after the last. The first call connects.
     ///
     /// # Errors
-    /// See [`Failure`]: [`Outcome::BadCommand`] where the server lists no keys, as a router, [`Outcome::Busy`] while
-    /// another listing is under way, [`Outcome::Timeout`] when nothing comes for as long as the client's deadline.
+    /// See [`Failure`]. [`Outcome::BadCommand`] if the server lists no keys, like a router. [`Outcome::Busy`] while
+    /// another listing is under way. [`Outcome::Timeout`] if nothing arrives for as long as the client's deadline.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         let lines = match &mut self.lines {
             Some(lines) => lines,
@@ -70,7 +71,7 @@ impl Keys {
         };
         loop {
             return match lines.next().await? {
-                // Before the first key, of servers that speak as newer ones do.
+                // Some newer servers send this before the first key.
                 ReplyLine::Ok => continue,
                 ReplyLine::End => Ok(None),
                 ReplyLine::Line(line) if line.starts_with(b"key=") => {

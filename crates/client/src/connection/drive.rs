@@ -1,14 +1,15 @@
-//! The task behind a connection: connects, writes, reads, and looks after deadlines.
+//! The driver task of a connection: it connects, writes, reads, and enforces deadlines.
 //!
-//! One turn is one poll: what was queued is written, what came is read and handed out, a quarter of a megabyte each at most.
-//! The wakers of those who got replies are called after the lock is let go.
+//! One turn is one poll. It writes what was queued, then reads and hands out replies, at most about 256 KiB each. The
+//! wakers of answered callers are called after the lock is released.
 //!
 //! # Invariants
-//! 1. A long value is charged to whoever asked for it as it comes, and what nobody waits for or pays is read away.
-//! 2. The room that a long value had goes with it.
+//! 1. A long value is charged to its caller as it arrives. A value that no caller waits for or can pay for is read and
+//!    discarded.
+//! 2. The memory of a long value is released with it.
 //!
 //! # Weaknesses
-//! Others wait while a value is read away. One that comes too slowly makes them late, until the connection is given up.
+//! Other replies wait while a value is discarded. If it arrives slowly, they are late until the connection is given up.
 
 mod reading;
 
@@ -31,7 +32,7 @@ use super::stream::Stream;
 use super::tap::Tap;
 use crate::{Outcome, Reply};
 
-/// Serves the connection's handles until the last is gone.
+/// Serves the connection's handles until the last is dropped.
 pub(super) async fn drive(driven: Driven) {
     let mut driver = Driver::new(&driven.0);
     let mut failures = 0;
@@ -56,38 +57,38 @@ pub(super) async fn drive(driven: Driven) {
     }
 }
 
-/// How a connection ended.
+/// The end of a connection.
 enum End {
-    /// This is what those still waiting are to be told.
+    /// The connection is over. All waiting requests get this reply.
     Over(Reply),
-    /// The next one is open, and nobody waits for this one.
+    /// The next connection is open, and no request waits for a reply from this one.
     Moved(Stream),
 }
 
 struct Driver<'s> {
     shared: &'s Arc<ConnectionCore>,
-    /// Taken from the queue and not yet written.
+    /// Bytes taken from the queue and not yet written.
     output: Output,
-    /// Read and not yet a whole reply.
+    /// Bytes that were read and aren't a whole reply yet.
     input: BytesMut,
-    /// Below so many bytes `input` holds no whole reply.
+    /// With fewer bytes, `input` has no whole reply.
     wanted_bytes: usize,
-    /// When `input` has so many bytes there is something to do.
+    /// The size of `input` at which there is something to do.
     look_at: usize,
-    /// Room was made in `input` for a long value.
+    /// Whether `input` was enlarged for a long value.
     is_roomy: bool,
-    /// Bytes to read away: of a value that was given up, before its end.
+    /// While a value is being discarded: how many of its bytes have yet to come.
     away: Option<usize>,
-    /// The server answered something on this connection.
+    /// Whether the server has answered anything on this connection.
     has_answered: bool,
-    /// To be woken when the lock is free.
+    /// The wakers to call after the lock is released.
     woken: Vec<Waker>,
     timer: Pin<Box<Sleep>>,
-    /// When `timer` rings, if anybody is to be told.
+    /// When `timer` expires, if it is set.
     armed: Option<Instant>,
-    /// Looks whether the server's name still leads here.
+    /// Checks whether the server's name still leads to this address.
     mover: Option<Mover>,
-    /// Looks at what goes through.
+    /// Observes the data.
     tap: Option<Box<dyn Tap>>,
 }
 
@@ -110,7 +111,7 @@ impl<'s> Driver<'s> {
         }
     }
 
-    /// Waits for the first request; false: all handles are gone, and nobody waits.
+    /// Waits for the first request. Returns false if all handles were dropped and no request waits.
     async fn wanted(&mut self) -> bool {
         std::future::poll_fn(|cx| {
             let mut state = self.shared.state.lock();
@@ -163,7 +164,7 @@ impl<'s> Driver<'s> {
         self.tell(&Event::Up);
     }
 
-    /// Answers all that is outstanding with `reply`; after so many failures to connect, backs off.
+    /// Answers all outstanding requests with `reply`. After `failures` failures to connect in a row, backs off.
     fn fail(&mut self, reply: &Reply, failures: u32) {
         let options = &self.shared.options;
         let pause = options.backoff.filter(|_| failures > 0).map(|(first, most)| {
@@ -183,7 +184,7 @@ impl<'s> Driver<'s> {
         self.tell(&Event::Down { why: reply.clone(), has_answered });
     }
 
-    /// Drops what was read: the next connection begins with a reply.
+    /// Drops what was read, because the next connection begins with a new reply.
     fn forget_input(&mut self) {
         self.input = BytesMut::with_capacity(READ_BYTES);
         (self.wanted_bytes, self.look_at, self.is_roomy, self.away) = (1, 1, false, None);
@@ -195,7 +196,7 @@ impl<'s> Driver<'s> {
         }
     }
 
-    /// Tells those who got replies.
+    /// Wakes the callers that got replies.
     fn wake(&mut self) {
         self.shared.wake(&mut self.woken);
     }
@@ -213,7 +214,7 @@ impl<'s> Driver<'s> {
         .await
     }
 
-    /// Whether the next connection is open already, so that this one is only to be finished.
+    /// Whether the next connection is already open, so that this one only has to be finished.
     fn is_leaving(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = self.shared;
         let is_leaving = self.mover.as_mut().is_some_and(|mover| mover.poll_leaving(cx, shared));
@@ -223,7 +224,7 @@ impl<'s> Driver<'s> {
         is_leaving
     }
 
-    /// The next connection, once this one is finished or has ended.
+    /// Returns the next connection, once this one is finished or has ended.
     fn leave(&mut self, end: &Poll<Reply>) -> Option<Stream> {
         let mut state = self.shared.state.lock();
         state.queue.came(None);
@@ -252,7 +253,7 @@ impl<'s> Driver<'s> {
         if let Poll::Ready(Err(error)) = self.poll_write(stream, cx) {
             return Poll::Ready(broken(Outcome::RemoteError, &error));
         }
-        // TLS may hold back what the socket had no room for.
+        // TLS may hold data for which the socket had no room.
         if let Poll::Ready(Err(error)) = Pin::new(&mut *stream).poll_flush(cx) {
             return Poll::Ready(broken(Outcome::RemoteError, &error));
         }
@@ -265,7 +266,7 @@ impl<'s> Driver<'s> {
         end
     }
 
-    /// Takes what is to be written; `Some`: the connection is to end.
+    /// Takes what is to be written. Returns a reply if the connection must end.
     fn take(&mut self, waker: &Waker) -> Option<Reply> {
         let mut state = self.shared.state.lock();
         let State { queue, is_closed, is_reset, .. } = &mut *state;
@@ -282,7 +283,7 @@ impl<'s> Driver<'s> {
         None
     }
 
-    /// The tap, if anybody looks.
+    /// Returns the tap, if anyone watches.
     fn tap(&self) -> Option<&dyn Tap> {
         self.tap.as_deref().filter(|tap| tap.is_open())
     }
@@ -322,7 +323,8 @@ impl<'s> Driver<'s> {
         Poll::Ready(Ok(()))
     }
 
-    /// Answers the late ones and sets the timer for the next; true: the server has been silent for too long.
+    /// Answers overdue requests and sets the timer for the next. Returns true if the server has been silent for too
+    /// long.
     fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> bool {
         let stall = self.shared.options.stall;
         loop {
@@ -341,7 +343,7 @@ impl<'s> Driver<'s> {
             let is_stalled = state.queue.expire(Instant::now(), stall, &mut self.woken);
             drop(state);
             if self.wanted_bytes > LONG_BYTES {
-                // Its request may be among them. What came wrongly is found out with the next byte.
+                // The request of the arriving value may be among them. Invalid data is detected with its next byte.
                 let _ = self.arrives();
             }
             self.wake();
@@ -352,12 +354,12 @@ impl<'s> Driver<'s> {
     }
 }
 
-/// Has the task polled again when the runtime has looked at its sockets and at its other tasks.
+/// Has the task polled again, after the runtime has checked its sockets and run other tasks.
 fn yield_turn(cx: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(cx);
 }
 
-/// Whose fault it is that there is no connection: a process without descriptors or memory has none to any server.
+/// Tells whose fault a failed connect is: a process without descriptors or memory can't connect to any server.
 fn whose(error: &io::Error) -> Outcome {
     let own = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     match Errno::from_io_error(error) {
@@ -370,13 +372,13 @@ fn broken(outcome: Outcome, error: &io::Error) -> Reply {
     Reply::failure(outcome, Bytes::from(error.to_string()))
 }
 
-/// What requests are told whose connection was reset by its handle.
+/// The message for requests whose connection was reset or closed by its handle.
 const GIVEN_UP: &str = "the connection was given up";
-/// Room for a read.
+/// The free room for a read, in bytes.
 const READ_BYTES: usize = 16 << 10;
-/// A value from here on is charged as it comes, in such steps. Bytes.
+/// The size in bytes from which a value is charged as it arrives. It is charged in steps of this size.
 const LONG_BYTES: usize = 64 << 10;
-/// After so many a turn of reading ends, and one of writing. Bytes.
+/// The number of bytes after which a turn ends its reading, or its writing.
 const TURN_BYTES: usize = 256 << 10;
-/// Stretches of one vectored write.
+/// The number of slices of a vectored write.
 const SLICES: usize = 32;

@@ -1,4 +1,4 @@
-//! The handle that callers have: it queues what is asked, and hands out the replies to be.
+//! The handle to a connection: it queues requests, and returns futures of the replies.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::queue::{Limits, Queue};
 use super::shared::{ConnectionCore, Driven, State, is_key};
 use crate::{Address, Op, Reply, Request};
 
-/// A handle to one connection; clones share it, and the last one dropped closes it.
+/// A handle to one connection. Clones share it, and dropping the last one closes it.
 #[derive(Clone, Debug)]
 pub struct Connection {
     handle: Arc<Handle>,
@@ -30,11 +30,11 @@ struct Handle {
 }
 
 impl Connection {
-    /// A connection to be, of whatever runtime this is called in. It ends with that runtime: what is asked then, or has
-    /// no reply, fails at once.
+    /// Creates a connection in the current runtime. It connects with the first request. It ends with that runtime:
+    /// requests that have no reply then, and later ones, fail at once.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// When called outside of a tokio runtime.
     #[must_use]
     pub fn new(address: Address, options: ConnectionOptions) -> Self {
         let limits = Limits {
@@ -58,7 +58,7 @@ impl Connection {
         Self { handle: Arc::new(Handle { shared }) }
     }
 
-    /// Where it leads.
+    /// Returns the server's address.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.handle.shared.address
@@ -68,15 +68,15 @@ impl Connection {
         &self.handle.shared.options
     }
 
-    /// Queues a request, now, and returns its reply to be. Dropped before, the reply is thrown away; the request
-    /// is sent all the same if a connection stands that takes what is sent.
+    /// Queues a request at once, and returns the future of its reply. If the future is dropped earlier, the reply is
+    /// discarded. The request is then still sent if it was already encoded for an open connection.
     ///
-    /// A failure is a reply too: see the [module](super)'s second invariant for what it says.
+    /// A failure is a reply too. The [module](super)'s second invariant defines what each failure means.
     pub fn ask(&self, request: Request, deadline: Instant) -> Ask {
         self.ask_for(Caller::default(), request, deadline)
     }
 
-    /// As [`ask`](Self::ask), for a caller that is told of the reply or pays for it.
+    /// Like [`ask`](Self::ask), for a caller that passes its waker or pays for the reply.
     pub fn ask_for(&self, caller: Caller<'_>, request: Request, deadline: Instant) -> Ask {
         let shared = Arc::clone(&self.handle.shared);
         let refusal = shared.refusal(&request);
@@ -94,10 +94,10 @@ impl Connection {
         Ask(Place { shared, slot, seen })
     }
 
-    /// Queues a get of several keys, now, and returns their replies to be, in the keys' order. One slot, one waking and
-    /// one future for all: what a multiget costs less than as many [`ask`](Self::ask)s.
+    /// Queues a get of several keys at once, and returns the future of the replies, in the order of the keys. All keys
+    /// share one slot, one wake-up and one future. So this is cheaper than as many [`ask`](Self::ask)s.
     ///
-    /// A key that is none, and keys beyond what may be outstanding, fail by themselves.
+    /// An invalid key fails alone, and so does each key beyond the limit of outstanding requests.
     pub fn ask_keys(
         &self,
         caller: Caller<'_>,
@@ -122,23 +122,23 @@ impl Connection {
         AskKeys(Place { shared, slot, seen })
     }
 
-    /// Requests without a reply, and bytes that no socket took yet.
+    /// Returns the number of requests without a reply, and of bytes that no socket has taken yet.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
         let state = self.handle.shared.state.lock();
         (state.queue.outstanding(), state.queue.unsent_bytes())
     }
 
-    /// Whether the server has sent tens of kilobytes of a long value within the last `span`. Then whoever got no reply
-    /// meanwhile waited for others' values, and the server isn't silent.
+    /// Whether the server has sent tens of kilobytes of a long value within the last `span`. If so, callers without a
+    /// reply waited for other values, and the server isn't silent.
     #[must_use]
     pub fn brought_long_within(&self, span: Duration) -> bool {
         let at = self.handle.shared.state.lock().stretch_at;
         at.is_some_and(|at| at.elapsed() <= span)
     }
 
-    /// Gives the connection up, also one that is being opened, failing what is outstanding; the next request connects
-    /// anew. What is still on its way to the server is thrown away.
+    /// Gives the connection up, even while it is being opened, and fails all outstanding requests. Data that is still
+    /// on its way to the server is discarded. The next request connects again.
     pub fn reset(&self) {
         let mut state = self.handle.shared.state.lock();
         state.is_reset = true;
@@ -154,20 +154,20 @@ impl Drop for Handle {
     }
 }
 
-/// A reply to be; see [`Connection::ask`].
+/// The future of a reply; see [`Connection::ask`].
 #[must_use = "the reply says whether the request was carried out"]
 #[derive(Debug)]
 pub struct Ask(Place);
 
 impl Ask {
-    /// Whether a poll may find the reply. False: the waker that was given last will be called before it can. Costs no
-    /// lock: for those who wait for many replies with one waker.
+    /// Whether a poll may find the reply. If false, the waker that was passed last will be called first. It takes no
+    /// lock: this helps callers that wait for many replies with one waker.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.0.is_due()
     }
 
-    /// As a poll, and also says when the server sent the reply; `None`: it is not the server's.
+    /// Polls, and also returns when the server sent the reply. `None` if the reply isn't the server's.
     pub fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Option<Instant>)> {
         self.0.poll(|queue, slot| queue.poll(slot, cx.waker()))
     }
@@ -181,19 +181,19 @@ impl Future for Ask {
     }
 }
 
-/// The replies to be of several keys; see [`Connection::ask_keys`].
+/// The future of the replies to several keys; see [`Connection::ask_keys`].
 #[must_use = "the replies say what was found"]
 #[derive(Debug)]
 pub struct AskKeys(Place);
 
 impl AskKeys {
-    /// As [`Ask::is_due`], of all the replies.
+    /// Like [`Ask::is_due`], for all the replies.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.0.is_due()
     }
 
-    /// As a poll, and also says when the server sent the last reply; `None`: that one is not the server's.
+    /// Polls, and also returns when the server sent the last reply. `None` if that one isn't the server's.
     pub fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Option<Instant>)> {
         self.0.poll(|queue, slot| queue.poll_keys(slot, cx.waker()))
     }
@@ -207,12 +207,12 @@ impl Future for AskKeys {
     }
 }
 
-/// Where what was asked will be answered; dropped before, nobody waits for it any more.
+/// The slot in which a request will be answered. If this is dropped earlier, the reply is discarded.
 #[derive(Debug)]
 struct Place {
     shared: Arc<ConnectionCore>,
     slot: u32,
-    /// The tellings when the slot's waker was last kept: whoever is told of its reply finds another number.
+    /// The `tellings` when the slot's waker was last stored. After the caller is woken, the number differs.
     seen: u64,
 }
 
@@ -242,8 +242,8 @@ impl Drop for Place {
     }
 }
 
-/// The slot of an ask that has its reply.
+/// The slot number of an ask that has returned its reply.
 const DONE: u32 = u32::MAX;
 
-/// What a slot's number leaves room for, by far.
+/// The greatest limit of outstanding requests, far below what slot numbers allow.
 const OUTSTANDING_MAX: usize = 1 << 30;

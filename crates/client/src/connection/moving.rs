@@ -1,5 +1,5 @@
-//! A connection that follows its server's name: when the name leads elsewhere, a connection to the new place is opened
-//! beside the old one, what the old one was asked is answered over it, and what is asked meanwhile goes to the new one.
+//! A connection that follows its server's name. When the name leads elsewhere, a second connection is opened to the new
+//! address. The old one still delivers its outstanding replies, and new requests go to the new one.
 //!
 //! ```text
 //! settled ─ the name no longer has our address ─▶ opening ─▶ leaving: nothing new is sent, replies come in ─▶ moved
@@ -7,7 +7,7 @@
 //!    └────────────────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //! # Invariants
-//! 1. No request is failed by a move, unless the old connection itself fails it.
+//! 1. A move fails no request, unless the old connection itself fails.
 
 use std::future::Future;
 use std::io;
@@ -25,7 +25,7 @@ use super::stream::Stream;
 
 type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Looks whether a connection has to move, and opens the next one.
+/// Checks whether a connection must move, and opens the next one.
 pub(super) struct Mover {
     whereabouts: Whereabouts,
     peer: SocketAddr,
@@ -33,20 +33,20 @@ pub(super) struct Mover {
 }
 
 enum State {
-    /// Until the name leads elsewhere.
+    /// Waits until the name leads elsewhere.
     Settled(Job<bool>),
-    /// Until there is a connection.
+    /// Waits for the new connection.
     Opening(Job<io::Result<Stream>>),
-    /// Until the next attempt.
+    /// Waits before the next attempt.
     Resting(Job<()>),
-    /// The next one is open.
+    /// The next connection is open.
     Leaving(Option<Stream>),
-    /// Nobody looks the name up any more.
+    /// The name is no longer looked up.
     Over,
 }
 
 impl Mover {
-    /// For a connection to `peer`, if its name is one that is looked after.
+    /// Creates a mover for a connection to `peer`, if the caller supplies the name's addresses.
     pub(super) fn new(options: &ConnectionOptions, peer: Option<SocketAddr>) -> Option<Self> {
         let whereabouts = options.whereabouts.clone()?;
         let peer = peer?;
@@ -54,7 +54,7 @@ impl Mover {
         Some(Self { whereabouts, peer, state })
     }
 
-    /// True once the next connection is open: from then on nothing is to be sent over the old one.
+    /// Returns true once the next connection is open. From then on, nothing may be sent over the old one.
     pub(super) fn poll_leaving(
         &mut self,
         cx: &mut Context<'_>,
@@ -82,16 +82,16 @@ impl Mover {
         }
     }
 
-    /// The next connection, if it is open.
+    /// Returns the next connection, if it is open.
     pub(super) fn take(&mut self) -> Option<Stream> {
         if let State::Leaving(stream) = &mut self.state { stream.take() } else { None }
     }
 }
 
-/// True when the name leads elsewhere; false: it is no longer looked after.
+/// Resolves to true when the name leads elsewhere, or to false if it is no longer looked up.
 fn settled(mut whereabouts: Whereabouts, peer: SocketAddr) -> Job<bool> {
     Box::pin(async move {
-        // A name that can't be looked up just now is no reason to leave.
+        // A failed lookup is no reason to leave.
         let is_elsewhere =
             |known: &Known| matches!(known, Some(Ok(addresses)) if !addresses.contains(&peer));
         whereabouts.wait_for(is_elsewhere).await.is_ok()
@@ -106,5 +106,5 @@ fn open(shared: Arc<ConnectionCore>) -> Job<io::Result<Stream>> {
     })
 }
 
-/// Between attempts to open a connection at the new place.
+/// The pause between attempts to open a connection to the new address.
 const REST: Duration = Duration::from_secs(1);

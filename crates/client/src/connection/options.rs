@@ -1,4 +1,4 @@
-//! How a connection behaves, as its caller wants it, and what a caller gives along with a request.
+//! The options of a connection, and what a caller passes with a request.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,85 +14,85 @@ use super::purse::Purse;
 use super::tap::Taps;
 use crate::{Credentials, Reply, Tls};
 
-/// How a connection behaves.
+/// The options of a connection.
 #[derive(Clone)]
 pub struct ConnectionOptions {
-    /// Text, or meta where there is a command for it.
+    /// The protocol: text, or meta where a meta command exists.
     pub protocol: Protocol,
-    /// Encrypts, over TCP.
+    /// Encrypts the connection. Only over TCP.
     pub tls: Option<Tls>,
-    /// Logs in before anything else.
+    /// Logs in before the first request.
     pub login: Option<Credentials>,
-    /// Longest wait for a connection, name look-up, handshake and login included.
+    /// The longest wait for a connection, including the name's lookup, the handshake and the login.
     pub connect_timeout: Duration,
-    /// After a failed connect requests fail at once for so long, a little more or less at random, doubled with
-    /// each failure up to the second. `None`: each request may try again.
+    /// After a failed connect, requests fail at once for the first duration, randomized by up to a quarter. It doubles
+    /// with each failure, up to the second duration. `None`: each request may connect again.
     pub backoff: Option<(Duration, Duration)>,
-    /// A connection whose oldest request is overdue by this is given up: the path or the server is gone.
+    /// A connection is given up when its oldest request is overdue by this time: the path or the server is gone.
     pub stall: Duration,
-    /// Longest key; servers other than memcached may take more than its 250. Bytes.
+    /// The longest key, in bytes. memcached accepts 250; other servers may accept more.
     pub key_bytes_max: usize,
-    /// Longest reply value; a longer one closes the connection. Bytes.
+    /// The longest value in a reply, in bytes. A longer one closes the connection.
     pub value_bytes_max: usize,
-    /// Maximum number of requests without a reply.
+    /// The maximum number of requests without a reply.
     pub outstanding_max: usize,
-    /// Maximum number of bytes that wait for the socket; a request may exceed it if it is the only one.
+    /// The maximum number of bytes that wait for the socket.
     pub unsent_bytes_max: usize,
-    /// Where the very first value of a connection names another key than was asked, tell values by their order from then
-    /// on, as mcrouter does: for proxies that change keys on their way and not back. Otherwise such a value closes the
+    /// For proxies that change keys and don't change them back. If a connection's very first value has another key than
+    /// was asked for, values are matched by their order from then on, as in mcrouter. If false, such a value closes the
     /// connection.
     pub trusts_order: bool,
-    /// Maximum number of keys that neighbouring gets put on one line; 1: each get has a line of its own.
+    /// The maximum number of keys that neighbouring gets put on one line. 1: each get has its own line.
     pub keys_per_line_max: u32,
-    /// The byte that marks packets for the network (DSCP and ECN bits, as `IP_TOS`); 0: as the system has it.
+    /// The traffic class of packets (DSCP and ECN bits, as in `IP_TOS`). 0: the system's default.
     pub traffic_class: u8,
-    /// Tells where the host's name leads, and has the connection follow it without failing a request. `None`: the system
-    /// is asked at each connect, and a connection stays where it is.
+    /// The addresses of the host's name. The connection follows changes without failing a request. `None`: the system
+    /// looks the name up for each connect, and a connection doesn't move.
     pub whereabouts: Option<Whereabouts>,
-    /// Called from the driver task when the connection comes and goes.
+    /// Called from the driver task when the connection comes up or goes down.
     pub observer: Option<Observer>,
-    /// Who may look at what goes through.
+    /// Makes the tap of each connection. A tap observes the data.
     pub taps: Option<Taps>,
 }
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// memcached's text protocol, with mcrouter's `lease-get` and `lease-set`.
     #[default]
     Text,
-    /// Meta commands: leases on stock memcached from 1.6 on.
+    /// Meta commands, which give leases on stock memcached from version 1.6.
     Meta,
 }
 
-/// Whom to tell of a reply, and who pays for it.
+/// The caller of a request: the waker to call for the reply, and the purse that pays for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller<'a> {
-    /// Told of the reply as if the [`Ask`](super::Ask) had been polled with it already: spares that poll, and its lock.
+    /// Called for the reply as if the [`Ask`](super::Ask) had been polled with it: saves that poll and its lock.
     pub waker: Option<&'a Waker>,
-    /// Pays for the value from when it comes. `None`: whoever asks holds few replies.
+    /// Pays for the value while it arrives. `None`: the caller holds only few replies.
     pub purse: Option<&'a Arc<dyn Purse>>,
 }
 
-/// Told when a connection comes and goes.
+/// A function that is called when a connection comes up or goes down.
 pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// What an observer is told.
+/// The events for an observer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Connected.
+    /// The connection is up.
     Up,
-    /// Could not connect, or lost the connection.
+    /// Connecting failed, or the connection was lost.
     Down {
-        /// Why, as those who asked were told.
+        /// The reason, as the waiting requests got it.
         why: Reply,
-        /// The server had answered something on the connection that was lost.
+        /// Whether the server had answered anything on the lost connection.
         has_answered: bool,
     },
 }
 
 impl Default for ConnectionOptions {
-    /// A second to connect, back-off from 50 ms to 5 s, 64 Ki requests, 64 MiB.
+    /// One second to connect, back-off from 50 ms to 5 s, 64 Ki requests, 64 MiB unsent.
     fn default() -> Self {
         Self {
             protocol: Protocol::Text,
@@ -124,9 +124,9 @@ impl fmt::Debug for ConnectionOptions {
     }
 }
 
-/// What is known of where a name leads: addresses to be tried in their order, or why there are none. `None`: nobody
-/// has answered yet.
+/// What is known about a name: its addresses in the order in which to try them, or why there are none. `None` if no
+/// lookup has ended yet.
 pub type Known = Option<Result<Arc<[SocketAddr]>, Arc<str>>>;
 
-/// Tells where a name leads, from now on and whenever that changes.
+/// Provides the addresses of a name, now and after each change.
 pub type Whereabouts = watch::Receiver<Known>;

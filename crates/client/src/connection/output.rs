@@ -1,35 +1,36 @@
-//! Bytes on their way out: short ones in one stretch, long values as they are.
+//! Bytes to be sent: short parts are collected in one buffer, long values are sent from where they are.
 //!
 //! # Invariants
-//! 1. `large` is sorted by position; each value goes out when `bytes` up to its position have.
-//! 2. `left` is what a caller can count on: all that was appended and not yet advanced over.
+//! 1. `large` is sorted by position. Each value is sent after the part of `bytes` before its position.
+//! 2. `left` counts everything that was appended and not yet advanced over.
 //!
 //! # Costs
-//! A short request is copied once, and again where the other end takes it in small parts. A value of [`LARGE_BYTES_MIN`] or more is not copied.
+//! A short request is copied once, and again if the peer takes it in small parts. A value of at least
+//! [`LARGE_BYTES_MIN`] bytes is not copied.
 
 use std::io::IoSlice;
 
 use bytes::Bytes;
 
-/// Values from here on are sent from where they are. Bytes.
+/// The size in bytes from which values are sent from where they are.
 pub(crate) const LARGE_BYTES_MIN: usize = 16 << 10;
 
 /// See the module's head.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// All but the long values: what is short is appended here.
+    /// Everything except long values. Callers append short parts here.
     pub bytes: Vec<u8>,
-    /// Of `bytes`, what went out.
+    /// How much of `bytes` was sent.
     start: usize,
-    /// The position in `bytes` before which a value belongs, and what is left of it.
+    /// For each long value its position in `bytes`, and the part of it that is left.
     large: Vec<(usize, Bytes)>,
-    /// Of `large`, those that went out.
+    /// How many values of `large` were sent.
     large_done: usize,
     large_bytes: usize,
 }
 
 impl Output {
-    /// Bytes that were appended and not yet advanced over.
+    /// The number of bytes that were appended and not yet advanced over.
     #[must_use]
     pub fn left(&self) -> usize {
         self.bytes.len() - self.start + self.large_bytes
@@ -41,7 +42,7 @@ impl Output {
         self.left() == 0
     }
 
-    /// Appends a value, a long one as it is.
+    /// Appends a value. A long one is not copied.
     pub fn append_value(&mut self, value: &Bytes) {
         if value.len() < LARGE_BYTES_MIN {
             self.bytes.extend_from_slice(value);
@@ -51,13 +52,14 @@ impl Output {
         }
     }
 
-    /// The whole rest if it is one stretch.
+    /// Returns all that is left, if it is one slice.
     #[must_use]
     pub fn single(&self) -> Option<&[u8]> {
         (self.large_bytes == 0).then(|| &self.bytes[self.start..])
     }
 
-    /// The first stretches, as many as `slices` has room for, and `most` bytes; returns how many.
+    /// Fills `slices` with the first parts, with at most `most` bytes of long values. Returns the number of slices
+    /// used.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>], most: usize) -> usize {
         let (mut at, mut used, mut room) = (self.start, 0, most);
         let mut values = self.large[self.large_done..].iter();
@@ -79,7 +81,7 @@ impl Output {
         used
     }
 
-    /// A copy of all that is left.
+    /// Returns a copy of all that is left.
     #[must_use]
     pub fn copy(&self) -> Bytes {
         let mut slices = vec![IoSlice::new(b""); 2 * self.large.len() + 1];
@@ -87,7 +89,7 @@ impl Output {
         slices[..used].iter().flat_map(|slice| &slice[..]).copied().collect()
     }
 
-    /// Drops the first `n` bytes: they were sent.
+    /// Removes the first `n` bytes, because they were sent.
     pub fn advance(&mut self, n: usize) {
         self.pass(n);
         if self.is_empty() {
@@ -119,7 +121,7 @@ impl Output {
         self.start += n;
     }
 
-    /// Moves what is left to the front.
+    /// Moves what is left to the front of the buffers.
     #[cold]
     fn forget_sent(&mut self) {
         self.bytes.drain(..self.start);
@@ -128,7 +130,7 @@ impl Output {
         (self.start, self.large_done) = (0, 0);
     }
 
-    /// Forgets all, and keeps no more memory than a turn usually needs.
+    /// Removes everything, and keeps no more memory than a turn usually needs.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);
@@ -138,7 +140,7 @@ impl Output {
 }
 
 const KEPT_BYTES_MAX: usize = 64 << 10;
-/// Of values that went out, nothing is kept but so many places.
+/// The number of sent values after which their entries are removed.
 const LARGE_KEPT_MAX: usize = 64;
 
 #[cfg(test)]

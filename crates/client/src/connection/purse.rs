@@ -1,12 +1,12 @@
-//! Who pays for the values that servers send.
+//! Purses: they pay for the values that servers send.
 //!
-//! A caller that holds many replies at once gives its [`Purse`] along with what it asks. A long value is charged to it as
-//! it comes and paid back when the last copy of it is dropped, wherever that copy is. A value that the purse can't pay for
-//! is dropped at once, what is still to come of it is read away, and its reply says [`NO_ROOM`].
+//! A caller that holds many replies at once passes its [`Purse`] with each request. A long value is charged to it as it
+//! arrives. The charge is refunded when the last clone of the value is dropped, wherever it is. If the purse can't pay,
+//! the value is dropped at once and the rest of it is read and discarded. The reply's message is then [`NO_ROOM`].
 //!
 //! # Costs
-//! A request without a long value: a counted reference to its purse. Shorter values are free: whoever asks bounds how
-//! many requests it has under way.
+//! A request without a long value costs one reference count of its purse. Shorter values are free: callers must limit
+//! the number of their requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::{Outcome, Reply};
 
 /// An account of the memory that values take.
 pub trait Purse: fmt::Debug + Send + Sync {
-    /// Takes so many bytes; false: there aren't so many left.
+    /// Takes this number of bytes. Returns false if not so many are left.
     fn charge(&self, bytes: usize) -> bool;
 
-    /// Puts back what [`charge`](Self::charge) took.
+    /// Returns bytes that [`charge`](Self::charge) took.
     fn refund(&self, bytes: usize);
 
-    /// Whether a value of so many bytes may begin to come: it would find room if it were here now.
+    /// Whether a value of this size may begin to arrive: there would be room if it were here now.
     fn has_room(&self, bytes: usize) -> bool;
 }
 
-/// A value that `purse` pays for until its last copy is dropped; `None`: it can't.
+/// Returns the value, paid by `purse` until its last clone is dropped. `None` if the purse can't pay.
 #[must_use]
 pub fn charged(value: Bytes, purse: &Arc<dyn Purse>) -> Option<Bytes> {
     paid(value, Charge::new(purse))
@@ -38,7 +38,7 @@ fn paid(value: Bytes, mut charge: Charge) -> Option<Bytes> {
     is_paid.then(|| Bytes::from_owner(Paid { value, _charge: charge }))
 }
 
-/// So many bytes of a purse, until it is dropped.
+/// A number of bytes taken from a purse. They are refunded when this is dropped.
 #[derive(Debug)]
 pub(super) struct Charge {
     purse: Arc<dyn Purse>,
@@ -50,7 +50,7 @@ impl Charge {
         Self { purse: Arc::clone(purse), bytes: 0 }
     }
 
-    /// False: the purse has no room for what is missing.
+    /// Raises the charge to `bytes`. Returns false if the purse can't pay the difference.
     pub(super) fn raise_to(&mut self, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.bytes);
         let is_paid = missing == 0 || self.purse.charge(missing);
@@ -65,13 +65,13 @@ impl Drop for Charge {
     }
 }
 
-/// What a reply says whose value was dropped.
+/// The message of a reply whose value was dropped.
 pub const NO_ROOM: &[u8] = b"out of memory for the reply";
 
-/// Values from here on are charged. Bytes.
+/// The size in bytes from which values are charged.
 pub const CHARGED_BYTES_MIN: usize = 4 << 10;
 
-/// Makes the reply what its caller gets; `ahead` is what was charged while its value came.
+/// Charges a reply's value to its caller, or replaces the reply. `ahead` is what was charged while the value arrived.
 #[inline]
 pub(super) fn pay(reply: &mut Reply, purse: Option<&Arc<dyn Purse>>, ahead: &mut Option<Charge>) {
     if reply.value.len() >= CHARGED_BYTES_MIN
@@ -96,7 +96,7 @@ pub(super) fn no_room() -> Reply {
 
 struct Paid {
     value: Bytes,
-    /// Put back with the last copy.
+    /// Refunded when the last clone is dropped.
     _charge: Charge,
 }
 

@@ -1,19 +1,20 @@
-//! What one connection has been asked and not yet answered: no I/O, no clock.
+//! The queue of a connection: the requests that have no reply yet. It does no I/O and reads no clock.
 //!
 //! ```text
 //! ask ─▶ waiting (no connection yet, or much in out) ─▶ out (bytes) ─▶ driver ─▶ socket
 //!                                                        │
-//!                                      order: entries, the oldest first ─▶ slots ─▶ the caller
+//!                                     order: entries, the oldest first ─▶ slots ─▶ the caller
 //! ```
 //! # Invariants
-//! 1. `order` has an entry for each request in `out` or on the wire, in their order.
-//! 2. An entry that was too late stays until its reply comes, so that replies keep meeting their requests.
-//! 3. Neighbouring gets share a line: an entry `ends_line` if `END` follows its value, or stands for it.
-//! 4. A request that nobody waits for any more is sent only if it is in `out` already.
+//! 1. `order` has an entry for each request in `out` or on the wire, in the order of the requests.
+//! 2. The entry of a request that timed out stays until the reply comes, so that later replies still match their
+//!    requests.
+//! 3. Neighbouring gets share a line. An entry `ends_line` if `END` follows its value or replaces it.
+//! 4. A request whose caller has gone is sent only if it is already in `out`.
 //!
 //! # Costs
-//! A request: one entry and one slot, reused; its bytes copied once. Looking for late ones walks `order`, when the
-//! earliest deadline has passed.
+//! A request takes one entry and one slot, which is reused; its bytes are copied once. When the earliest deadline has
+//! passed, the search for overdue requests walks `order`.
 
 mod arriving;
 mod leaving;
@@ -40,12 +41,12 @@ pub(crate) struct Queue {
     waiting_bytes: usize,
     order: VecDeque<Entry>,
     slots: Slots,
-    /// The get line at the end of `out` that lacks its `\r\n`, and its keys.
+    /// The get line at the end of `out` that lacks its `\r\n`: its operation and number of keys.
     open: Option<(Op, u32)>,
-    /// The value of a line's last key came, its `END` not yet.
+    /// Whether a line's last value has come, but not its `END`.
     is_end_due: bool,
     is_connected: bool,
-    /// What the first reply showed of the server.
+    /// What the first reply revealed about the server.
     repeats: Repeats,
     /// No deadline is earlier than this.
     earliest: Option<Instant>,
@@ -54,7 +55,7 @@ pub(crate) struct Queue {
     is_driver_parked: bool,
 }
 
-/// What the queue may hold, and how it writes.
+/// The limits of the queue, and how it writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) protocol: Protocol,
@@ -70,22 +71,22 @@ struct Entry {
     key: Bytes,
     deadline: Instant,
     slot: u32,
-    /// Which key of the slot's.
+    /// The position of the key in its slot.
     place: u32,
     op: Op,
     ends_line: bool,
-    /// A meta command whose flags were the caller's.
+    /// Whether it is a meta command with the caller's own flags.
     is_verbatim: bool,
 }
 
-/// Whether a server's values come under the keys that were asked.
+/// Whether a server returns values under the keys that were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeats {
-    /// Nothing came yet.
+    /// Nothing has come yet.
     Unknown,
-    /// They do: another key means that replies and requests have lost each other.
+    /// It does. Another key means that replies no longer match requests.
     Keys,
-    /// They don't, as the very first reply showed, which can't be another request's. Then the order alone tells.
+    /// It doesn't. The very first reply showed this, which can't belong to another request. So only the order counts.
     Nothing,
 }
 
@@ -108,24 +109,24 @@ impl Queue {
         }
     }
 
-    /// Requests that have no reply yet.
+    /// The number of requests that have no reply yet.
     pub(crate) fn outstanding(&self) -> usize {
         self.order.len() + self.waiting.len()
     }
 
-    /// What was asked and is not answered, the oldest first; a get of several keys once.
+    /// Returns the operations that have no reply yet, the oldest first. A line of several keys counts once.
     pub(crate) fn asked(&self) -> Vec<Op> {
         let last_lines_end = self.is_end_due.then_some(Op::Get);
         let whole = self.order.iter().filter(|entry| entry.ends_line).map(|entry| entry.op);
         last_lines_end.into_iter().chain(whole).collect()
     }
 
-    /// Bytes that no socket took yet.
+    /// The number of bytes that no socket has taken yet.
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.out.left() + self.waiting_bytes
     }
 
-    /// Takes a request whose key was checked; the slot is where its reply will be.
+    /// Queues a request whose key was checked. Returns the slot of its reply.
     pub(crate) fn ask(&mut self, request: Request, deadline: Instant, caller: Caller<'_>) -> u32 {
         if !self.has_room(request.value.len()) {
             return self.answered(busy());
@@ -135,8 +136,8 @@ impl Queue {
         slot
     }
 
-    /// Takes a get of each of `keys`; the slot is where their replies will be. Those that are not keys, or too many, are
-    /// answered at once.
+    /// Queues a get for each of `keys`. Returns the slot of the replies. Invalid keys and surplus keys are answered at
+    /// once.
     pub(crate) fn ask_keys(
         &mut self,
         op: Op,
@@ -148,7 +149,7 @@ impl Queue {
         let slot = self.answered_all(Vec::new());
         let mut replies = Vec::with_capacity(keys.len());
         let mut asked = 0;
-        // Keys are counted against what may be outstanding as they are entered, their bytes all at once.
+        // Each key counts against the limit of requests. The queued bytes are checked only once, before the first key.
         let is_full = !self.has_room(0);
         for (place, key) in (0..).zip(keys) {
             if !is_key(&key) {
@@ -183,17 +184,17 @@ impl Queue {
         }
     }
 
-    /// A slot whose keys are all answered.
+    /// Creates a slot whose keys are all answered.
     pub(crate) fn answered_all(&mut self, replies: Vec<Reply>) -> u32 {
         self.slots.keys(replies)
     }
 
-    /// A slot that holds its reply already.
+    /// Creates a slot that already has its reply.
     pub(crate) fn answered(&mut self, reply: Reply) -> u32 {
         self.slots.answered(reply)
     }
 
-    /// What is answered from now on the server sent at `now`; `None`: it didn't.
+    /// Sets when the server sent the following replies. `None` if they aren't the server's.
     pub(crate) fn came(&mut self, now: Option<Instant>) {
         self.slots.came(now);
     }
@@ -244,7 +245,7 @@ impl Queue {
         }
     }
 
-    /// Swaps what there is to send with `spare`, which is empty.
+    /// Swaps the bytes to send with `spare`, which must be empty.
     pub(crate) fn take_output(&mut self, spare: &mut Output) {
         if !self.waiting.is_empty() {
             self.send_waiting();
@@ -253,13 +254,12 @@ impl Queue {
         std::mem::swap(&mut self.out, spare);
     }
 
-    /// From now on requests become bytes.
+    /// Records that there is a connection: from now on, requests are encoded.
     pub(crate) fn connected(&mut self) {
         self.is_connected = true;
     }
 
-    /// Makes bytes of what waits for that, up to some; those whose deadline passed meanwhile, or whose caller went, never
-    /// become any.
+    /// Encodes requests that waited, up to a limit. Requests that timed out or whose caller has gone are never encoded.
     #[cold]
     fn send_waiting(&mut self) {
         while self.is_connected
@@ -275,7 +275,7 @@ impl Queue {
         }
     }
 
-    /// The connection is gone, or never came about: all is answered with `reply`.
+    /// Answers all requests with `reply`, because the connection is lost or was never made.
     pub(crate) fn fail_all(&mut self, reply: &Reply, woken: &mut Vec<Waker>) {
         (self.is_connected, self.is_end_due, self.open) = (false, false, None);
         (self.earliest, self.waiting_bytes, self.repeats) = (None, 0, Repeats::Unknown);
@@ -287,13 +287,13 @@ impl Queue {
         }
     }
 
-    /// When to call [`expire`](Self::expire) next.
+    /// Returns when to call [`expire`](Self::expire) next.
     pub(crate) fn earliest(&self) -> Option<Instant> {
         self.earliest
     }
 
-    /// Answers those whose deadline has passed. True: the oldest request is overdue by `stall` and the server
-    /// still silent.
+    /// Answers the requests whose deadline has passed. Returns true if the oldest request is overdue by `stall` and the
+    /// server is still silent.
     pub(crate) fn expire(&mut self, now: Instant, stall: Duration, woken: &mut Vec<Waker>) -> bool {
         self.slots.came(None);
         self.forget_abandoned();
@@ -320,7 +320,7 @@ impl Queue {
         is_stalled
     }
 
-    /// Drops what waits though nobody waits for its reply: it may wait for long.
+    /// Drops waiting requests whose callers have gone, because they might wait for long.
     fn forget_abandoned(&mut self) {
         let Queue { waiting, waiting_bytes, slots, .. } = self;
         waiting.retain(|(entry, request)| {
@@ -341,18 +341,18 @@ impl Queue {
         }
     }
 
-    /// Whether `slot` has its reply, or all of them.
+    /// Whether `slot` has its reply, or all of its replies.
     pub(crate) fn is_answered(&self, slot: u32) -> bool {
         self.slots.is_answered(slot)
     }
 
-    /// The reply in `slot` and when the server sent it; the slot is free then. Else `waker` is kept until there is one.
+    /// Takes the reply in `slot` and when the server sent it, and frees the slot. If there is none yet, stores `waker`.
     pub(crate) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<(Reply, Option<Instant>)> {
         self.slots.poll(slot, waker)
     }
 
-    /// The replies in `slot` and when the last came, once all are there; the slot is free then. Else `waker` is kept
-    /// until they are.
+    /// Takes the replies in `slot` and when the last one was sent, once all are there, and frees the slot. Until then,
+    /// stores `waker`.
     pub(crate) fn poll_keys(
         &mut self,
         slot: u32,
@@ -361,12 +361,12 @@ impl Queue {
         self.slots.poll_keys(slot, waker)
     }
 
-    /// Nobody waits for `slot` any more.
+    /// Records that the caller of `slot` has gone.
     pub(crate) fn abandon(&mut self, slot: u32) {
         self.slots.abandon(slot);
     }
 
-    /// Has the driver woken by the next [`wake`](Self::wake).
+    /// Stores the driver's waker for the next [`wake`](Self::wake).
     pub(crate) fn park(&mut self, waker: &Waker) {
         self.is_driver_parked = true;
         keep(&mut self.driver, waker);
@@ -386,16 +386,16 @@ fn busy() -> Reply {
     Reply::failure(Outcome::Busy, &b"too many requests outstanding"[..])
 }
 
-/// What is said of a key that no server would take.
+/// The message for a key that no server would accept.
 pub(crate) const NOT_A_KEY: &[u8] = b"not a key";
 
-/// The slot of an entry that was too late.
+/// The slot of an entry that timed out.
 const NONE: u32 = u32::MAX;
 
-/// With so much to send, requests wait: of those that nobody waits for by then, nothing is sent. Bytes.
+/// With this many bytes to send, further requests wait unencoded. If their callers go meanwhile, they are never sent.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Values from here on share the memory that they were read into. Bytes.
+/// The size in bytes from which a value shares the memory that it was read into.
 const SHARED_BYTES_MIN: usize = 4 << 10;
 
 const MISS: Reply = Reply::new(Outcome::NotFound);

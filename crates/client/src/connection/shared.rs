@@ -1,4 +1,4 @@
-//! What the handles of a connection and its driver share, under one lock.
+//! The state that the handles and the driver of a connection share, under one lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use super::queue::{NOT_A_KEY, Queue};
 use crate::wire::verbatim;
 use crate::{Address, Op, Outcome, Reply, Request};
 
-/// What handles and driver share.
+/// The state that the handles and the driver share.
 #[derive(Debug)]
 pub(super) struct ConnectionCore {
     pub(super) state: Mutex<State>,
-    /// How often somebody was told of replies: written by the driver, before it tells them.
+    /// How often the driver has woken callers. It increments this before it wakes them.
     pub(super) tellings: AtomicU64,
     pub(super) address: Address,
     pub(super) options: ConnectionOptions,
@@ -25,26 +25,26 @@ pub(super) struct ConnectionCore {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) queue: Queue,
-    /// All handles are gone.
+    /// Whether all handles were dropped.
     pub(super) is_closed: bool,
-    /// The connection is to be given up, if there is one.
+    /// Whether the connection must be given up, if there is one.
     pub(super) is_reset: bool,
-    /// Until when requests are refused, and with what. Without an end: the driver is gone.
+    /// Until when requests are refused, and with which reply. Without an end if the driver is gone.
     pub(super) refusal: Option<(Option<Instant>, Reply)>,
-    /// When a stretch of a long value came last.
+    /// When a stretch of a long value last arrived.
     pub(super) stretch_at: Option<Instant>,
 }
 
 impl State {
-    /// What requests are told while the connection backs off, or has lost its driver.
+    /// Returns the reply for requests while the connection backs off, or after it has lost its driver.
     pub(super) fn refused(&self) -> Option<Reply> {
         let (until, reply) = self.refusal.as_ref()?;
         until.is_none_or(|until| Instant::now() < until).then(|| reply.clone())
     }
 }
 
-/// What the driver has of a connection. Dropped with the driver: at its end, by a panic, or with its runtime, and maybe
-/// before its first turn. From then on nobody looks after deadlines, so nobody may wait.
+/// The driver's hold on a connection. It is dropped with the driver: at the driver's end, in a panic, or with the
+/// runtime, perhaps before the first turn. After that, deadlines aren't enforced, so no request may wait.
 #[derive(Debug)]
 pub(super) struct Driven(pub(super) Arc<ConnectionCore>);
 
@@ -63,7 +63,7 @@ impl Drop for Driven {
 }
 
 impl ConnectionCore {
-    /// Tells those who got replies; for the driver.
+    /// Wakes the callers that got replies. Only the driver calls this.
     pub(super) fn wake(&self, woken: &mut Vec<Waker>) {
         if woken.is_empty() {
             return;
@@ -75,13 +75,13 @@ impl ConnectionCore {
         }
     }
 
-    /// What an ask of this slot has seen of the tellings, with the lock held.
+    /// Returns the `tellings` that the ask of this slot has seen. The caller holds the lock.
     pub(super) fn seen(&self, queue: &Queue, slot: u32, waker: Option<&Waker>) -> u64 {
         let is_to_be_told = waker.is_some() && !queue.is_answered(slot);
         if is_to_be_told { self.tellings.load(Ordering::Relaxed) } else { NOTHING }
     }
 
-    /// Why a request can't be sent at all.
+    /// Returns the reply to a request that can't be sent at all.
     pub(super) fn refusal(&self, request: &Request) -> Option<Reply> {
         let key = &request.key[..];
         let is_keyless = matches!(request.op, Op::FlushAll | Op::Version);
@@ -99,17 +99,17 @@ impl ConnectionCore {
     }
 }
 
-/// Whether it is a key; a binary one may hold any byte.
+/// Whether `key` is valid. A binary key may have any bytes.
 pub(super) fn is_key(key: &[u8], longest: usize, is_binary: bool) -> bool {
     (1..=longest).contains(&key.len()) && (is_binary || is_plain(key))
 }
 
-/// Whether none of the bytes is a blank or a control; eight at a time.
+/// Whether no byte is a blank or a control character. Checks eight at a time.
 fn is_plain(key: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
-    // As if each byte were subtracted from by itself: the high bit of one below 0x21 is borrowed for. One that is wrongly
-    // marked stands behind another that is rightly.
+    // Subtracts from all bytes at once: a byte below 0x21 borrows for its high bit. The borrow may also mark the next
+    // byte wrongly, but only after a byte that was marked rightly.
     let is_plain = |word: u64| {
         let low = word.wrapping_sub(ONES * 0x21) & !word;
         let delete = word ^ (ONES * 0x7f);
@@ -122,13 +122,13 @@ fn is_plain(key: &[u8]) -> bool {
     words.iter().chain([&last]).all(|&word| is_plain(u64::from_le_bytes(word)))
 }
 
-/// What requests are told when nobody drives the connection any more.
+/// The message for requests when the connection has lost its driver.
 const DRIVERLESS: &str = "the runtime in which the connection was made is gone";
 
-/// More than the driver ever tells: of a slot whose reply is there already, or of whose reply nobody is told.
+/// More than `tellings` ever reaches. For a slot that has its reply, or whose caller passed no waker.
 const NOTHING: u64 = u64::MAX;
 
-/// The longest value that a request line can announce to memcached. Bytes.
+/// The longest value, in bytes, that a request line can announce to memcached.
 const VALUE_BYTES_MAX: usize = i32::MAX as usize - 2;
 
 #[cfg(test)]

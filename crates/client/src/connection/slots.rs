@@ -1,11 +1,11 @@
-//! Where the replies to what was asked wait for those who asked.
+//! The slots in which replies wait for their callers.
 //!
 //! # Invariants
-//! 1. A slot is freed once: by its caller when it was answered, by its last reply when its caller went away.
-//! 2. A waker that was kept is called when its slot is answered, once the lock over the queue is let go.
+//! 1. A slot is freed once: by its caller after the reply, or by its last reply after the caller has gone.
+//! 2. A stored waker is called when its slot is answered, after the queue's lock is released.
 //!
 //! # Costs
-//! A slot is reused; a reply is moved in and out.
+//! Slots are reused. A reply is moved in and out.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -20,20 +20,21 @@ use crate::Reply;
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// When the server sent what is being answered; `None`: it didn't.
+    /// When the server sent what is being answered. `None` if the reply isn't the server's.
     now: Option<Instant>,
-    /// What was charged for the value that is on its way.
+    /// The charge for the value that is arriving.
     pub(super) ahead: Option<Charge>,
 }
 
 #[derive(Debug)]
 enum Slot {
     Free,
-    /// By whom: who is told, and who pays.
+    /// Waits for a reply: the waker to call, and the purse that pays.
     Asked(Option<Waker>, Payer),
-    /// And when the server sent it.
+    /// The reply, and when the server sent it.
     Answered(Reply, Option<Instant>),
-    /// Several keys, of which so many are not answered yet, and when the server sent the last of the others.
+    /// Waits for the replies to several keys. `missing` of them have yet to come; `at` is when the server sent the
+    /// last.
     Keys {
         replies: Vec<Reply>,
         missing: u32,
@@ -41,7 +42,7 @@ enum Slot {
         payer: Payer,
         at: Option<Instant>,
     },
-    /// Nobody waits, though so many replies are still to come.
+    /// The caller has gone, and this number of replies has yet to come.
     Abandoned(u32),
 }
 
@@ -52,27 +53,27 @@ impl Slots {
         Self { slots: Vec::new(), free: Vec::new(), now: None, ahead: None }
     }
 
-    /// What is answered from now on the server sent at `now`; `None`: it didn't.
+    /// Sets when the server sent the following replies. `None` if they aren't the server's.
     pub(super) fn came(&mut self, now: Option<Instant>) {
         self.now = now;
     }
 
-    /// A slot for one reply.
+    /// Creates a slot for one reply.
     pub(super) fn asked(&mut self, caller: Caller<'_>) -> u32 {
         self.enter(Slot::Asked(caller.waker.cloned(), caller.purse.cloned()))
     }
 
-    /// A slot that holds its reply already.
+    /// Creates a slot that already has its reply.
     pub(super) fn answered(&mut self, reply: Reply) -> u32 {
         self.enter(Slot::Answered(reply, None))
     }
 
-    /// A slot whose keys are all answered, until [`keys_asked`](Self::keys_asked).
+    /// Creates a slot whose keys are all answered, until [`keys_asked`](Self::keys_asked) is called.
     pub(super) fn keys(&mut self, replies: Vec<Reply>) -> u32 {
         self.enter(Slot::Keys { replies, missing: 0, waker: None, payer: None, at: None })
     }
 
-    /// Of the keys whose replies would be these, so many are yet to come.
+    /// Makes the slot wait for `missing` replies. The others are already in `replies`.
     pub(super) fn keys_asked(
         &mut self,
         slot: u32,
@@ -86,7 +87,7 @@ impl Slots {
 
     fn enter(&mut self, slot: Slot) -> u32 {
         if let Some(at) = self.free.pop() {
-            // There is nothing to drop in a free one, and the compiler can't know.
+            // A free slot has nothing to drop, but the compiler can't know that.
             std::mem::forget(std::mem::replace(&mut self.slots[at as usize], slot));
             return at;
         }
@@ -94,18 +95,18 @@ impl Slots {
         u32::try_from(self.slots.len() - 1).expect("outstanding_max is less than 2^32")
     }
 
-    /// Whether the reply is here, or all of them.
+    /// Whether the reply is there, or all replies of several keys.
     pub(super) fn is_answered(&self, slot: u32) -> bool {
         matches!(&self.slots[slot as usize], Slot::Answered(..) | Slot::Keys { missing: 0, .. })
     }
 
-    /// Whether somebody waits for a reply here; `None`: there is no such slot.
+    /// Whether a caller waits for a reply in this slot. `None` if there is no such slot.
     pub(super) fn is_waited_for(&self, slot: u32) -> Option<bool> {
         let slot = self.slots.get(slot as usize)?;
         Some(matches!(slot, Slot::Asked(..) | Slot::Keys { .. }))
     }
 
-    /// Who pays for a value that is to come here; `None`: nobody waits for it.
+    /// Returns the payer of a value that arrives for this slot. `None` if no caller waits for it.
     pub(super) fn payer(&self, slot: u32) -> Option<Payer> {
         match self.slots.get(slot as usize)? {
             Slot::Asked(_, payer) | Slot::Keys { payer, .. } => Some(payer.clone()),
@@ -113,7 +114,7 @@ impl Slots {
         }
     }
 
-    /// Leaves `reply` in its place of its slot, unless the caller went away.
+    /// Stores `reply` in its place of the slot, unless the caller has gone.
     pub(super) fn settle(
         &mut self,
         (slot, place): (u32, u32),
@@ -125,7 +126,7 @@ impl Slots {
             Slot::Asked(waker, payer) => {
                 woken.extend(waker.take());
                 pay(&mut reply, payer.take().as_ref(), &mut self.ahead);
-                // Both were taken: nothing is left to drop, and the compiler can't know.
+                // Both were taken, so there is nothing to drop, but the compiler can't know that.
                 let settled = Slot::Answered(reply, now);
                 std::mem::forget(std::mem::replace(&mut self.slots[slot as usize], settled));
             }
@@ -142,7 +143,7 @@ impl Slots {
         }
     }
 
-    /// The reply in `slot` and when the server sent it; the slot is free then. Else `waker` is kept until there is one.
+    /// Takes the reply in `slot` and when the server sent it, and frees the slot. If there is none yet, stores `waker`.
     pub(super) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<(Reply, Option<Instant>)> {
         let at = &mut self.slots[slot as usize];
         if let Slot::Asked(kept, _) = at {
@@ -156,8 +157,8 @@ impl Slots {
         Some((reply, came))
     }
 
-    /// The replies in `slot` and when the last came, once all are there; the slot is free then. Else `waker` is kept until
-    /// they are.
+    /// Takes the replies in `slot` and when the last one was sent, once all are there, and frees the slot. Until then,
+    /// stores `waker`.
     pub(super) fn poll_keys(
         &mut self,
         slot: u32,
@@ -176,7 +177,7 @@ impl Slots {
         Some((replies, at))
     }
 
-    /// Nobody waits for `slot` any more.
+    /// Records that the caller of `slot` has gone.
     pub(super) fn abandon(&mut self, slot: u32) {
         let at = &mut self.slots[slot as usize];
         match at {
@@ -191,7 +192,7 @@ impl Slots {
         self.free.len() == self.slots.len()
     }
 
-    /// One reply less to come for a slot that was abandoned, or a slot less.
+    /// Counts one reply to an abandoned slot. Frees the slot if it was the last.
     pub(super) fn release(&mut self, slot: u32) {
         match &mut self.slots[slot as usize] {
             Slot::Abandoned(missing @ 2..) => *missing -= 1,
@@ -203,7 +204,7 @@ impl Slots {
     }
 }
 
-/// Keeps `waker` in the place of another that wakes somebody else.
+/// Stores `waker`, unless the stored one wakes the same task.
 pub(super) fn keep(kept: &mut Option<Waker>, waker: &Waker) {
     if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
         *kept = Some(waker.clone());

@@ -1,4 +1,4 @@
-//! The byte streams that a connection can run over, from name to login.
+//! The byte streams that a connection can use, from the name's lookup to the login.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// As each kind of stream does it.
+/// Calls the same method on each kind of stream.
 macro_rules! each {
     ($self:expr, $stream:ident => $does:expr) => {
         match $self.get_mut() {
@@ -32,7 +32,7 @@ macro_rules! each {
 }
 
 impl Stream {
-    /// Connects, shakes hands and logs in. A name is looked up each time, and its addresses tried in turn.
+    /// Connects, shakes hands and logs in. The addresses of a name are tried in turn.
     pub(crate) async fn connect(
         address: &Address,
         options: &ConnectionOptions,
@@ -59,20 +59,20 @@ impl Stream {
         Ok(stream)
     }
 
-    /// When it is dropped, what the server hasn't got yet is thrown away, instead of sent when the path is whole again.
+    /// Makes the drop of the stream discard unsent data. Otherwise the system would send it once the path works again.
     pub(crate) fn forget_unsent(&self) {
         if let Some(tcp) = self.tcp() {
-            // Refused only for a socket that is gone, and has nothing to send.
+            // This fails only for a socket that is gone, which has nothing to send.
             let _ = tcp.set_zero_linger();
         }
     }
 
-    /// The other end, over TCP.
+    /// The peer's address, over TCP.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.tcp().and_then(|tcp| tcp.peer_addr().ok())
     }
 
-    /// Our end, over TCP.
+    /// The local address, over TCP.
     pub(crate) fn local(&self) -> Option<SocketAddr> {
         self.tcp().and_then(|tcp| tcp.local_addr().ok())
     }
@@ -85,7 +85,7 @@ impl Stream {
         }
     }
 
-    /// memcached's login for the text protocol: a `set` whose value is name and password.
+    /// Logs in as memcached's text protocol does: a `set` whose value is the name and the password.
     async fn log_in(&mut self, login: &Credentials) -> io::Result<()> {
         self.write_all(&login.to_bytes()).await?;
         self.flush().await?;
@@ -105,7 +105,7 @@ impl Stream {
     }
 }
 
-/// Where a name leads: by whoever looks it up for us, or by the system.
+/// Returns the addresses of a name: from `whereabouts` if there is one, else from the system.
 async fn places(host: &str, port: u16, options: &ConnectionOptions) -> io::Result<Vec<SocketAddr>> {
     let Some(mut whereabouts) = options.whereabouts.clone() else {
         return Ok(lookup_host((host, port)).await?.collect());
@@ -137,7 +137,7 @@ async fn connect_to(address: SocketAddr, class: u8) -> io::Result<TcpStream> {
     if class == 0 {
         return TcpStream::connect(address).await;
     }
-    // Set before the first packet, so that the handshake is marked too.
+    // This is set before the first packet, so that the handshake is marked too.
     let socket = if address.is_ipv4() {
         let socket = TcpSocket::new_v4()?;
         socket.set_tos_v4(class.into())?;
@@ -186,7 +186,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// No answer to a login is longer.
+/// The longest answer to a login, in bytes.
 const ANSWER_BYTES_MAX: usize = 512;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Somebody who looks at what a connection sends and receives, to find out what is wrong.
+//! Taps: they observe what a connection sends and receives, to find faults.
 //!
 //! # Costs
-//! Without a tap one comparison a write and a read. While a tap is open, a copy of all that goes through.
+//! Without a tap, one comparison per write and read. While a tap is open, a copy of all data.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use bytes::Bytes;
 
 use crate::Op;
 
-/// Sees a connection's requests and replies, logins excepted.
+/// Sees the requests and replies of a connection, except logins.
 pub trait Tap: Send + Sync {
-    /// Whether anybody looks; if not, it isn't shown anything.
+    /// Whether anyone watches. If not, the other methods aren't called.
     fn is_open(&self) -> bool;
 
-    /// Whole requests, before they are written.
+    /// Called with whole requests, before they are written.
     fn sent(&self, requests: Bytes);
 
-    /// What was read of replies, and what was asked that they may answer, the oldest first.
+    /// Called with the bytes of replies, and with the requests that they may answer, the oldest first.
     fn received(&self, replies: Bytes, asked: Vec<Op>);
 }
 
-/// Makes the tap of a connection that is up, of its other end and ours; unix sockets have neither.
+/// Makes the tap of an established connection, from its peer and local addresses. Unix sockets have neither.
 pub type Taps = Arc<dyn Fn(Option<SocketAddr>, Option<SocketAddr>) -> Box<dyn Tap> + Send + Sync>;

@@ -1,17 +1,19 @@
-//! What stands in a marker: a token for each write that the region's replica may not have yet.
+//! The content of a marker: a token for each write that the region's replica may lack.
 //!
 //! ```text
 //! marker   r:KEY
-//! value    6b2f0c81a93d5e70 6b2f0c839b11c2d4 *6b2f0c85     words, with blanks after or between them
+//! marker   r:KEY
+//! value    6b2f0c81a93d5e70 6b2f0c839b11c2d4 *6b2f0c85     words, separated or followed by blanks
 //! token    deadline u32, random u32                         16 hexadecimal digits
-//! crowd    * deadline u32                                   writes whose tokens aren't told apart any more
-//! ```
+//! crowd    * deadline u32                                   writes whose tokens were merged
 //! # Invariants
-//! 1. A token counts until its deadline, in Unix seconds, however long the item lives: what a crashed writer left behind ends.
-//! 2. Removing a token twice is as removing it once, and takes no other writer's.
-//! 3. Nothing is forgotten before its deadline: a crowd's is the last one of those that it stands for.
+//! 1. A token is valid until its deadline, in Unix seconds, however long the item lives. So the token of a crashed
+//!    writer expires.
+//! 2. Removing a token twice has the same effect as once, and removes no other writer's token.
+//! 3. No write is forgotten before its deadline: a crowd has the last deadline of the tokens that it replaced.
 //!
-//! Bad at: clocks that differ by more than a part of a marker's life.
+//! # Bad at
+//! Clocks that differ by more than a fraction of a marker's life.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -24,35 +26,35 @@ pub struct MarkToken(u64);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarkerTokens {
     tokens: Vec<MarkToken>,
-    /// 0: no crowd.
+    /// The deadline of the crowd. 0 if there is none.
     crowd_until_s: u32,
 }
 
-/// The item that marks a key.
+/// Returns the key of the item that marks `key`.
 #[must_use]
 pub fn marker_key(key: &[u8]) -> Vec<u8> {
     [PREFIX, key].concat()
 }
 
 impl MarkToken {
-    /// A token that counts until `deadline_s`.
+    /// Creates a token that is valid until `deadline_s`.
     pub(crate) fn new(deadline_s: u32, random: u32) -> Self {
         Self(u64::from(deadline_s) << 32 | u64::from(random))
     }
 
-    /// The token of that number.
+    /// Creates the token with this number.
     #[must_use]
     pub fn from_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// As a number.
+    /// Returns the token as a number.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// Until when it counts, in Unix seconds.
+    /// Returns its deadline, in Unix seconds.
     #[must_use]
     pub fn deadline_s(self) -> u32 {
         u32::try_from(self.0 >> 32).unwrap_or(u32::MAX)
@@ -65,7 +67,7 @@ impl fmt::Display for MarkToken {
     }
 }
 
-/// It is no token.
+/// The error for a text that is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMarkToken;
 
@@ -86,7 +88,7 @@ impl FromStr for MarkToken {
 }
 
 impl MarkerTokens {
-    /// Reads a marker's value. `None`: no writer of ours stored it.
+    /// Parses the value of a marker. `None` if some other program stored it.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let mut all = Self::default();
@@ -102,7 +104,7 @@ impl MarkerTokens {
         Some(all)
     }
 
-    /// As it is stored. Nothing, if no write is left.
+    /// Returns the value to store. It is empty if no write is left.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -116,38 +118,38 @@ impl MarkerTokens {
         text
     }
 
-    /// Whether a write may not be in the replica yet.
+    /// Whether the replica may lack a write.
     #[must_use]
     pub fn is_marked(&self, now_s: u32) -> bool {
         self.until_s() >= now_s && self.until_s() > 0
     }
 
-    /// Whether it marks the write of that token.
+    /// Whether the marker covers the write with this token.
     #[must_use]
     pub fn marks(&self, token: MarkToken) -> bool {
         self.tokens.contains(&token) || self.crowd_until_s >= token.deadline_s()
     }
 
-    /// Until when the last of them counts, in Unix seconds; 0: nothing is marked.
+    /// Returns the last deadline, in Unix seconds. 0 if nothing is marked.
     #[must_use]
     pub fn until_s(&self) -> u32 {
         let last = self.tokens.iter().map(|token| token.deadline_s()).max();
         last.unwrap_or(0).max(self.crowd_until_s)
     }
 
-    /// Takes a token away, as often as it is there; false if it isn't.
+    /// Removes a token, including duplicates. Returns false if it wasn't there.
     pub fn remove(&mut self, token: MarkToken) -> bool {
         let before = self.tokens.len();
         self.tokens.retain(|it| *it != token);
         self.tokens.len() < before
     }
 
-    /// Whether there are more words than a marker should have.
+    /// Whether it has more tokens than a marker should have.
     pub(crate) fn is_long(&self) -> bool {
         self.tokens.len() > TOKENS_MAX
     }
 
-    /// Takes away what counts no longer. If there are still too many, they become a crowd.
+    /// Removes tokens whose deadline has passed. If there are still too many, merges them into a crowd.
     pub(crate) fn shorten(&mut self, now_s: u32) {
         self.tokens.retain(|token| token.deadline_s() >= now_s);
         if self.is_long() {
@@ -157,7 +159,7 @@ impl MarkerTokens {
     }
 }
 
-/// A number of so many small hexadecimal digits.
+/// Parses a number of exactly `count` lower-case hexadecimal digits.
 fn digits(text: &str, count: usize) -> Option<u64> {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let is_number = text.len() == count && text.bytes().all(is_digit);

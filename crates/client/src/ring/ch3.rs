@@ -1,15 +1,16 @@
-//! Furc, mcrouter's `Ch3`: walks a binary tree by bits drawn from the key, and takes the leaf if there is such a server.
+//! Furc, mcrouter's `Ch3`: walks a binary tree by bits drawn from the key, and takes the leaf if there is such a
+//! server.
 //!
-//! A server added at the end takes its share from all others and moves nothing else; a server taken out of the middle
-//! moves all behind it. The answer is mcrouter's, bit for bit.
+//! Adding a server at the end takes its share from all others and moves nothing else. Removing one from the middle
+//! moves the keys of all servers after it. The results equal mcrouter's, bit for bit.
 //!
 //! # Costs
-//! One hash of the key, and one of eight bytes for each 64 bits looked at: two or three of them for ten servers,
-//! growing with the square of the number's logarithm; no memory.
+//! One hash of the key, and one of eight bytes for each 64 bits that are read. For ten servers these are two or three;
+//! their number grows with the square of log(servers). It takes no memory.
 
 use super::murmur::{murmur64a, murmur64a_word};
 
-/// The server of `key` among `servers`; 0 for one or none, or more than [`SERVERS_MAX`].
+/// Returns the server of `key` among `servers`. 0 if there are none or one, or more than [`SERVERS_MAX`].
 #[must_use]
 pub fn ch3(key: &[u8], servers: usize) -> usize {
     let servers = if servers > SERVERS_MAX { 0 } else { servers };
@@ -40,10 +41,10 @@ pub fn ch3(key: &[u8], servers: usize) -> usize {
     0
 }
 
-/// An endless string of bits: the key's hash, the hash of that, and so on.
+/// An endless sequence of bits: the key's hash, the hash of that, and so on.
 struct Bits {
     first: u64,
-    /// The word looked at last, and which it is.
+    /// The word that was read last, and its index.
     last: u64,
     at: u32,
 }
@@ -66,7 +67,7 @@ impl Bits {
     }
 }
 
-/// More servers than this are not told apart.
+/// The greatest number of servers.
 pub const SERVERS_MAX: usize = 1 << LEVELS;
 
 const LEVELS: u32 = 23;

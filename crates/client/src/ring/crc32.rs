@@ -1,8 +1,9 @@
 //! mcrouter's `Crc32`: a checksum modulo the number of servers.
 //!
-//! A server more or less moves nearly all keys. Other clients' "crc32" is another: see [`modula`](super::modula).
+//! Adding or removing a server moves nearly all keys. What other clients call "crc32" differs: see
+//! [`modula`](super::modula).
 
-/// The server of `key` among `servers`; 0 if there is none.
+/// Returns the server of `key` among `servers`, or 0 if there are none.
 #[must_use]
 pub fn crc32(key: &[u8], servers: usize) -> usize {
     let hash = crc32fast::hash(key) & 0x7fff_ffff;

@@ -1,11 +1,12 @@
-//! Jump consistent hashing (Lamping and Veach, 2014): follows the moments at which the key would have moved.
+//! Jump consistent hashing (Lamping and Veach, 2014): computes the numbers of servers at which the key would have
+//! moved.
 //!
-//! A server added at the end takes its share from all others and moves nothing else; none can leave the middle.
+//! Adding a server at the end takes its share from all others and moves nothing else. No server can leave the middle.
 //!
 //! # Costs
-//! ln(servers) steps of a division each, on average; no memory.
+//! On average ln(servers) steps, each with a division. It takes no memory.
 
-/// The server of the key with this hash among `servers`; 0 if there is none.
+/// Returns the server of the key with this hash among `servers`, or 0 if there are none.
 #[must_use]
 #[expect(
     clippy::cast_precision_loss,

@@ -1,30 +1,32 @@
-//! Ketama as libmemcached has it (`KETAMA_WEIGHTED` with MD5): servers at many points of a circle, a key belongs to the
-//! next point.
+//! Ketama as in libmemcached (`KETAMA_WEIGHTED` with MD5): each server has many points on a circle, and a key belongs
+//! to the next point.
 //!
-//! A server added or taken out moves only its share of the keys. twemproxy, pylibmc, php-memcached and spymemcached put
-//! keys on the same servers, if they are told to be compatible with it.
+//! Adding or removing a server moves only its share of the keys. twemproxy, pylibmc, php-memcached and spymemcached
+//! choose the same servers if they are configured to be compatible with libmemcached.
 //!
 //! # Layout
 //! ```text
-//! points, sorted   (hash 32, server 32) …      160 a server, more for a heavier one
+//! points, sorted   (hash 32, server 32) …      160 per server, more for a heavier one
 //! ```
 //! # Costs
-//! A choice is one MD5 and a binary search. 8 bytes a point.
-//! Bad at: an even load; with 160 points a server's share is off by 1/sqrt(160), or 8 %, in one standard deviation.
+//! A choice takes one MD5 and a binary search. A point takes 8 bytes.
+//!
+//! # Bad at
+//! An even load: with 160 points, the standard deviation of a server's share is 1/sqrt(160), or 8 %.
 
 use md5::{Digest, Md5};
 
 use crate::Address;
 
-/// The circle.
+/// The circle of points.
 #[derive(Clone, Debug)]
 pub struct Ketama {
     points: Vec<(u32, u32)>,
 }
 
 impl Ketama {
-    /// The circle of servers with their names on it and their weights; [`server_name`] makes a name that others agree
-    /// on. A server without weight gets no key, unless none has any: then there are no points.
+    /// Creates the circle of servers with these names and weights. [`server_name`] returns the name that other clients
+    /// use. A server with weight 0 gets no keys. If all weights are 0, the circle has no points.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -51,14 +53,14 @@ impl Ketama {
         Self { points }
     }
 
-    /// The server of `key`; 0 if there is none.
+    /// Returns the server of `key`, or 0 if there is none.
     #[must_use]
     pub fn choose(&self, key: &[u8]) -> usize {
         let digest = Md5::digest(key);
         self.next_to(u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]))
     }
 
-    /// The server of the point at or behind `hash`, for keys that are hashed otherwise; 0 if there is none.
+    /// Returns the server of the first point at or after `hash`, for keys with another hash. 0 if there is none.
     #[must_use]
     pub fn next_to(&self, hash: u32) -> usize {
         let at = self.points.partition_point(|&(point, _)| point < hash);
@@ -67,7 +69,7 @@ impl Ketama {
     }
 }
 
-/// What libmemcached calls a server on its circle: `host:port`, or the host alone on memcached's own port.
+/// Returns libmemcached's name of a server on the circle: `host:port`, or the host alone on memcached's own port.
 #[must_use]
 pub fn server_name(address: &Address) -> String {
     match address {
@@ -77,5 +79,5 @@ pub fn server_name(address: &Address) -> String {
     }
 }
 
-/// Points of a server of mean weight.
+/// The number of points of a server with mean weight.
 const POINTS: usize = 160;

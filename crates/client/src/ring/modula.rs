@@ -1,27 +1,27 @@
-//! A hash modulo the number of servers, as memcached's oldest clients do it.
+//! A hash modulo the number of servers, as in memcached's oldest clients.
 //!
-//! A server more or less moves nearly all keys: for reading what such a client stored, not for new fleets.
+//! Adding or removing a server moves nearly all keys. Use this to read what such a client stored, not for new fleets.
 
 use md5::{Digest, Md5};
 
-/// How a client turns a key into a number.
+/// The hash by which a client turns a key into a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum KeyHash {
-    /// libmemcached's default: Bob Jenkins' one at a time.
+    /// libmemcached's default: Bob Jenkins' one-at-a-time.
     #[default]
     OneAtATime,
-    /// libmemcached's `CRC`: the upper half of CRC-32 without its first bit.
+    /// libmemcached's `CRC`: the upper half of the CRC-32 without its top bit.
     Crc,
     /// libmemcached's `MD5`: the first four bytes, little-endian.
     Md5,
     /// libmemcached's `FNV1A_32`.
     Fnv1a32,
-    /// The 64-bit FNV-1a of `FNV1A_64`, cut to 32 bits as libmemcached does.
+    /// libmemcached's `FNV1A_64`: the 64-bit FNV-1a, cut to 32 bits.
     Fnv1a64,
 }
 
 impl KeyHash {
-    /// The hash of `key`; the same on every machine.
+    /// Returns the hash of `key`, which is the same on every machine.
     #[must_use]
     pub fn hash(self, key: &[u8]) -> u32 {
         match self {
@@ -34,7 +34,7 @@ impl KeyHash {
             KeyHash::Fnv1a32 => key.iter().fold(0x811c_9dc5, |hash: u32, &byte| {
                 (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
             }),
-            // libmemcached keeps 32 bits between the steps, too.
+            // Like libmemcached, this keeps only 32 bits between the steps too.
             KeyHash::Fnv1a64 => key.iter().fold(0x8422_2325, |hash: u32, &byte| {
                 (hash ^ u32::from(byte)).wrapping_mul(0x0000_01b3)
             }),
@@ -42,7 +42,7 @@ impl KeyHash {
     }
 }
 
-/// The server of `key` among `servers`; 0 if there is none.
+/// Returns the server of `key` among `servers`, or 0 if there are none.
 #[must_use]
 pub fn modula(hash: KeyHash, key: &[u8], servers: usize) -> usize {
     (hash.hash(key) as usize).checked_rem(servers).unwrap_or(0)

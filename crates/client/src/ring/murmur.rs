@@ -1,6 +1,6 @@
-//! `MurmurHash64A` (Austin Appleby, public domain): what mcrouter's hashes are made of.
+//! `MurmurHash64A` (Austin Appleby, public domain): the base of mcrouter's hashes.
 
-/// The hash of `key`; the same on every machine.
+/// Returns the hash of `key`, which is the same on every machine.
 ///
 /// # Cost
 /// Three multiplications for each eight bytes.
@@ -19,7 +19,7 @@ pub fn murmur64a(key: &[u8], seed: u32) -> u64 {
     finish(hash)
 }
 
-/// [`murmur64a`] of eight bytes, little-endian.
+/// [`murmur64a`] of a word of eight bytes, little-endian.
 pub(super) fn murmur64a_word(word: u64, seed: u32) -> u64 {
     finish((u64::from(seed) ^ 8u64.wrapping_mul(M) ^ scramble(word)).wrapping_mul(M))
 }

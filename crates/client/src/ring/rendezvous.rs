@@ -1,10 +1,11 @@
-//! Rendezvous hashing as mcrouter has it: each server's tag and the key make a score, the highest wins.
+//! Rendezvous hashing as in mcrouter: a server's tag and the key make a score, and the server with the highest score
+//! wins.
 //!
-//! A server taken out, wherever it stands, moves only its own keys. [`Rendezvous::ranking`] says who is next.
+//! Removing any server moves only its own keys. [`Rendezvous::ranking`] returns the order for failover.
 //!
 //! # Costs
-//! One hash of the key, and for each server two multiplications, or a logarithm more if weighted; a ranking sorts
-//! them all.
+//! One hash of the key, and two multiplications per server, plus a logarithm if weighted. A ranking also sorts all
+//! servers.
 
 use super::murmur::murmur64a;
 
@@ -12,31 +13,32 @@ use super::murmur::murmur64a;
 #[derive(Clone, Debug)]
 pub struct Rendezvous {
     tags: Vec<u64>,
-    /// As many as tags, or none.
+    /// As many as tags, or none if all servers have the same weight.
     weights: Vec<f64>,
 }
 
 impl Rendezvous {
-    /// Servers of equal weight. The tag is what stays when a server moves: mcrouter takes `host:port` without tags.
+    /// Creates a ring of servers with equal weight. The tag stays when a server moves. mcrouter uses `host:port` if
+    /// there are no tags.
     #[must_use]
     pub fn new<T: AsRef<[u8]>>(tags: &[T]) -> Self {
         let tags = tags.iter().map(|tag| murmur64a(tag.as_ref(), TAG_SEED)).collect();
         Self { tags, weights: Vec::new() }
     }
 
-    /// Servers that get keys in proportion to their weight (mcrouter's `WeightedRendezvous`).
+    /// Creates a ring of servers that get keys in proportion to their weights (mcrouter's `WeightedRendezvous`).
     #[must_use]
     pub fn weighted<T: AsRef<[u8]>>(servers: &[(T, f64)]) -> Self {
         let tags = servers.iter().map(|(tag, _)| murmur64a(tag.as_ref(), TAG_SEED)).collect();
         Self { tags, weights: servers.iter().map(|&(_, weight)| weight).collect() }
     }
 
-    /// The server of `key`; 0 if there is none.
+    /// Returns the server of `key`, or 0 if there is none.
     #[must_use]
     pub fn choose(&self, key: &[u8]) -> usize {
         let key = murmur64a(key, KEY_SEED);
         let scores = (0..self.tags.len()).map(|server| (server, self.score(server, key)));
-        // Of equal scores mcrouter takes the last server, or the first of weighted ones.
+        // For equal scores mcrouter chooses the last server, or the first if they are weighted.
         let wins = |new: f64, best: f64| new > best || (new == best && self.weights.is_empty());
         let (mut server, mut best) = (0, if self.weights.is_empty() { -1.0 } else { 0.0 });
         for (candidate, score) in scores {
@@ -47,7 +49,7 @@ impl Rendezvous {
         server
     }
 
-    /// All servers, that of `key` first, then whom to ask if it fails.
+    /// Returns all servers, the one of `key` first. The others follow in the order of failover.
     #[must_use]
     pub fn ranking(&self, key: &[u8]) -> Vec<usize> {
         let key = murmur64a(key, KEY_SEED);
@@ -70,7 +72,7 @@ impl Rendezvous {
     }
 }
 
-/// Two hashes into one (Murmur's way, from `CityHash`).
+/// Combines two hashes into one (Murmur's method, from `CityHash`).
 fn join(upper: u64, lower: u64) -> u64 {
     let a = (lower ^ upper).wrapping_mul(K);
     let b = (upper ^ a ^ a >> 47).wrapping_mul(K);

@@ -1,18 +1,18 @@
-//! `SpookyHash` V2 (Bob Jenkins, public domain), its 32-bit form: what mcrouter draws lots with.
+//! `SpookyHash` V2 (Bob Jenkins, public domain), in its 32-bit form: the source of mcrouter's pseudo-random draws.
 //!
-//! Two hashes under one name: messages under [`SHORT_BYTES`] go through four words of state, longer ones through
-//! twelve. Written as loops over tables of rotations; on a big-endian machine the answer is the same.
+//! It is two hashes under one name. Messages shorter than [`SHORT_BYTES`] use four words of state, longer ones twelve.
+//! The code loops over tables of rotations. Results are the same on big-endian machines.
 
-/// The hash of `key`; the same on every machine.
+/// Returns the hash of `key`, which is the same on every machine.
 ///
 /// # Cost
-/// Some fifty operations for a key of up to 31 bytes, without a multiplication.
+/// Some fifty operations for a key of up to 31 bytes, without multiplications.
 #[must_use]
 pub fn spooky32(key: &[u8], seed: u32) -> u32 {
     (spooky64(key, u64::from(seed)) & 0xffff_ffff) as u32
 }
 
-/// The 64-bit form, of which [`spooky32`] is the lower half.
+/// The 64-bit form. [`spooky32`] is its lower half.
 #[must_use]
 pub fn spooky64(key: &[u8], seed: u64) -> u64 {
     if key.len() < SHORT_BYTES { short(key, seed) } else { long(key, seed) }
@@ -41,7 +41,7 @@ fn short(key: &[u8], seed: u64) -> u64 {
     state[0]
 }
 
-/// Sixteen bytes into the last two words, and all stirred.
+/// Adds sixteen bytes to the last two words, and mixes all words.
 fn short_half(state: &mut [u64; 4], half: &[u8]) {
     state[2] = state[2].wrapping_add(word(&half[..8]));
     state[3] = state[3].wrapping_add(word(&half[8..]));
@@ -99,14 +99,14 @@ fn end_part(state: &mut [u64; 12]) {
     }
 }
 
-/// Up to eight bytes as a little-endian number.
+/// Reads up to eight bytes as a little-endian number.
 fn word(bytes: &[u8]) -> u64 {
     let mut whole = [0; 8];
     whole[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(whole)
 }
 
-/// From here on a message goes through the long form. Bytes.
+/// The length in bytes from which a message uses the long form.
 const SHORT_BYTES: usize = 192;
 const BLOCK_BYTES: usize = 96;
 const FILL: u64 = 0xdead_beef_dead_beef;

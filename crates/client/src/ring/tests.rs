@@ -1,4 +1,4 @@
-//! Each ring against what the program that it has to agree with chose: `vectors.txt` says how they were asked.
+//! Compares each ring with the choices of the program that it must agree with. `vectors.txt` describes their origin.
 
 use super::{
     Ketama, KeyHash, Rendezvous, ch3, crc32, jump, modula, murmur64a, server_name, spooky32,
@@ -12,7 +12,7 @@ fn keys() -> Vec<Vec<u8>> {
     (0..62).map(|i| (0..1 + 4 * i).map(|j| byte(i, j)).collect()).collect()
 }
 
-/// The lines of one ring: its arguments, and the choices.
+/// Returns the test vectors of one ring: its arguments, and the choices.
 fn vectors(ring: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     let lines = include_str!("vectors.txt").lines().filter(|line| !line.starts_with('#'));
     let found: Vec<_> = lines
@@ -39,7 +39,7 @@ fn numbers<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> Vec<T> {
     text.split(',').map(|number| number.parse().unwrap()).collect()
 }
 
-/// `name=number` pairs.
+/// Parses a list of `name=number` pairs.
 fn pairs<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> Vec<(&str, T)> {
     let pair = |pair: &'_ str| pair.rsplit_once('=').map(|(_, number)| number.parse().unwrap());
     text.split(',').map(|text| (text.rsplit_once('=').unwrap().0, pair(text).unwrap())).collect()

@@ -1,16 +1,17 @@
-//! mcrouter's `WeightedCh3`: [`ch3`], and a lot drawn whether the server takes the key; else the key with a number
-//! behind it is tried.
+//! mcrouter's `WeightedCh3`: [`ch3`] chooses a server, and a pseudo-random draw decides whether it takes the key. If
+//! not, the key with a number appended is tried.
 //!
-//! Lowering a server's weight moves only keys away from it, and raising it again brings the same ones back.
+//! Lowering a server's weight only moves keys away from it. Raising it again brings the same keys back.
 //!
 //! # Costs
-//! [`ch3`] and one [`spooky32`] a try; 1 / (mean weight) tries.
+//! One [`ch3`] and one [`spooky32`] per try; on average 1 / (mean weight) tries.
 
 use super::{ch3, spooky32};
 
-/// The server of `key` among those with `weights`, each from 0 to 1; `tries` is mcrouter's 32 by default.
+/// Returns the server of `key` among servers with these `weights`, each from 0 to 1. mcrouter's default for `tries` is
+/// 32.
 ///
-/// After so many refusals the last choice stands. Without weights it is 0.
+/// After so many refusals, the last choice stands. Without weights the result is 0.
 #[must_use]
 pub fn weighted_ch3(key: &[u8], weights: &[f64], tries: usize) -> usize {
     let takes = |key: &[u8], server: usize| {
@@ -24,7 +25,7 @@ pub fn weighted_ch3(key: &[u8], weights: &[f64], tries: usize) -> usize {
     let mut salted = key.to_vec();
     for salt in 0..tries - 1 {
         salted.truncate(key.len());
-        // mcrouter writes the number's digits from the last to the first.
+        // mcrouter appends the digits of the number in reverse.
         salted.extend(salt.to_string().bytes().rev());
         server = ch3(&salted, weights.len());
         if takes(&salted, server) {
@@ -34,7 +35,7 @@ pub fn weighted_ch3(key: &[u8], weights: &[f64], tries: usize) -> usize {
     server
 }
 
-/// mcrouter's number of tries where none is configured.
+/// mcrouter's default for the number of tries.
 pub const TRIES: usize = 32;
 
 const SEED: u32 = 0xface_2014;

@@ -1,17 +1,18 @@
-//! The meta protocol's side of a connection, leases on stock memcached among it (`mg` with `N`, and `cas`).
+//! The meta protocol of a connection, with leases on stock memcached (`mg` with `N`, and `cas`).
 //!
 //! # Leases
 //! ```text
-//! mg k v f c N10    ─▶ VA … c7 W     ours to fill: token 7 + 2, so that none is 0 or 1
-//!                      VA … c7 Z     somebody else's: wait
-//! cas k f t n 7     ─▶ STORED; EXISTS, NOT_FOUND: the lease is void
+//! mg k v f c N10    ─▶ VA … c7 W     this client fills it: token 7 + 2, so that none is 0 or 1
+//!                      VA … c7 Z     another client fills it: wait
+//! cas k f t n 7     ─▶ STORED; EXISTS, NOT_FOUND: the lease is no longer valid
 //! ```
-//! Whoever wins leaves a stub of ten seconds, so that the next lease comes when memcached's `lease-get` would give one.
+//! The client that wins leaves a stub that lasts ten seconds. So the next lease is given when memcached's `lease-get`
+//! would give one.
 //!
 //! # Invariants
-//! 1. A stub, and what was marked stale, is a miss for every get but a lease-get.
-//! 2. What has no meta command is left to the text protocol, which the same connection speaks. So is what stores a value: a
-//!    server that doesn't know `ms` would read the value as commands.
+//! 1. A stub or a stale value is a miss for every get except a lease-get.
+//! 2. Requests without a meta command are left to the text protocol, which the same connection speaks. So are requests
+//!    that store a value: a server that doesn't know `ms` would read the value as commands.
 
 use std::io::Write;
 
@@ -22,7 +23,8 @@ use guira_proto::{MetaFlags, Verb};
 use super::{OutOfStep, text, verbatim};
 use crate::{Op, Outcome, Reply, Request};
 
-/// Appends the line of `request`, without the body of a storage request; false if there is no such meta command.
+/// Appends the line of `request`, without the body of a storage request. Returns false if there is no such meta
+/// command.
 pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     if request.meta.is_some() {
         return verbatim::encode(request, out);
@@ -51,28 +53,28 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     out.push(b' ');
     out.extend_from_slice(key);
     if !rest.is_empty() {
-        // Writing to a vector cannot fail.
+        // Writing to a vector can't fail.
         let _ = write!(out, " {rest}");
     }
     out.extend_from_slice(b"\r\n");
     true
 }
 
-/// The flags of a `VA` header.
+/// Returns the flags of a `VA` header.
 pub(crate) fn flags_of(header: &[u8]) -> MetaFlags<'_> {
     let words = header.trim_ascii_end();
     let start = words.iter().skip(3).position(|&b| b == b' ').map_or(words.len(), |at| at + 3);
     MetaFlags::new(&words[start..])
 }
 
-/// What a meta reply means as the answer to `op`; `value` is that of a `VA`.
+/// Returns the meaning of a meta reply to `op`. `value` is the value of a `VA`.
 pub(crate) fn decode(
     op: Op,
     status: Option<MetaStatus>,
     flags: MetaFlags<'_>,
     value: Bytes,
 ) -> Result<Reply, OutOfStep> {
-    // A metaget has no value: its hit is a line.
+    // A metaget has no value: its hit is an `HD` line.
     let is_hit = |status: &MetaStatus| op == Op::MetaGet && *status == MetaStatus::Done;
     let is_stale = || flags.clone().any(|flag| flag.letter() == b'X');
     let Some(status) = status.filter(|status| !is_hit(status)) else {
@@ -89,7 +91,7 @@ pub(crate) fn decode(
     Ok(Reply::new(outcome))
 }
 
-/// A `VA`, or the `HD` of a get without value.
+/// Interprets a `VA`, or the `HD` of a get without a value.
 fn found(op: Op, flags: MetaFlags<'_>, value: Bytes) -> Result<Reply, OutOfStep> {
     let mut reply = Reply { value, ..Reply::new(Outcome::Found) };
     let (mut is_stale, mut is_others, mut is_ours, mut text) = (false, false, false, String::new());
@@ -102,7 +104,7 @@ fn found(op: Op, flags: MetaFlags<'_>, value: Bytes) -> Result<Reply, OutOfStep>
             b'Z' => is_others = true,
             b'W' => is_ours = true,
             b't' if op == Op::MetaGet => {
-                // As mcrouter says it: a time, 0 for never.
+                // mcrouter writes a Unix time here, and 0 for never.
                 let exptime = number().map_or(0, |left| unix_s().saturating_add(left));
                 text += &format!("exptime: {exptime}; ");
             }
@@ -140,10 +142,10 @@ fn unix_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// For how long a winner has the lease. Seconds.
+/// How long the winner has the lease, in seconds.
 const LEASE_S: u32 = 10;
 
-/// Tokens 0 and 1 mean something else, and a cas unique may be either.
+/// Tokens 0 and 1 have other meanings, and a cas unique may be either.
 const TOKENS_RESERVED: u64 = 2;
 
 #[cfg(test)]

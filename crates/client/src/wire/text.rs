@@ -1,9 +1,9 @@
-//! The text protocol's side of a connection: lines for requests, meanings for replies.
+//! The text protocol of a connection: request lines, and the meaning of replies.
 //!
 //! # Invariants
-//! 1. What is encoded is one line, plus one body for a storage request: no key or number can add another.
-//!    The caller has checked the key.
-//! 2. A reply that cannot answer its request is [`OutOfStep`], never guessed at.
+//! 1. An encoded request is one line, plus one body if it stores. No key or number can add another. The caller has
+//!    checked the key.
+//! 2. A reply that can't answer its request is [`OutOfStep`]; its meaning is never guessed.
 
 use guira_proto::reply::ReplyLine;
 use guira_proto::{ArithmeticCommand, Command, Get, HOLD_OFF_MAX_S, StoreCommand, Verb, Words};
@@ -11,7 +11,7 @@ use guira_proto::{ArithmeticCommand, Command, Get, HOLD_OFF_MAX_S, StoreCommand,
 use super::{OutOfStep, copy, server_error};
 use crate::{Op, Outcome, Reply, Request};
 
-/// Appends the line of `request`; the body of a storage request is the caller's to append.
+/// Appends the line of `request`. The caller appends the body of a storage request.
 pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) {
     let key = &request.key[..];
     let get = |cas, touch, lease| Command::Get(Get { keys: Words::new(key), cas, touch, lease });
@@ -51,12 +51,12 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) {
     asked.encode(out);
 }
 
-/// Times beyond 32 bits say the same as the furthest that the wire can carry.
+/// Clamps times beyond 32 bits: they mean the same as the longest time that fits.
 fn exptime(request: &Request) -> i32 {
     i32::try_from(request.exptime).unwrap_or(if request.exptime < 0 { -1 } else { i32::MAX })
 }
 
-/// Appends the line that stores a request's value so, whatever it asks for.
+/// Appends the line that stores a request's value with `verb`, whatever its operation is.
 pub(crate) fn encode_store(request: &Request, verb: Verb, cas: u64, out: &mut Vec<u8>) {
     store(request, verb, cas).encode(out);
 }
@@ -73,7 +73,7 @@ fn store(request: &Request, verb: Verb, cas: u64) -> Command<'_> {
     })
 }
 
-/// What a line means as the answer to `op`, where it is neither a value nor the end of a get.
+/// Returns the meaning of a line as the answer to `op`. The line is neither a value nor the end of a get.
 pub(crate) fn decode(op: Op, line: ReplyLine<'_>) -> Result<Reply, OutOfStep> {
     let outcome = match line {
         ReplyLine::Error(text) => return Ok(Reply::failure(Outcome::BadCommand, copy(text))),
@@ -84,7 +84,7 @@ pub(crate) fn decode(op: Op, line: ReplyLine<'_>) -> Result<Reply, OutOfStep> {
         ReplyLine::Stored if op.is_update() => Outcome::Stored,
         ReplyLine::StaleStored if op.is_update() => Outcome::StaleStored,
         ReplyLine::NotStored if op.is_update() => Outcome::NotStored,
-        // A lease on a server that has only `cas` is void.
+        // On a server that has only `cas`, this means that the lease is no longer valid.
         ReplyLine::Exists | ReplyLine::NotFound if op == Op::LeaseSet => Outcome::NotStored,
         ReplyLine::Exists if op.is_update() => Outcome::Exists,
         ReplyLine::NotFound if !op.is_get() => Outcome::NotFound,
@@ -102,7 +102,7 @@ pub(crate) fn decode(op: Op, line: ReplyLine<'_>) -> Result<Reply, OutOfStep> {
     Ok(Reply::new(outcome))
 }
 
-/// The meaning of `LVALUE`: token 1 tells to wait, any other is the caller's to fill the miss with.
+/// Interprets an `LVALUE`. With token 1 the client must wait; with any other token it fills the miss.
 pub(crate) fn lease_outcome(token: u64, value_bytes: usize) -> Outcome {
     match (token, value_bytes) {
         (1, 0) => Outcome::NotFoundHot,
@@ -111,7 +111,7 @@ pub(crate) fn lease_outcome(token: u64, value_bytes: usize) -> Outcome {
     }
 }
 
-/// The text behind `META <key> ` if the line is that answer for `key`.
+/// Returns the text after `META <key> ` if the line is that answer for `key`.
 pub(crate) fn meta_text<'b>(line: &'b [u8], key: &[u8]) -> Option<&'b [u8]> {
     line.strip_prefix(b"META ")?.strip_prefix(key)?.strip_prefix(b" ")
 }

@@ -1,11 +1,12 @@
-//! Meta commands whose flags are the caller's own: what a router passes on for clients that speak meta.
+//! Meta commands with the caller's own flags: a router passes them on for clients that use the meta protocol.
 //!
 //! # Invariants
-//! 1. What has a field in [`Request`] is written from it, so that a route that changes an expiry or a value changes what
-//!    is sent; everything else is sent, and answered, as it was written.
-//! 2. `mg` always asks for value and flags, since whoever stands between may store what it found elsewhere.
-//!    Of an expiry among the flags of `mg` only the letter stands there, as the place of the request's.
-//! 3. A stub, which only says who is to fill the key, is a miss; whoever asked for it finds its flags in the reply.
+//! 1. Everything that has a field in [`Request`] is written from that field. So a route that changes an expiry or a
+//!    value changes what is sent. All other flags are sent, and returned, as they were written.
+//! 2. `mg` always asks for value and flags, because a route may store elsewhere what it found. An expiry among the
+//!    flags of `mg` is only the letter `T`: it marks the place for the request's expiry.
+//! 3. A stub only shows which client must fill the key, so it is a miss. A client that asked for its flags finds them
+//!    in the reply.
 
 use std::io::Write;
 use std::str::FromStr;
@@ -17,7 +18,7 @@ use guira_proto::{MetaFlags, append_base64};
 use super::OutOfStep;
 use crate::{Op, Outcome, Reply, Request};
 
-/// Appends the line of a request that has meta flags, without the body; false: it has no meta command.
+/// Appends the line of a request with meta flags, without the body. Returns false if its operation has no meta command.
 pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     let words = request.meta.as_deref().unwrap_or_default();
     let has = |letter: u8| MetaFlags::new(words).any(|flag| flag.letter() == letter);
@@ -59,7 +60,7 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     }
     if has_place {
         for word in words.split(|&b| b == b' ') {
-            // Writing to a vector cannot fail.
+            // Writing to a vector can't fail.
             let _ = match (word, op) {
                 (TIMES_PLACE, Op::Gat | Op::Gats) => write!(out, " T{exptime}"),
                 (TIMES_PLACE, _) => Ok(()),
@@ -70,12 +71,12 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
         out.push(b' ');
         out.extend_from_slice(words);
     }
-    // Writing to a vector cannot fail.
+    // Writing to a vector can't fail.
     let _ = out.write_all(b"\r\n");
     true
 }
 
-/// The meta command of an operation, if it has one.
+/// Returns the meta command of an operation, if it has one.
 fn command(op: Op) -> Option<&'static str> {
     match op {
         Op::Get | Op::Gets | Op::Gat | Op::Gats => Some("mg"),
@@ -85,15 +86,15 @@ fn command(op: Op) -> Option<&'static str> {
     }
 }
 
-/// Whether a request's flags can be sent: its operation has a meta command, and they are words of one line that ask for a
-/// reply.
+/// Whether a request's flags can be sent: the operation has a meta command, and the flags stay on one line and ask for
+/// a reply.
 pub(crate) fn is_sound(op: Op, words: &[u8]) -> bool {
     let is_line = words.iter().all(|&b| b >= b' ' && b != 0x7f);
     let is_quiet = || MetaFlags::new(words).any(|flag| flag.letter() == b'q');
     command(op).is_some() && is_line && !is_quiet()
 }
 
-/// What the answer means to whoever routes, with its flags for the client; `value` is that of a `VA`.
+/// Returns what the reply means to a route, with its flags for the client. `value` is the value of a `VA`.
 pub(crate) fn decode(
     op: Op,
     status: Option<MetaStatus>,
@@ -119,7 +120,7 @@ pub(crate) fn decode(
     reply.meta = Some(words.into());
     reply.outcome = match (op, status) {
         (op, None) if op.is_get() => match (is_ours, is_leased && reply.value.is_empty()) {
-            // Ours to fill: a miss, with a stale value perhaps.
+            // This client must fill the key: a miss, perhaps with a stale value.
             (true, _) if is_stale || reply.value.is_empty() => Outcome::NotFound,
             (_, true) => Outcome::NotFoundHot,
             _ if is_stale => Outcome::FoundStale,
@@ -142,7 +143,7 @@ pub(crate) fn decode(
     Ok(reply)
 }
 
-/// Where the time of a get that touches stands among its flags.
+/// Marks the place of the expiry among the flags of a get that touches.
 const TIMES_PLACE: &[u8] = b"T";
 
 fn number<N: FromStr>(digits: &[u8]) -> Option<N> {

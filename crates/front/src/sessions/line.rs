@@ -254,8 +254,8 @@ fn whole<M: Manners>(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -
 }
 
 /// Most keys of a get. More are refused before any server is asked.
-const KEYS_MAX: usize = 64 << 10;
-const TOO_MANY_KEYS: &[u8] = b"CLIENT_ERROR too many keys: a get may have 65536\r\n";
+pub(crate) const KEYS_MAX: usize = 64 << 10;
+pub(crate) const TOO_MANY_KEYS: &[u8] = b"CLIENT_ERROR too many keys: a get may have 65536\r\n";
 
 fn stored<M: Manners>(chunk: &Bytes, at: usize, store: StoreCommand<'_>, used: usize) -> Taken {
     let value_bytes = store.value_bytes as usize;
@@ -340,24 +340,9 @@ fn has_long_key(line: &[u8]) -> bool {
     }
 }
 
-/// Returns why a get is refused before its line's end has come: a key is too long, or there are too many. More of the line
-/// can't help.
-pub(crate) fn early_refusal<M: Manners>(line: &[u8]) -> Option<&'static [u8]> {
-    let bad_key = if M::IS_SERVER { fixed::BAD_FORMAT } else { BAD_KEY };
-    let mut words = Words::new(line);
-    let before_keys = match words.next()? {
-        b"get" | b"gets" | b"lease-get" | b"metaget" => 0,
-        b"gat" | b"gats" => 1,
-        _ => return None,
-    };
-    let mut count = 0;
-    for word in words {
-        if word.len() > KEY_BYTES_MAX {
-            return Some(bad_key);
-        }
-        count += 1;
-    }
-    (count > KEYS_MAX + before_keys).then_some(TOO_MANY_KEYS)
+/// The answer to a key that is too long.
+pub(crate) fn bad_key<M: Manners>() -> &'static [u8] {
+    if M::IS_SERVER { fixed::BAD_FORMAT } else { BAD_KEY }
 }
 
 /// A router's limits on lines. A line may be long enough that a key that is too long is reported as such.

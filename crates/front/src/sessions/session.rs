@@ -19,6 +19,7 @@
 //! Nothing is allocated for a request beyond what its service allocates.
 
 mod input;
+mod growing;
 mod outlet;
 mod pace;
 mod changes;
@@ -206,7 +207,8 @@ impl<S: Service> Session<S> {
             match self.input.poll_read(&mut self.stream, cx)? {
                 Poll::Ready(0) => self.is_ending = true,
                 Poll::Ready(n) => {
-                    self.pace.spend(n);
+                    // A part of a request costs no less than a whole one.
+                    self.pace.spend(if self.input.is_unfinished() { n + REQUEST_COST } else { n });
                     self.patience.sent(n);
                     self.audit(cx);
                 }

@@ -26,12 +26,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::link::{Parcel, RouterLink, Seen};
-use super::pace::now;
 use crate::config::{AuditConfig, DestinationConfig};
 use crate::counts::{AuditCounts, Found, Judged};
 use crate::key::Key;
 use crate::line::{Line, Seat};
 use crate::rule::How;
+use crate::term::now;
 
 /// The audit of a courier's deletes.
 pub(crate) struct Audit {

@@ -1,6 +1,6 @@
-//! How long senders pause and how much they set aside, and the clock that they go by.
+//! How long senders pause, how much they set aside, and how they count acknowledgements.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::counts::CourierCounts;
 
@@ -13,14 +13,6 @@ pub(super) const PAUSE_LEAST: Duration = Duration::from_millis(50);
 pub(super) const PAUSE_MOST: Duration = Duration::from_secs(2);
 /// The time that an idle sender waits for entries before it looks after other work.
 pub(super) const IDLE: Duration = Duration::from_millis(50);
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "couriers wait for real sockets, in threads of their own"
-)]
-pub(super) fn now() -> Instant {
-    Instant::now()
-}
 
 /// Counts the acknowledgement of a change that was made at `at_s`, in seconds since 1970.
 pub(super) fn note_ack(counts: &CourierCounts, at_s: u32) {

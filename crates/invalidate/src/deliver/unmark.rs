@@ -25,7 +25,7 @@ use std::time::Instant;
 use guira_client::marker::{MarkToken, MarkerTokens, marker_key};
 
 use super::link::{Cached, Exchanged, RouterLink};
-use super::pace::{IDLE, PARKED_MAX, PAUSE_LEAST, PAUSE_MOST, RETRY, note_ack, now};
+use super::pace::{IDLE, PARKED_MAX, PAUSE_LEAST, PAUSE_MOST, RETRY, note_ack};
 use super::supply::Supply;
 use crate::config::DestinationConfig;
 use crate::counts::{CourierCounts, Unmarked};
@@ -33,6 +33,7 @@ use crate::entry::unix_seconds;
 use crate::key::Key;
 use crate::line::{Line, Reach, Seat};
 use crate::mark::Unmark;
+use crate::term::now;
 
 /// Removes the tokens of one source's writes from the markers at one destination.
 pub(crate) struct Unmarker {

@@ -59,10 +59,8 @@ impl Line {
 impl State {
     /// Adds a mark: what was read so far is in entries before the next number.
     pub(super) fn mark(&mut self) {
-        let (next, timeline) = (self.journal.next(), self.timeline);
-        let read = self.held.as_ref().unwrap_or(&self.read).clone();
+        let mark = (self.journal.next(), self.read_position(), self.timeline);
         let Some(sharing) = &mut self.sharing else { return };
-        let mark = (next, read, timeline);
         if sharing.marks.back() == Some(&mark) {
             return;
         }

@@ -30,7 +30,10 @@ pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
         let snapshot = ask(session)?;
         Ok(line.prove_by(asked, |place| place.is_within(&snapshot)))
     };
-    watch(source, line, open, ask, role::suits);
+    let suits = |session: &mut Session, source: &SourceConfig| {
+        Ok(role::suits(session, source)? && !role::hides_updates(session)?)
+    };
+    watch(source, line, open, ask, suits);
 }
 
 /// Returns the place in the log of a snapshot that is created now.

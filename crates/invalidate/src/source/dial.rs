@@ -38,7 +38,7 @@ pub(super) fn connect(source: &SourceConfig, waits: Waits) -> io::Result<Box<dyn
     match &source.host {
         Address::Tcp { host, port } => Ok(Box::new(connect_port(source, (host, *port), waits)?)),
         Address::Unix(path) => {
-            let socket = UnixStream::connect(path)?;
+            let socket = UnixStream::connect(path).map_err(|error| away(source, &error))?;
             socket.set_read_timeout(Some(waits.read))?;
             socket.set_write_timeout(Some(waits.write))?;
             Ok(Box::new(socket))
@@ -52,7 +52,8 @@ pub(super) fn connect_port(
     (host, port): (&str, u16),
     waits: Waits,
 ) -> io::Result<TcpStream> {
-    let places: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    let places = (host, port).to_socket_addrs().map_err(|error| away(source, &error))?;
+    let places: Vec<SocketAddr> = places.collect();
     let mut tried = Err(io::ErrorKind::NotFound.into());
     for place in reachable(host, &places, source.tls.is_some())? {
         tried = TcpStream::connect_timeout(&place, CONNECT);
@@ -60,11 +61,16 @@ pub(super) fn connect_port(
             break;
         }
     }
-    let socket = tried?;
+    let socket = tried.map_err(|error| away(source, &error))?;
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(waits.read))?;
     socket.set_write_timeout(Some(waits.write))?;
     Ok(socket)
+}
+
+/// Adds the address to the error of a connection that can't be made.
+fn away(source: &SourceConfig, error: &io::Error) -> io::Error {
+    io::Error::other(format!("{} can't be reached: {}", source.host, said_of(error)))
 }
 
 /// Returns the addresses of a host that may be asked.

@@ -12,7 +12,8 @@
 //!    loss again.
 //! 2. What was read includes what the journal has beyond the stored position: a crash may have come before the next
 //!    store.
-//! 3. If the journal doesn't reach back to before the loss, or the logs have nothing in common, it is a gap.
+//! 3. If the journal doesn't reach back to before the loss, or the logs have nothing in common, it is a gap. So it is if
+//!    a host that takes changes lacks what it made itself: it gives the numbers again.
 //!
 //! # Costs
 //! The newest segments are read twice; mostly that is only the last one.
@@ -25,13 +26,14 @@ use std::io;
 
 use super::follower::{Follower, Stopped};
 use crate::entry::{Entry, LogPlace, Origin, unix_seconds};
-use crate::history::{History, Witness};
+use crate::history::{History, OwnName, Witness};
 use crate::position::GtidPosition;
 use crate::segment::{self, SegmentReader};
 
 /// What is known about a host after the login.
 pub(super) struct Standing {
     pub(super) history: History,
+    pub(super) own: OwnName,
     /// It is read-only: what it lacks may still come.
     pub(super) is_replica: bool,
     /// The end of its log, asked for after the history.
@@ -42,6 +44,8 @@ pub(super) struct Standing {
 struct Reach {
     /// The first segment to read: with the later ones it has everything that is lost.
     from: u64,
+    /// The journal has transactions of the host's own that its log lacks.
+    has_repeats: bool,
     /// The last transaction of each domain that the host has.
     last_known: BTreeMap<u32, (u32, u64)>,
 }
@@ -52,7 +56,7 @@ impl Follower {
     /// # Errors
     /// It is a gap; the host lags behind; the journal can't be written or read.
     pub(super) fn settle<T: From<io::Error>>(&self, standing: &Standing) -> Result<(), Stopped<T>> {
-        let Standing { history, is_replica, place } = standing;
+        let Standing { history, own, is_replica, place } = standing;
         let line = &self.line;
         let read = self.read_so_far().map_err(Stopped::Journal)?;
         if history.has(&read) {
@@ -65,8 +69,16 @@ impl Follower {
             return Err(io::Error::other(words).into());
         }
         let lacks = format!("the host {} doesn't have all that was read", self.config.host);
-        let reach = self.reach(history, &read).map_err(Stopped::Journal)?;
-        let Some(Reach { from, last_known }) = reach else {
+        let reach = self.reach((history, own), &read).map_err(Stopped::Journal)?;
+        let in_journal = reach.as_ref().is_some_and(|reach| reach.has_repeats);
+        if !is_replica && (in_journal || history.repeats(&read, own)) {
+            let words = format!(
+                "{lacks}, and made the missing transactions itself: its log was reset (RESET MASTER), or lost its end in a crash \
+                 (sync_binlog). It gives their numbers again, so what it changed since isn't known"
+            );
+            return Err(Stopped::Gap(words));
+        }
+        let Some(Reach { from, last_known, .. }) = reach else {
             let words =
                 format!("{lacks}, and the journal doesn't reach back to what is common to both");
             return Err(Stopped::Gap(words));
@@ -111,8 +123,12 @@ impl Follower {
 
     /// Searches from the journal's end for transactions that the host has, from before what it lacks. `None`: the
     /// journal doesn't reach back that far.
-    fn reach(&self, history: &History, read: &GtidPosition) -> io::Result<Option<Reach>> {
-        let folder = self.line.folder();
+    fn reach(
+        &self,
+        (history, own): (&History, &OwnName),
+        read: &GtidPosition,
+    ) -> io::Result<Option<Reach>> {
+        let (folder, mut has_repeats) = (self.line.folder(), false);
         let mut witnesses = history.witnesses(read);
         let mut last_known = BTreeMap::new();
         let (firsts, since) = (segment::firsts(folder)?, self.line.since());
@@ -130,9 +146,11 @@ impl Follower {
                 if entry.number < since {
                     continue;
                 }
-                let Some(stamp) = stamp(&entry).filter(|stamp| history.has(stamp)) else {
+                let Some(stamp) = stamp(&entry) else { continue };
+                if !history.has(&stamp) {
+                    has_repeats |= history.repeats(&stamp, own);
                     continue;
-                };
+                }
                 let is = |witness: &&Witness| History::is_witness(witness, &stamp);
                 found.extend(witnesses.iter().filter(is).cloned());
                 if let GtidPosition::Domains(domains) = stamp {
@@ -144,7 +162,7 @@ impl Follower {
             }
             witnesses.retain(|witness| !found.contains(witness));
             if witnesses.is_empty() {
-                return Ok(Some(Reach { from: *first, last_known }));
+                return Ok(Some(Reach { from: *first, has_repeats, last_known }));
             }
             if *first <= since {
                 break;
@@ -152,7 +170,7 @@ impl Follower {
         }
         // No entry was ever before the first one.
         let from = firsts.first().copied().filter(|first| *first == 1 && since == 0);
-        Ok(from.map(|from| Reach { from, last_known }))
+        Ok(from.map(|from| Reach { from, has_repeats, last_known }))
     }
 
     /// Appends again what the host lacks. Returns the number of transactions, and of keys.

@@ -13,5 +13,5 @@ mod barrier;
 
 pub(super) use barrier::run as run_barrier;
 pub(super) use check::{check, init};
-pub(super) use dump::{begin_dump, history, purged};
+pub(super) use dump::{begin_dump, history, own_name, purged};
 pub(super) use settings::{position_now, prepare};

@@ -11,6 +11,24 @@ pub(super) fn is_replica(session: &mut Session) -> Result<bool, Trouble> {
     Ok(!matches!(&*text, "0" | "OFF"))
 }
 
+/// Whether a MariaDB replicates another host now.
+pub(super) fn replicates(session: &mut Session) -> Result<bool, Trouble> {
+    // Everybody may ask for this, and not for the state of replication.
+    let rows = session.query("SHOW GLOBAL STATUS LIKE 'Slaves_running'")?;
+    let running = rows.into_iter().next().and_then(|row| row.into_iter().nth(1)).flatten();
+    Ok(running.is_some_and(|threads| threads != "0"))
+}
+
+/// Whether a MariaDB would log what it replicates.
+pub(super) fn logs_updates(session: &mut Session) -> Result<bool, Trouble> {
+    Ok(session.row("SELECT @@global.log_slave_updates")?.concat() == "1")
+}
+
+/// Whether a MariaDB replicates another host now, and its log lacks what it gets from there.
+pub(super) fn hides_updates(session: &mut Session) -> Result<bool, Trouble> {
+    Ok(!logs_updates(session)? && replicates(session)?)
+}
+
 /// Whether a host with this role may be followed.
 pub(super) fn is_wanted(tail: Tail, is_replica: bool) -> bool {
     match tail {
@@ -39,7 +57,11 @@ pub(super) fn check(session: &mut Session, source: &SourceConfig) -> Result<bool
 pub(super) fn other(tail: Tail) -> Trouble {
     let words = match tail {
         Tail::Primary => "it is read-only, and the primary is wanted (tail)",
-        Tail::Replica | Tail::Any => "it isn't read-only, and a replica is wanted (tail)",
+        Tail::Replica => "it isn't read-only, and a replica is wanted (tail)",
+        Tail::Any => "it replicates another host now, and its log lacks what it gets from there",
     };
     io::Error::other(words).into()
 }
+
+/// What mends a log that lacks what the host replicates.
+pub(super) const LOGS_NO_UPDATES: &str = "its log lacks what it gets from another host: start it with --log-slave-updates (my.cnf: log_slave_updates)";

@@ -10,7 +10,7 @@ use super::halt::Halt;
 use super::lost::Standing;
 use super::naming::Naming;
 use super::session::{Session, Trouble};
-use super::{mysql, role, setup};
+use super::{columns, mysql, role, setup};
 use crate::config::{SourceConfig, SourceKind};
 use crate::entry::LogPlace;
 
@@ -38,6 +38,9 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         false => setup::prepare(&mut session, &follower.config)?,
     };
     let is_replica = role::check(&mut session, &follower.config)?;
+    if !is_mysql && role::hides_updates(&mut session)? {
+        return Err(Trouble::Refused(role::LOGS_NO_UPDATES.to_owned()).into());
+    }
     let begins = match (&follower.read, is_mysql) {
         (Some(_), _) => None,
         // Everything in this position can be read.
@@ -54,15 +57,19 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
             return Err(Trouble::Refused(ANOTHERS.to_owned()).into());
         }
         // The place is requested after the history.
-        let history =
-            if is_mysql { mysql::history(&mut session)? } else { setup::history(&mut session)? };
+        let (history, own) = match is_mysql {
+            true => (mysql::history(&mut session)?, mysql::own_name(&mut session)?),
+            false => (setup::history(&mut session)?, setup::own_name(&mut session)?),
+        };
         let place = if is_mysql { LogPlace::proven() } else { setup::place_now(&mut session)? };
-        follower.settle(&Standing { history, is_replica, place })?;
+        follower.settle(&Standing { history, own, is_replica, place })?;
     }
     let stored = || follower.line.read_position();
     let position = begins.as_ref().map_or_else(stored, |(now, _)| now.clone());
     let config = &follower.config.clone();
     let (rules, line) = (Arc::clone(&follower.rules), Arc::clone(&follower.line));
+    let user = columns::current_user(&mut session)?;
+    let missing = columns::missing(&mut session, &user, (config, &rules[..]))?;
     if is_mysql {
         if let Some(words) = mysql::purged(&mut session, &position)? {
             return Err(Stopped::Gap(words));
@@ -72,6 +79,13 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         setup::begin_dump(&mut session, config.server_id, &position)?;
     }
     line.counts.connects.add(1);
+    line.counts.missing.set(missing.len() as u64);
+    for words in missing {
+        tracing::error!(
+            "source {}: {words}; until then no change of it deletes anything",
+            config.name
+        );
+    }
     let naming = Naming { config, rules: &rules, line: &line };
     let mut follow = Follow::new(naming, position.clone(), has_checksums);
     if let Some((now, place)) = begins {

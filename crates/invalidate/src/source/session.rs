@@ -83,7 +83,9 @@ impl Calling for Trouble {
 }
 
 /// Errors that need an administrator: a user, a password or a right won't do the next time either.
-const FOR_SOMEBODY: [u16; 4] = [1045, 1227, 1524, 1698];
+const FOR_SOMEBODY: [u16; 5] = [1045, 1130, 1227, 1524, 1698];
+/// Errors of a login: a wrong password or no user, a host from which there is none, a user who has no password.
+const REFUSES_LOGIN: [u16; 3] = [1045, 1130, 1698];
 /// A packet of the log: in memory, or too long for that.
 pub(super) enum Packet<'p> {
     Whole(&'p [u8]),
@@ -98,8 +100,10 @@ impl Session {
         let password = dial::password(source).map_err(Trouble::Refused)?;
         let packets = Packets::connect(source, silence)?;
         let mut session = Self { packets, payload: Vec::new() };
-        session.log_in(source, &password)?;
-        Ok(session)
+        match session.log_in(source, &password) {
+            Ok(()) => Ok(session),
+            Err(trouble) => Err(advised(trouble, source)),
+        }
     }
 
     /// Uses a connection that is logged in.
@@ -157,7 +161,8 @@ impl Session {
         let plugin = switch.until_zero()?;
         let Some(proof) = proof(plugin, password, switch.0) else {
             let words = format!(
-                "the user's login by '{}' isn't there yet: give it a password by caching_sha2_password or mysql_native_password",
+                "the user's login by '{}' isn't there yet: give it a password by caching_sha2_password or mysql_native_password. MySQL also asks so if there is no such user: \
+                 make it by the SQL that 'guira invalidate init' prints",
                 plugin.escape_ascii()
             );
             return Err(Trouble::Refused(words));
@@ -243,6 +248,24 @@ impl Session {
     pub(super) fn row(&mut self, statement: &str) -> Result<Vec<String>, Trouble> {
         let first = self.query(statement)?.into_iter().next().unwrap_or_default();
         Ok(first.into_iter().map(Option::unwrap_or_default).collect())
+    }
+}
+
+/// Adds what mends a refused login.
+fn advised(trouble: Trouble, source: &SourceConfig) -> Trouble {
+    match trouble {
+        Trouble::Server { code, words } if REFUSES_LOGIN.contains(&code) => {
+            let file = match &source.password_file {
+                Some(path) => path.display().to_string(),
+                None => "password_file, which isn't set".to_owned(),
+            };
+            let words = format!(
+                "{words}. Either there is no such user for the host behind the @, which may be 127.0.0.1 instead of localhost: make it by \
+                 the SQL that 'guira invalidate init' prints; or its password isn't that of {file}"
+            );
+            Trouble::Server { code, words }
+        }
+        other => other,
     }
 }
 

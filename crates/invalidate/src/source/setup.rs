@@ -3,10 +3,11 @@
 use super::checked::Checked;
 use super::columns;
 use super::role;
+use super::sample;
 use super::session::{NOBODY, Session, Trouble};
 use crate::config::SourceConfig;
 use crate::entry::LogPlace;
-use crate::history::History;
+use crate::history::{History, OwnName};
 use crate::position::GtidPosition;
 use crate::rule::Rule;
 
@@ -88,6 +89,13 @@ pub(super) fn history(session: &mut Session) -> Result<History, Trouble> {
     History::of_state(&text).map_err(Trouble::Broken)
 }
 
+/// Returns the number that the server's own transactions have.
+pub(super) fn own_name(session: &mut Session) -> Result<OwnName, Trouble> {
+    let text = session.row("SELECT @@global.server_id")?.concat();
+    let id = text.parse().map_err(|_| Trouble::Broken(format!("the server_id '{text}'")))?;
+    Ok(OwnName::Server(id))
+}
+
 /// Requests the log after a position, as the replica with this id.
 pub(super) fn begin_dump(
     session: &mut Session,
@@ -101,24 +109,36 @@ pub(super) fn begin_dump(
     session.command(COM_BINLOG_DUMP, &arguments)
 }
 
-/// Returns the SQL that creates the user, the settings and the outbox.
+/// Returns the SQL that creates the user, the settings and the outbox, and says where each is run.
 pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
-    let from = if source.is_here() { "localhost" } else { "%" };
-    let user = format!("{}@'{from}'", columns::text(&source.user));
+    let hosts: Vec<String> = source.hosts.iter().map(ToString::to_string).collect();
+    let hosts = hosts.join(", ");
+    let accounts = columns::accounts(source);
+    let users = accounts.join(", ");
+    let created: Vec<String> =
+        accounts.iter().map(|account| format!("{account} IDENTIFIED BY '…'")).collect();
     let mut text = format!(
-        "CREATE USER IF NOT EXISTS {user} IDENTIFIED BY '…';\n\
-         GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO {user};\n\
-         -- a restart forgets these: let them stand in my.cnf, too, below [mariadb], with log_bin and server_id\n\
-         SET GLOBAL binlog_format = ROW;                -- clients that are connected have to connect anew\n\
-         SET GLOBAL binlog_row_image = FULL;\nSET GLOBAL binlog_row_metadata = FULL;\n\
-         SET GLOBAL binlog_annotate_row_events = ON;\n"
+        "-- 1. at {hosts}; if that is a replica, at its master instead, from which it comes here\n\
+         CREATE USER IF NOT EXISTS {};\n\
+         GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO {users};\n",
+        created.join(", ")
     );
     if let Some(outbox) = &source.outbox {
         text.push_str(&format!(
             "CREATE TABLE IF NOT EXISTS {outbox} (k VARCHAR(250) CHARACTER SET utf8mb4 NOT NULL, opts VARCHAR(250)) ENGINE = BLACKHOLE;\n"
         ));
     }
-    text.push_str(&columns::grants((source, rules), &user));
+    text.push_str(&columns::grants((source, rules), &users));
+    text.push_str(&format!(
+        "-- 2. at {hosts}, and, if that is a replica, at its master too\n\
+         -- a restart forgets these: let them stand in my.cnf, too, below [mariadb], with log_bin and server_id\n\
+         SET GLOBAL binlog_format = ROW;                -- clients that are connected have to connect anew\n\
+         SET GLOBAL binlog_row_image = FULL;\nSET GLOBAL binlog_row_metadata = FULL;\n\
+         SET GLOBAL binlog_annotate_row_events = ON;\n\
+         -- 3. only if {hosts} is a replica: log_slave_updates must stand in its my.cnf, and replicate_annotate_row_events not be OFF.\n\
+         -- Replication keeps the format with which it began. After step 2, at the replica:\n\
+         -- STOP SLAVE; START SLAVE; FLUSH BINARY LOGS;\n"
+    ));
     text
 }
 
@@ -130,22 +150,25 @@ pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
     let silence = std::time::Duration::from_secs(5);
     let asked = Session::open(source, silence).and_then(|mut session| {
         prepare(&mut session, source)?;
-        if source.hosts.len() > 1 {
-            let logs = session.row("SELECT @@global.log_slave_updates")?.concat();
-            if logs != "1" {
-                let words = "its log lacks what it gets from another host: start it with --log-slave-updates";
-                return Err(Trouble::Refused(words.to_owned()));
-            }
+        let (is_replica, replicates) =
+            (role::is_replica(&mut session)?, role::replicates(&mut session)?);
+        let must_log = source.hosts.len() > 1 || is_replica || replicates;
+        if must_log && !role::logs_updates(&mut session)? {
+            return Err(Trouble::Refused(role::LOGS_NO_UPDATES.to_owned()));
         }
         let user = columns::current_user(&mut session)?;
-        let findings = columns::check(&mut session, &user, (source, rules))?;
-        let is_replica = role::is_replica(&mut session)?;
+        let mut findings = columns::check(&mut session, &user, (source, rules))?;
+        findings.extend(sample::check(&mut session, source, is_replica || replicates)?);
         super::barrier::ask(&mut session)?;
         let position = position_now(&mut session)?;
         begin_dump(&mut session, NOBODY, &position)?;
         // The first packet is an event, or names the missing right.
         session.receive(1 << 20)?;
-        Ok((Checked::new(&position.to_string(), is_replica), findings))
+        let mut checked = Checked::new(&position.to_string(), is_replica);
+        if replicates && source.hosts.len() == 1 {
+            checked.words.push_str(&format!("; {}", sample::OF_MASTER));
+        }
+        Ok((checked, findings))
     });
     Checked::concluded(source, asked)
 }

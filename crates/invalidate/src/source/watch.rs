@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::config::SourceConfig;
+use crate::config::{SourceConfig, SourceKind};
 use crate::line::{BARRIER_AWAY, Line, Question};
 
 /// Asks until the line ends.
@@ -32,7 +32,9 @@ pub(super) fn watch<S, T: Display>(
     let mut has_told = false;
     while !line.is_ended() {
         let asked = line.wait_unproven();
-        if source.hosts.len() > 1
+        // A single host may become a replica, too, whose log has less than a primary's.
+        let is_looked_at = source.hosts.len() > 1 || source.kind == SourceKind::MariaDb;
+        if is_looked_at
             && looked.elapsed() >= LOOK_EVERY
             && let Some(turn) = line.turn()
         {

@@ -27,8 +27,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::event::{Ask, Event};
+use super::figures::{Counted, ReplicaBoard, ReplicaFigures, Seen};
 use super::keeper::Keeper;
 use super::membership::Membership;
+use super::survey::Survey;
 use crate::engine::Engine;
 use crate::peers::{Arrived, Peers, Unsent};
 
@@ -57,6 +59,10 @@ pub(super) struct Driver<E> {
     asked_view_at: u64,
     /// The node's part in the register, if its views come from there.
     membership: Option<Membership>,
+    counted: Counted,
+    survey: Survey,
+    board: Arc<ReplicaBoard>,
+    show_at: u64,
 }
 
 /// When a slot is checked next, and the pause after that if nothing happens.
@@ -73,7 +79,7 @@ impl<E: Engine> Driver<E> {
         (keeper, first): (Keeper<E>, u64),
         (peers, links): (Peers, tokio::runtime::Handle),
         chart: watch::Sender<Option<Arc<Chart>>>,
-        membership: Option<Membership>,
+        (membership, board): (Option<Membership>, Arc<ReplicaBoard>),
     ) -> Self {
         let now = clock();
         // The chain waits for what the engine calls durable, whatever `--durability` means by it.
@@ -97,6 +103,10 @@ impl<E: Engine> Driver<E> {
             renew_at: 0,
             asked_view_at: 0,
             membership,
+            counted: Counted::default(),
+            survey: Survey::default(),
+            board,
+            show_at: 0,
         }
     }
 
@@ -181,6 +191,7 @@ impl<E: Engine> Driver<E> {
     }
 
     fn tell(&mut self, client: NodeId, number: u64, told: Told) {
+        self.counted.told(&told);
         if client != self.me.node {
             // Without a link the client asks again.
             let _ = self.peers.send(client, &PeerFrame::Told { number, told });
@@ -200,6 +211,7 @@ impl<E: Engine> Driver<E> {
             }
             PeerFrame::Slot { slot, epoch, message } => {
                 self.note_epoch(from, epoch);
+                self.counted.received(&message);
                 let is_load = matches!(message, Message::Effect(_) | Message::Copy(_));
                 // A frame that can't be taken now is as good as lost: it is sent again.
                 if !is_load || !self.keeper.is_burdened() {
@@ -208,7 +220,10 @@ impl<E: Engine> Driver<E> {
             }
             PeerFrame::Renew { epoch, asked, run } => {
                 self.note_epoch(from, epoch);
-                if self.promises.grant(from, epoch, clock()) {
+                if !self.promises.grant(from, epoch, clock()) {
+                    self.counted.promises_refused += 1;
+                } else {
+                    self.counted.promises_granted += 1;
                     let _ = self.peers.send(from, &PeerFrame::Granted { asked, run });
                 }
             }
@@ -264,6 +279,10 @@ impl<E: Engine> Driver<E> {
             self.tell_progress();
             self.tell_register();
         }
+        if now >= self.show_at {
+            self.show_at = now + SHOW_EVERY;
+            self.show(now);
+        }
         self.asks.retain(|_, reply| !reply.is_closed());
         while let Some((_, slot, from, id)) = self.reads.pop_front_if(|it| it.0 <= now) {
             self.step(slot, SlotEvent::GaveUp { from, id });
@@ -277,6 +296,23 @@ impl<E: Engine> Driver<E> {
                 self.step(slot, SlotEvent::Tick);
             }
         }
+    }
+
+    /// Shows the figures to those who read them.
+    fn show(&mut self, now: u64) {
+        let chart = self.chart.borrow().clone();
+        let epoch = self.epoch();
+        let is_named = |chart: &Arc<Chart>| chart.view.names(self.me.node, &self.me.run);
+        let seen = match chart.filter(is_named) {
+            Some(chart) => {
+                self.survey.look(self.me.node, (&chart, &self.slots, &self.promises), now)
+            }
+            None => Seen { epoch, ..Seen::default() },
+        };
+        let is_leader = self.membership.as_ref().is_some_and(Membership::leads);
+        let refused_links = self.peers.refused().len() as u64;
+        let seen = Seen { is_leader, refused_links, ..seen };
+        self.board.show(ReplicaFigures { counted: self.counted, seen });
     }
 
     fn renew(&mut self, now: u64) {
@@ -352,13 +388,20 @@ impl<E: Engine> Driver<E> {
             }
             match action {
                 SlotAction::Send(to, message) => {
-                    let sent = self.peers.send(to, &PeerFrame::Slot { slot, epoch, message });
-                    if let Err(Unsent::Bad(why)) = sent {
-                        tracing::error!("slot {slot} can't be sent to node {to}: {why}");
+                    let frame = PeerFrame::Slot { slot, epoch, message };
+                    match (self.peers.send(to, &frame), &frame) {
+                        (Ok(()), PeerFrame::Slot { message, .. }) => self.counted.sent(message),
+                        (Err(Unsent::Bad(why)), _) => {
+                            tracing::error!("slot {slot} can't be sent to node {to}: {why}");
+                        }
+                        _ => self.counted.unsent += 1,
                     }
                 }
                 SlotAction::Apply(effect) => self.keeper.apply(slot, effect),
-                SlotAction::Replace(items, last) => self.keeper.replace(slot, items, last),
+                SlotAction::Replace(items, last) => {
+                    self.counted.took(&items);
+                    self.keeper.replace(slot, items, last);
+                }
                 SlotAction::Answer(client, number, told) => self.tell(client, number, told),
             }
         }
@@ -387,6 +430,7 @@ impl<E: Engine> Driver<E> {
             tracing::warn!("the view of epoch {} from {source} isn't followed: {why}", view.epoch);
             return;
         }
+        self.counted.views += 1;
         let is_member = view.names(self.me.node, &self.me.run);
         self.tell_role(&view, is_member);
         self.promises.set_epoch(view.epoch);
@@ -497,6 +541,8 @@ const PAUSE_MIN: u64 = 200_000;
 const PAUSE_OPEN: u64 = 1_600_000;
 /// How often a slot at rest is checked.
 const PAUSE_MAX: u64 = 30_000_000;
+/// How often the figures are shown.
+const SHOW_EVERY: u64 = 1_000_000;
 const ARRIVED_AT_ONCE: usize = 256;
 const ASK_VIEW_EVERY: u64 = 100_000;
 /// Writes are refused while the uncommitted effects of all slots have more bytes than this.

@@ -24,7 +24,7 @@ use super::event::Event;
 pub(super) struct Membership {
     present: Present,
     told: (Report, BTreeSet<(NodeId, String)>),
-    _controller: Controller,
+    controller: Controller,
 }
 
 impl Membership {
@@ -40,7 +40,12 @@ impl Membership {
         let rules = Rules::default();
         let present = Present::begin(Arc::clone(register), id, member, LEASE_S)?;
         let controller = Controller::begin(Arc::clone(register), member.name.clone(), rules)?;
-        Ok(Self { present, told: Default::default(), _controller: controller })
+        Ok(Self { present, told: Default::default(), controller })
+    }
+
+    /// Whether this node's controller believes that it leads.
+    pub(super) fn leads(&self) -> bool {
+        self.controller.leads()
     }
 
     /// Tells the register what slots have, and which nodes refuse connections, if that differs from what it was told

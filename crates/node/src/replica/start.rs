@@ -18,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::driver::Driver;
 use super::event::Event;
+use super::figures::ReplicaBoard;
 use super::front::Front;
 use super::identity::{self, Identity};
 use super::keeper::Keeper;
@@ -33,6 +34,8 @@ use crate::peers::{PeerLimits, Peers};
 pub(crate) struct Replica {
     /// Where clients' requests go.
     pub(crate) front: Arc<Front>,
+    /// The figures of the last second.
+    pub(crate) board: Arc<ReplicaBoard>,
     ended: watch::Receiver<Option<String>>,
     threads: Mutex<Option<Threads>>,
 }
@@ -185,7 +188,9 @@ pub(crate) fn start<E: Engine>(
             Some(begun.map_err(|fault| fault.to_string())?)
         }
     };
-    let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart, membership);
+    let board = Arc::<ReplicaBoard>::default();
+    let reported = (membership, Arc::clone(&board));
+    let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart, reported);
     let work = move || {
         let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build() else {
             let _ = tell_end.send(Some("no event queue for the chains".to_owned()));
@@ -206,7 +211,7 @@ pub(crate) fn start<E: Engine>(
         value_max: node.value_max,
     };
     let threads = Mutex::new(Some(Threads { chains: thread, links }));
-    Ok(Replica { front: Arc::new(front), ended, threads })
+    Ok(Replica { front: Arc::new(front), board, ended, threads })
 }
 
 type Linked = (Peers, tokio::sync::mpsc::UnboundedReceiver<crate::peers::Arrived>, runtime::Handle);

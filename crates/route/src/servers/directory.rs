@@ -92,8 +92,7 @@ impl Servers {
         if let Some(tko) = tkos.get(name).and_then(Weak::upgrade) {
             return (tko, false);
         }
-        let timeouts = self.options.tko.timeouts;
-        let tko = Arc::new(Tko::new(name.to_owned(), timeouts, Arc::clone(&self.totals)));
+        let tko = self.tko_apart(name);
         tkos.retain(|_, tko| tko.strong_count() > 0);
         let is_owed = self.debts.account(name).is_owed();
         if is_owed && self.options.tko.is_tracked {

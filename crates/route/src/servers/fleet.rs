@@ -55,24 +55,36 @@ impl Fleet {
         self.configuration.set(self.configuration.get() + 1);
     }
 
-    fn link(&self, wanted: &LeafSpec, number: u32) -> Arc<Link> {
-        let timeout = wanted.timeout.as_millis();
-        let name = format!("{}-{timeout}", wanted.server);
+    /// Returns the link to a server that has this number. `connect` creates it from its name if no tree has it.
+    fn numbered(
+        &self,
+        wanted: &LeafSpec,
+        number: u32,
+        connect: impl FnOnce(String) -> Arc<Link>,
+    ) -> Arc<Link> {
+        let name = format!("{}-{}", wanted.server, wanted.timeout.as_millis());
         let key = (name.clone(), wanted.connect_timeout, wanted.dscp, number);
         let mut links = self.links.borrow_mut();
         if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
             return link;
         }
-        let (tko, is_owed) = self.servers.tko(&wanted.server.host_port());
-        let link = self.servers.connect(name, tko, wanted, true);
+        let link = connect(name);
         links.retain(|_, link| link.strong_count() > 0);
         links.insert(key, Arc::downgrade(&link));
-        if is_owed {
-            self.recovering.borrow_mut().push(returning::recover(&link, &self.servers));
-        } else if link.account.is_owed() && !link.tko.is_marked() {
-            Arc::clone(&self.servers).tend(&link.account, Duration::ZERO);
-        }
         link
+    }
+
+    fn link(&self, wanted: &LeafSpec, number: u32) -> Arc<Link> {
+        self.numbered(wanted, number, |name| {
+            let (tko, is_owed) = self.servers.tko(&wanted.server.host_port());
+            let link = self.servers.connect(name, tko, wanted, true);
+            if is_owed {
+                self.recovering.borrow_mut().push(returning::recover(&link, &self.servers));
+            } else if link.account.is_owed() && !link.tko.is_marked() {
+                Arc::clone(&self.servers).tend(&link.account, Duration::ZERO);
+            }
+            link
+        })
     }
 
     /// Returns the leaf for a place in a pool.
@@ -123,17 +135,10 @@ impl Fleet {
 impl NodeLinks for Fleet {
     /// The node is never marked: other nodes are asked instead.
     fn node_link(&self, wanted: &LeafSpec, role: u32) -> Arc<Link> {
-        let name = format!("{}-{}", wanted.server, wanted.timeout.as_millis());
-        let key = (name.clone(), wanted.connect_timeout, wanted.dscp, NODES_FROM + role);
-        let mut links = self.links.borrow_mut();
-        if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
-            return link;
-        }
-        let tko = self.servers.tko_apart(&wanted.server.host_port());
-        let link = self.servers.connect(name, tko, wanted, false);
-        links.retain(|_, link| link.strong_count() > 0);
-        links.insert(key, Arc::downgrade(&link));
-        link
+        self.numbered(wanted, NODES_FROM + role, |name| {
+            let tko = self.servers.tko_apart(&wanted.server.host_port());
+            self.servers.connect(name, tko, wanted, false)
+        })
     }
 }
 

@@ -20,8 +20,8 @@ use crate::settings::Settings;
 use guira_config::budget::Budget;
 use guira_config::{ConfigError, Json, Object, Result, Value, perhaps};
 
-/// Makes routes from JSON.
-type Make = fn(&Json, &mut Builder<'_>) -> Result<Vec<Node>>;
+/// Makes routes from the fields of their JSON.
+type Make = fn(Fields<'_>, &mut Builder<'_>) -> Result<Vec<Node>>;
 
 /// A tree of routes, with those parts that have names.
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl<'b> Builder<'b> {
             return Ok(servers);
         }
         self.write_out(json, 1)?;
-        let Some((_, make)) = self.kinds.iter().find(|(shape, _)| shape.name == kind) else {
+        let Some((shape, make)) = self.kinds.iter().find(|(shape, _)| shape.name == kind) else {
             let is_bare = json.as_object().is_none();
             return Err(if is_bare && json.as_str().is_none_or(str::is_empty) {
                 ConfigError::at(line, format!("Unknown type or Missing Name Handle : {kind}"))
@@ -213,7 +213,7 @@ impl<'b> Builder<'b> {
                 ConfigError::at(line, format!("Unknown RouteHandle: {kind}{perhaps}"))
             });
         };
-        make(json, self)
+        make(Fields::new(json, shape), self)
     }
 
     /// Builds the children of a route: its `children`, or everything that `json` stands for if it is no object.

@@ -82,17 +82,9 @@ pub(crate) struct StorageCounts {
     candidates: AtomicU64,
 }
 
-/// A snapshot of all figures.
+/// A snapshot of the figures that take a lock or a walk over the pages.
 #[derive(Default)]
 pub(crate) struct StorageFigures {
-    pub(crate) gets: u64,
-    pub(crate) aborted: u64,
-    pub(crate) no_memory: u64,
-    pub(crate) recached: u64,
-    pub(crate) misses: u64,
-    pub(crate) no_buffer: u64,
-    pub(crate) parked: u64,
-    pub(crate) reading: u64,
     pub(crate) tier: Counted,
     pub(crate) page_counts: PageCounts,
     pub(crate) pages_free: u64,
@@ -101,10 +93,6 @@ pub(crate) struct StorageFigures {
     pub(crate) bytes_used: u64,
     pub(crate) bytes_fragmented: u64,
     pub(crate) limit_bytes: u64,
-    pub(crate) index_bytes: usize,
-    pub(crate) entries: u64,
-    pub(crate) buffer_bytes: usize,
-    pub(crate) buffers_waiting: usize,
     pub(crate) reads_by: &'static str,
 }
 
@@ -249,23 +237,14 @@ impl Storage {
         self.now_s.store(now_s, Relaxed);
     }
 
-    /// Reads all figures.
+    /// Reads these figures.
     pub(crate) fn figures(&self) -> StorageFigures {
-        let read = |count: &AtomicU64| count.load(Relaxed);
         let pages = self.tier.pages();
         let used = || pages.iter().filter(|page| page.version != 0);
         let (pages_used, all) = (used().count() as u64, pages.len() as u64);
         let bytes_used: u64 = used().map(|page| page.bytes).sum();
         let page_bytes = self.tier.page_bytes();
         StorageFigures {
-            gets: read(&self.counts.gets),
-            aborted: read(&self.counts.aborted),
-            no_memory: read(&self.counts.no_memory),
-            recached: read(&self.counts.recached),
-            misses: read(&self.counts.misses),
-            no_buffer: read(&self.counts.no_buffer),
-            parked: read(&self.counts.parked),
-            reading: read(&self.counts.reading),
             tier: self.tier.counted(),
             page_counts: self.tier.page_counts(),
             pages_free: all - pages_used,
@@ -274,10 +253,6 @@ impl Storage {
             bytes_used,
             bytes_fragmented: (pages_used * page_bytes).saturating_sub(bytes_used),
             limit_bytes: all * page_bytes,
-            index_bytes: self.tier.index_bytes(),
-            entries: self.tier.entries(),
-            buffer_bytes: self.tier.buffer_bytes(),
-            buffers_waiting: self.tier.buffers_waiting(),
             reads_by: if self.pool.lock().is_some() { "threads" } else { "ring" },
         }
     }

@@ -5,7 +5,7 @@ use crate::process::gauges::own_events;
 use crate::settings::DESCRIPTORS_RESERVED;
 use crate::tls::Tls;
 use crate::version::VERSION;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// memcached's statistics, in its order.
 pub(crate) const STATS: &[Row] = rows! {
@@ -39,11 +39,11 @@ pub(crate) const STATS: &[Row] = rows! {
     get_misses, "keys not found", counter!(GetMisses) => counter memcached_commands_total(command = "get", status = "miss");
     get_expired, "misses of items past their time", counter!(GetExpired) => counter guira_get_expired_total;
     get_flushed, "misses of flushed items", counter!(GetFlushed) => counter guira_get_flushed_total;
-    #[Storage] get_extstore, "keys answered from storage", |v| number(v.storage().gets) => counter memcached_extstore_gets_total;
-    #[Storage] get_aborted_extstore, "reads of storage whose client had gone", |v| number(v.storage().aborted) => counter memcached_extstore_gets_aborted_total;
-    #[Storage] get_oom_extstore, "stored items for which memory had no room when they were to come back", |v| number(v.storage().no_memory) => counter memcached_extstore_gets_oom_total;
-    #[Storage] recache_from_extstore, "stored items that came back to memory because they were read again", |v| number(v.storage().recached) => counter memcached_extstore_recaches_total;
-    #[Storage] miss_from_extstore, "looks for stored items that found no whole record, or whose page had been freed", |v| number(v.storage().misses) => counter memcached_extstore_misses_total;
+    #[Storage] get_extstore, "keys answered from storage", |v| number(v.of_storage(|s| s.counts.gets.load(Relaxed))) => counter memcached_extstore_gets_total;
+    #[Storage] get_aborted_extstore, "reads of storage whose client had gone", |v| number(v.of_storage(|s| s.counts.aborted.load(Relaxed))) => counter memcached_extstore_gets_aborted_total;
+    #[Storage] get_oom_extstore, "stored items for which memory had no room when they were to come back", |v| number(v.of_storage(|s| s.counts.no_memory.load(Relaxed))) => counter memcached_extstore_gets_oom_total;
+    #[Storage] recache_from_extstore, "stored items that came back to memory because they were read again", |v| number(v.of_storage(|s| s.counts.recached.load(Relaxed))) => counter memcached_extstore_recaches_total;
+    #[Storage] miss_from_extstore, "looks for stored items that found no whole record, or whose page had been freed", |v| number(v.of_storage(|s| s.counts.misses.load(Relaxed))) => counter memcached_extstore_misses_total;
     #[Storage] badcrc_from_extstore, "records read from storage whose checksum was wrong", |v| number(v.storage().tier.bad_crcs) => counter memcached_extstore_bad_crcs_total;
     delete_misses, "deletes of nothing", counter!(DeleteMisses) => counter memcached_commands_total(command = "delete", status = "miss");
     delete_hits, "deletes", class_counter!(DeleteHits) => counter memcached_commands_total(command = "delete", status = "hit");
@@ -90,9 +90,9 @@ pub(crate) const STATS: &[Row] = rows! {
     log_watcher_skipped, "lines that a watcher had no room for", |v| number(v.process.watch.skipped());
     log_watcher_sent, "lines left for watchers", |v| number(v.process.watch.sent());
     log_watchers, "watchers", |v| number(v.process.watch.watchers() as u64) => gauge guira_watchers;
-    #[TlsSessions] ssl_new_sessions, "sessions that clients can resume", |v| tls(v, |t| t.counts.sessions.load(Ordering::Relaxed)) => counter guira_tls_sessions_total;
-    #[Tls] ssl_handshake_errors, "TLS handshakes that failed or took too long", |v| tls(v, |t| t.counts.handshake_errors.load(Ordering::Relaxed)) => counter guira_tls_handshake_errors_total;
-    #[Tls] ssl_proto_errors, "TLS connections that failed later", |v| tls(v, |t| t.counts.proto_errors.load(Ordering::Relaxed)) => counter guira_tls_protocol_errors_total;
+    #[TlsSessions] ssl_new_sessions, "sessions that clients can resume", |v| tls(v, |t| t.counts.sessions.load(Relaxed)) => counter guira_tls_sessions_total;
+    #[Tls] ssl_handshake_errors, "TLS handshakes that failed or took too long", |v| tls(v, |t| t.counts.handshake_errors.load(Relaxed)) => counter guira_tls_handshake_errors_total;
+    #[Tls] ssl_proto_errors, "TLS connections that failed later", |v| tls(v, |t| t.counts.proto_errors.load(Relaxed)) => counter guira_tls_protocol_errors_total;
     #[Tls] time_since_server_cert_refresh, "seconds since certificates were read", |v| tls(v, |t| u64::from(v.now.saturating_sub(t.refreshed_s()))) => gauge guira_tls_certificate_age_seconds;
     unexpected_napi_ids, "0", zero;
     round_robin_fallback, "0", zero;
@@ -134,7 +134,7 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Storage] extstore_bytes_used, "bytes of stored items now, estimated", |v| number(v.storage().bytes_used) => gauge memcached_extstore_bytes_used;
     #[Storage] extstore_bytes_fragmented, "bytes of used pages that hold nothing live", |v| number(v.storage().bytes_fragmented) => gauge memcached_extstore_bytes_fragmented;
     #[Storage] extstore_limit_maxbytes, "bytes of all pages", |v| number(v.storage().limit_bytes) => gauge memcached_extstore_bytes_limit;
-    #[Storage] extstore_io_queue, "reads of storage under way", |v| number(v.storage().reading) => gauge memcached_extstore_io_queue_depth;
+    #[Storage] extstore_io_queue, "reads of storage under way", |v| number(v.of_storage(|s| s.counts.reading.load(Relaxed))) => gauge memcached_extstore_io_queue_depth;
 };
 
 /// Guira's own statistics; [`EVENTS`] follow them in the reply.
@@ -182,17 +182,17 @@ pub(crate) const OWN: &[Row] = rows! {
     transient_entries, "entries of short-lived items, with -o transient", |v| number(v.process.cache.transients().entries) => gauge guira_transient_entries;
     transient_reclaimed, "short-lived items reclaimed when they expired", |v| number(v.process.cache.transients().reclaimed) => counter guira_transient_reclaimed_total;
     transient_dropped, "short-lived items for which there was no entry", |v| number(v.process.cache.transients().dropped) => counter guira_transient_dropped_total;
-    #[Storage] flash_index_bytes, "memory of the table of stored items, which counts against -m", |v| number(v.storage().index_bytes) => gauge guira_flash_index_bytes;
-    #[Storage] flash_entries, "entries of that table, some of them for items that are gone", |v| number(v.storage().entries) => gauge guira_flash_entries;
+    #[Storage] flash_index_bytes, "memory of the table of stored items, which counts against -m", |v| number(v.of_storage(|s| s.tier.index_bytes())) => gauge guira_flash_index_bytes;
+    #[Storage] flash_entries, "entries of that table, some of them for items that are gone", |v| number(v.of_storage(|s| s.tier.entries())) => gauge guira_flash_entries;
     #[Storage] flash_crowded_out, "stored items that were dropped because the table was full", |v| number(v.storage().tier.crowded_out) => counter guira_flash_crowded_out_total;
     #[Storage] flash_forgotten, "entries that sets and quiet deletes removed unread; 1 in 3,600 was another key's", |v| number(v.storage().tier.forgotten) => counter guira_flash_forgotten_total;
     #[Storage] flash_false_reads, "reads of storage that found another key's item", |v| number(v.storage().tier.false_reads) => counter guira_flash_false_reads_total;
     #[Storage] flash_read_errors, "reads of storage that failed", |v| number(v.storage().tier.read_errors) => counter guira_flash_read_errors_total;
     #[Storage] flash_write_errors, "write buffers that could not be written", |v| number(v.storage().tier.write_errors) => counter guira_flash_write_errors_total;
-    #[Storage] flash_parked, "connections that wait for storage now", |v| number(v.storage().parked) => gauge guira_flash_parked_connections;
-    #[Storage] flash_buffer_bytes, "memory of write buffers, beside -m", |v| number(v.storage().buffer_bytes) => gauge guira_flash_buffer_bytes;
-    #[Storage] flash_buffers_waiting, "full write buffers that wait to be written, of eight", |v| number(v.storage().buffers_waiting) => gauge guira_flash_buffers_waiting;
-    #[Storage] flash_no_buffer, "items that found no free write buffer; those that memory had no room for were evicted", |v| number(v.storage().no_buffer) => counter guira_flash_no_buffer_total;
+    #[Storage] flash_parked, "connections that wait for storage now", |v| number(v.of_storage(|s| s.counts.parked.load(Relaxed))) => gauge guira_flash_parked_connections;
+    #[Storage] flash_buffer_bytes, "memory of write buffers, beside -m", |v| number(v.of_storage(|s| s.tier.buffer_bytes())) => gauge guira_flash_buffer_bytes;
+    #[Storage] flash_buffers_waiting, "full write buffers that wait to be written, of eight", |v| number(v.of_storage(|s| s.tier.buffers_waiting())) => gauge guira_flash_buffers_waiting;
+    #[Storage] flash_no_buffer, "items that found no free write buffer; those that memory had no room for were evicted", |v| number(v.of_storage(|s| s.counts.no_buffer.load(Relaxed))) => counter guira_flash_no_buffer_total;
     #[Storage] flash_reads_by, "ring or threads: how workers read storage", |v| text(v.storage().reads_by);
     #[Storage] flash_items_stored, "items that went to storage instead of being evicted", class_counter!(Sunk) => counter guira_flash_items_stored_total;
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.process.detail.len()) => gauge guira_detail_prefixes;

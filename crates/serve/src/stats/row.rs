@@ -9,7 +9,7 @@
 //! metric. Rows with the same metric name form one family, distinguished by their labels.
 
 use crate::process::Process;
-use crate::process::storage::StorageFigures;
+use crate::process::storage::{Storage, StorageFigures};
 use guira_cache::{ClassCounter, ClassStats, Moves, Totals};
 use guira_front::vitals::Vitals;
 use guira_proto::reply;
@@ -142,12 +142,17 @@ impl<'s> View<'s> {
         }
     }
 
-    /// The figures of storage, read once; all 0 without storage.
+    /// The snapshot of storage, read once; all 0 without storage.
     pub(crate) fn storage(&self) -> &StorageFigures {
         self.storage.get_or_init(|| match &self.process.storage {
             Some(storage) => storage.figures(),
             None => StorageFigures::default(),
         })
+    }
+
+    /// Returns a figure of storage; 0 without storage.
+    pub(crate) fn of_storage<T: Default>(&self, read: impl FnOnce(&Storage) -> T) -> T {
+        self.process.storage.as_deref().map(read).unwrap_or_default()
     }
 
     /// Calls `tell` for each slab class in ascending order from 0, with the view set to that class.

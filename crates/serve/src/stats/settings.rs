@@ -5,7 +5,6 @@
 
 use super::row::{Row, Value, View, line, lines, number, rows, text, zero};
 use crate::process::Process;
-use crate::process::storage::LiveStorage;
 use crate::settings::{Listen, Shown, suboptions};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -132,25 +131,21 @@ const QUEUES: &[Row] = rows! {
 };
 
 const STORAGE_FIRST: &[Row] = rows! {
-    #[Storage] ext_item_size, "-o ext_item_size, as changed since", |v| live(v, |s| s.item_bytes_min.load(Relaxed));
-    #[Storage] ext_item_age, "-o ext_item_age, as changed since", |v| live(v, |s| s.item_age_s.load(Relaxed));
-    #[Storage] ext_low_ttl, "-o ext_low_ttl, as changed since", |v| live(v, |s| s.low_ttl_s.load(Relaxed));
-    #[Storage] ext_recache_rate, "-o ext_recache_rate, as changed since", |v| live(v, |s| s.recache_rate.load(Relaxed));
+    #[Storage] ext_item_size, "-o ext_item_size, as changed since", |v| number(v.of_storage(|s| s.live.item_bytes_min.load(Relaxed)));
+    #[Storage] ext_item_age, "-o ext_item_age, as changed since", |v| number(v.of_storage(|s| s.live.item_age_s.load(Relaxed)));
+    #[Storage] ext_low_ttl, "-o ext_low_ttl, as changed since", |v| number(v.of_storage(|s| s.live.low_ttl_s.load(Relaxed)));
+    #[Storage] ext_recache_rate, "-o ext_recache_rate, as changed since", |v| number(v.of_storage(|s| s.live.recache_rate.load(Relaxed)));
 };
 
 const STORAGE: &[Row] = rows! {
-    #[Storage] ext_compact_under, "-o ext_compact_under, as changed since", |v| live(v, |s| s.compact_under.load(Relaxed));
-    #[Storage] ext_drop_under, "-o ext_drop_under, as changed since", |v| live(v, |s| s.drop_under.load(Relaxed));
-    #[Storage] ext_max_sleep, "-o ext_max_sleep, as changed since", |v| live(v, |s| s.max_sleep_us.load(Relaxed));
-    #[Storage] ext_max_frag, "-o ext_max_frag, as changed since", |v| {
-        Value::Fraction(v.process.storage.as_ref().map_or(0.0, |s| s.live.max_frag()), 2)
-    };
+    #[Storage] ext_compact_under, "-o ext_compact_under, as changed since", |v| number(v.of_storage(|s| s.live.compact_under.load(Relaxed)));
+    #[Storage] ext_drop_under, "-o ext_drop_under, as changed since", |v| number(v.of_storage(|s| s.live.drop_under.load(Relaxed)));
+    #[Storage] ext_max_sleep, "-o ext_max_sleep, as changed since", |v| number(v.of_storage(|s| s.live.max_sleep_us.load(Relaxed)));
+    #[Storage] ext_max_frag, "-o ext_max_frag, as changed since", |v| Value::Fraction(v.of_storage(|s| s.live.max_frag()), 2);
 };
 
 const STORAGE_LAST: &[Row] = rows! {
-    #[Storage] ext_drop_unread, "-o ext_drop_unread, as changed since", |v| {
-        Value::Flag(v.process.storage.as_ref().is_some_and(|s| s.live.drop_unread.load(Relaxed)))
-    };
+    #[Storage] ext_drop_unread, "-o ext_drop_unread, as changed since", |v| Value::Flag(v.of_storage(|s| s.live.drop_unread.load(Relaxed)));
 };
 
 const TLS: &[Row] = rows! {
@@ -168,11 +163,6 @@ const LAST: &[Row] = rows! {
     log_format, "--log-format", |v| text(v.settings().log_format);
     eviction, "--eviction", |v| text(v.settings().eviction);
 };
-
-/// The current value of a storage setting.
-fn live(v: &View<'_>, setting: impl FnOnce(&LiveStorage) -> u32) -> Value {
-    number(v.process.storage.as_ref().map_or(0, |storage| setting(&storage.live)))
-}
 
 /// The unix socket's path and mode, or what memcached shows without one.
 fn unix_socket(v: &View<'_>) -> (String, u32) {

@@ -25,15 +25,16 @@
 //! One `epoll_wait` per turn, one `recv` and one `send` per ready connection. The clock is read once; in
 //! every sixteenth turn a finer clock as well (process/measure.rs).
 
+mod arrivals;
 mod closing;
 mod limits;
 mod reads;
+mod waiting;
 
 use crate::batch::Rooms;
 use crate::process::Process;
 use crate::process::budget::Queue;
 use crate::process::gauges::Gauge;
-use crate::process::mailbox::Arrival;
 use crate::process::measure::Sample;
 use crate::process::roster::Held;
 use crate::process::watch::CloseReason;
@@ -42,13 +43,11 @@ use crate::transport::connection::Connection;
 use crate::transport::datagrams::Datagrams;
 use crate::transport::lane::Lane;
 use crate::transport::state::{Interest, Next};
-use crate::transport::stream::Stream;
 use crate::turn::{PutOff, Turn};
 use guira_cache::Handle;
 use guira_proto::WatchKinds;
-use rustix::event::{Timespec, epoll};
-use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::io::Errno;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
@@ -239,46 +238,6 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Ends the former turn and waits for events. It doesn't wait if a connection has requests left. If all
-    /// such connections wait for memory, it waits a moment, otherwise without a limit or until the next
-    /// timer.
-    fn wait(&mut self) -> io::Result<()> {
-        let timeout = match self.patience {
-            Patience::None => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
-            Patience::Moment => Some(Timespec { tv_sec: 0, tv_nsec: 1_000_000 }),
-            Patience::Long if self.is_stopping || !self.paused.is_empty() => {
-                Some(Timespec { tv_sec: 0, tv_nsec: 20_000_000 })
-            }
-            Patience::Long
-                if self.process.settings.extended.idle_timeout_s > 0
-                    || !self.handshakes.is_empty() =>
-            {
-                Some(Timespec { tv_sec: 1, tv_nsec: 0 })
-            }
-            Patience::Long => None,
-        };
-        let has_had_enough = self.has_had_enough();
-        self.make_room_for_events(has_had_enough);
-        let (queue, events) = (&self.queue, &mut self.events);
-        let mut wait =
-            || epoll::wait(queue, rustix::buffer::spare_capacity(events), timeout.as_ref());
-        let waited = match self.patience {
-            Patience::None => {
-                self.handle.quiesce();
-                if has_had_enough {
-                    std::thread::yield_now();
-                }
-                wait()
-            }
-            _ => self.handle.asleep(wait),
-        };
-        self.patience = Patience::Long;
-        match waited {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Serves one connection. `ready` are the flags of its event; `None`: it has requests left, or was called.
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) {
         if self.work_left.get() == 0 && self.waits_for_next_turn(place, ready.is_none()) {
@@ -434,42 +393,6 @@ impl<'s> Worker<'s> {
         let (costly, work_left) = (&self.costly, &self.work_left);
         let turn = Turn { process, handle, now, costly, work_left, watched, sample };
         socket.serve(&turn, &mut self.rooms);
-    }
-
-    /// Takes over the connections that the listener left in the mailbox.
-    fn welcome(&mut self) {
-        for Arrival { socket, seat, tls } in self.process.mailboxes[self.number].take() {
-            let fd = socket.as_raw_fd();
-            let stream = match (tls, &self.process.tls) {
-                (Some(asked), Some(tls)) => Stream::accept(tls, socket, asked, self.now),
-                _ => Some(Stream::Plain(socket)),
-            };
-            let Some(stream) = stream else {
-                self.process.roster.leave(fd);
-                self.process.gauges.closed();
-                continue;
-            };
-            let place = self.vacant.pop().unwrap_or_else(|| {
-                self.connections.push(None);
-                self.connections.len() - 1
-            });
-            let data = epoll::EventData::new_u64(place as u64);
-            if let Err(error) = epoll::add(&self.queue, &stream, data, epoll::EventFlags::IN) {
-                // The system limits how many descriptors it watches for a user.
-                self.process.gauges.count(Gauge::ConnectionsLost);
-                tracing::warn!("<{fd} can't be watched: {error}");
-                self.vacant.push(place);
-                self.process.roster.leave(fd);
-                self.process.gauges.closed();
-                continue;
-            }
-            let protocol = self.process.settings.protocol;
-            let connection = Connection::new(stream, seat, protocol, self.now);
-            if let Some(ends_s) = connection.handshake_ends_s() {
-                self.handshakes.push_back((ends_s, place));
-            }
-            self.connections[place] = Some(Box::new(connection));
-        }
     }
 }
 

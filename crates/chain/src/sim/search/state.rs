@@ -1,4 +1,4 @@
-//! One slot on three nodes, and the moves that lead to the next states.
+//! One slot on three nodes, and the moves to the next states.
 
 use super::super::weather::Disk;
 use crate::promises::{Promises, TERM};
@@ -14,7 +14,7 @@ pub(super) const NODES: NodeId = 3;
 const STEP: u64 = TERM * 6 / 10;
 const KEY: &[u8] = b"k";
 
-/// How often each may happen.
+/// How often each kind of move may still happen.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(super) struct Budget {
     pub(super) views: u8,
@@ -30,13 +30,13 @@ pub(super) struct Budget {
 pub(super) enum Move {
     Deliver(NodeId, NodeId),
     Lose(NodeId, NodeId),
-    /// The first gets a promise of the second.
+    /// The first node gets a promise of the second.
     Renew(NodeId, NodeId),
     Learn(NodeId),
     Fall(NodeId),
     Restart(NodeId),
     Sync(NodeId),
-    /// Time passes, and all tick.
+    /// Time passes, and each node gets a tick.
     Wait,
     Write(NodeId),
     Read(NodeId),
@@ -62,18 +62,18 @@ pub(super) struct State {
     pub(super) nodes: Vec<Node>,
     links: BTreeMap<(NodeId, NodeId), VecDeque<(u64, Message)>>,
     pub(super) left: Budget,
-    /// When and by which epochs each pair last renewed: again makes no difference.
+    /// The time and the epochs of each pair's last renewal. A repetition makes no difference.
     renewed: BTreeMap<(NodeId, NodeId), [Option<u64>; 3]>,
     asked: u64,
-    /// Reads under way, each with the newest number that was told before.
+    /// Reads under way, each with the newest number that any client had been told when the read began.
     reads: BTreeMap<u64, u64>,
-    /// What clients were told.
+    /// The value that clients were told for each number.
     told: BTreeMap<u64, Option<Vec<u8>>>,
     pub(super) wrong: Option<String>,
 }
 
 impl State {
-    /// One node serves, all are up, and their promises are a term old.
+    /// Node 1 serves. All nodes are up, and none is in the first term of its process.
     pub(super) fn first(waits_for_disk: bool, left: Budget) -> Self {
         let node = |id| Node {
             is_up: true,
@@ -100,8 +100,8 @@ impl State {
         }
     }
 
-    /// So many serve and know it, and every promise is fresh. If not `is_empty`, a write is done; else the third node is filled
-    /// and doesn't serve.
+    /// So many nodes serve and know it, and every promise is fresh. With `is_empty`, no write was done, and a further
+    /// node is filled without serving. Otherwise one write is done.
     pub(super) fn grown(
         waits_for_disk: bool,
         serving: usize,
@@ -111,7 +111,7 @@ impl State {
         let mut state = Self::first(waits_for_disk, Budget { views: 99, writes: 99, ..left });
         while state.group.serving.len() < serving || !state.group.past.is_empty() {
             state.settle();
-            // The last is the step that goes on.
+            // The last view is the one that makes progress.
             let views = state.views();
             state.apply(Move::View(views.len() - 1));
         }
@@ -130,7 +130,7 @@ impl State {
         state
     }
 
-    /// All is delivered, known and on disk.
+    /// Delivers every message, and lets every node learn the view and sync.
     fn settle(&mut self) {
         for _ in 0..3 {
             (1..=NODES).for_each(|id| self.apply(Move::Learn(id)));
@@ -190,7 +190,7 @@ impl State {
         moves
     }
 
-    /// What a promise between two depends on.
+    /// What a promise between the two nodes depends on.
     fn renewal(&self, (x, m): (NodeId, NodeId)) -> [Option<u64>; 3] {
         let asks = |id: NodeId| self.nodes[id as usize - 1].promises.asks(self.now);
         [Some(self.now), asks(x), asks(m)]
@@ -253,7 +253,7 @@ impl State {
         }
     }
 
-    /// A client that knows the node's epoch writes a value of its own, or reads.
+    /// Lets a client that knows the node's epoch write a value of its own, or read.
     fn ask(&mut self, id: NodeId, writes: bool) {
         self.asked += 1;
         let (epoch, number, key) = (self.node(id).slot.epoch(), self.asked, KEY.to_vec());

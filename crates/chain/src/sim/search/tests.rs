@@ -1,4 +1,4 @@
-//! From several states on nothing breaks; two planted mistakes are found that the simulation finds late or never.
+//! From several start states nothing breaks. Two planted mistakes are found that the simulation finds late or never.
 
 use super::super::tests::number;
 use super::search;
@@ -10,7 +10,7 @@ use crate::view::Group;
 const NONE: Budget =
     Budget { views: 0, writes: 0, reads: 0, waits: 0, falls: 0, losses: 0, syncs: 0 };
 
-/// A name, and from where to search.
+/// A name, and the state from which to search.
 type Start = (&'static str, fn() -> State);
 
 const STARTS: [Start; 8] = [
@@ -40,7 +40,7 @@ const STARTS: [Start; 8] = [
     ("the reader left", after_the_reader_left),
 ];
 
-/// Node 2 doesn't know that it left, and has a promise of node 1. Node 3 joins, knows it, and has made no promise.
+/// Node 2 left without knowing it, and has a promise of node 1. Node 3 joins, knows that, and has made no promise.
 fn after_the_reader_left() -> State {
     let left = Budget { views: 9, writes: 1, reads: 1, ..NONE };
     let mut state = State::grown(false, 2, true, left);
@@ -54,7 +54,7 @@ fn after_the_reader_left() -> State {
     let at = state.views().iter().position(joins).unwrap();
     state.apply(Move::View(at));
     (state.left.views, state.left.waits) = (2, 0);
-    // That node 3 is filled was said in the epoch before.
+    // Node 3 reported in the epoch before that it is filled.
     for step in [Move::Learn(1), Move::Learn(3), Move::Deliver(3, 1)] {
         state.apply(step);
     }
@@ -72,7 +72,7 @@ fn no_state_breaks_anything() {
     }
 }
 
-/// Mistakes, from where they are found, and within how many states. 469 and 36,337 were needed.
+/// The mistakes, the start states that reveal them, and the limits of states. The search needed 469 and 36,337.
 const FOUND_WITHIN: [(Mistake, &str, usize); 2] = [
     (Mistake::NoHold, "two views", 1_000),
     (Mistake::ReadyWhileHolding, "the reader left", 60_000),

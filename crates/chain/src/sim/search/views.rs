@@ -1,11 +1,11 @@
-//! Which views may come next: a controller's duties, and nothing else.
+//! The views that may come next: all that respect a controller's duties.
 
 use super::super::control::{first_view, member};
 use super::state::{NODES, State};
 use crate::view::{Group, NodeId, View};
 
 impl State {
-    /// The groups that may come next. The last one adds a copy, or goes on with adding it.
+    /// The groups that may come next. The last one adds a copy or continues to add it.
     pub(super) fn views(&self) -> Vec<Group> {
         let old = &self.group;
         let of = |id: NodeId| &self.nodes[id as usize - 1];
@@ -26,6 +26,15 @@ impl State {
                 next.push(group);
             }
         }
+        // A node leaves and comes back as the last, in one view.
+        let is_at_rest = old.joining.is_empty() && old.syncing.is_empty();
+        if let Some((_, others)) = old.serving.split_last().filter(|_| is_at_rest) {
+            for id in others.iter().copied().filter(|id| is_same(*id)) {
+                let mut group = old.clone();
+                group.retain(|it| it != id);
+                next.push(Group { syncing: vec![id], attempt: self.epoch + 1, ..group });
+            }
+        }
         let current = |id: NodeId| is_same(id) && of(id).slot.epoch() == old.epoch;
         let reader = old.reader().unwrap_or(1);
         let joiner = old.joining.first().copied();
@@ -44,7 +53,7 @@ impl State {
             let attempt = self.epoch + 1;
             next.push(Group { syncing: vec![id], attempt, ..old.clone() });
         }
-        // While it grows at first; later too little time passes.
+        // Only `State::grown` forgets past readers: in a search too little time passes for it.
         if !old.past.is_empty() && self.left.views > 50 && old.path().all(current) {
             next.push(Group { past: Vec::new(), ..old.clone() });
         }
@@ -63,7 +72,7 @@ impl State {
         let next = self.views().swap_remove(at);
         self.left.views -= 1;
         let before = self.as_view();
-        // A chain names the process of whoever is filled or begins anew.
+        // A chain names the process of a node that is filled or begins anew.
         let filled = next.syncing.iter().copied().filter(|_| next.attempt == next.epoch);
         let anew = next.base.filter(|_| next.path().count() == 1);
         for id in filled.chain(anew) {

@@ -1,7 +1,7 @@
-//! Reading: replies are handed out as they are whole, and a long value is looked after while it comes.
+//! The reading side of the driver: it hands out complete replies, and checks on a long value while it arrives.
 //!
 //! # Costs
-//! A look at the queue for each stretch of a long value; short replies share one for all that was read at once.
+//! One access to the queue for each stretch of a long value. The short replies of one read share an access.
 
 use std::future::Future;
 use std::pin::pin;
@@ -17,12 +17,13 @@ use crate::connection::stream::Stream;
 use crate::{Outcome, Reply};
 
 impl Driver<'_> {
-    /// Reads until nothing more is there, or much came, handing out replies; ready when the connection is over.
+    /// Reads until no more data is there, or a turn's worth has come, and hands out replies. Ready when the connection
+    /// is over.
     pub(super) fn poll_read(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Reply> {
         let mut read_bytes = 0;
         loop {
             if read_bytes >= TURN_BYTES {
-                // Those who got replies take them before more come.
+                // Let callers take their replies before more arrive.
                 yield_turn(cx);
                 return Poll::Pending;
             }
@@ -52,14 +53,15 @@ impl Driver<'_> {
     fn make_room(&mut self) {
         let (read, missing) =
             (self.input.len(), self.wanted_bytes.saturating_sub(self.input.len()));
-        // What a server announces is believed once it has sent enough: then it is copied no more.
+        // An announced length is trusted once the server has sent enough. Then the whole rest is reserved, so that
+        // nothing is copied again.
         let believed = if read < TRUSTED_BYTES { TRUSTED_BYTES } else { missing };
         let room = missing.min(believed) + READ_BYTES;
         self.is_roomy |= room > LONG_BYTES;
         self.input.reserve(room);
     }
 
-    /// Does what is to be done with what was read; fails if it can't be replies to what was asked.
+    /// Processes what was read. Fails if it can't be replies to the requests.
     fn receive(&mut self) -> Result<(), Reply> {
         if self.away.is_some() && !self.read_away()? {
             return Ok(());
@@ -76,19 +78,19 @@ impl Driver<'_> {
         }
         if std::mem::take(&mut self.is_roomy) {
             self.note_stretch();
-            // What is left has come with the end of a long value, and would keep all of its room.
+            // The rest came with the end of a long value, and would keep all of its buffer.
             let rest = std::mem::replace(&mut self.input, BytesMut::with_capacity(READ_BYTES));
             self.input.extend_from_slice(&rest);
         }
         Ok(())
     }
 
-    /// Much of a long value has come.
+    /// Records that a stretch of a long value has arrived.
     fn note_stretch(&self) {
         self.shared.state.lock().stretch_at = Some(Instant::now());
     }
 
-    /// Looks at what came of a long value, and gives up one that nobody waits for or pays.
+    /// Checks on a long value that is arriving. Gives it up if no caller waits for it or can pay for it.
     pub(super) fn arrives(&mut self) -> Result<(), Reply> {
         let whole = self.wanted_bytes;
         let mut state = self.shared.state.lock();
@@ -108,14 +110,14 @@ impl Driver<'_> {
         self.input.extend_from_slice(&end);
         self.away = Some(away);
         tokio::spawn(async move {
-            // What was freed is still resident: others may not fill as much yet.
+            // The freed memory is still resident, so other callers may not use as much yet.
             sleep(FREED_AFTER).await;
             drop(charge);
         });
         Ok(())
     }
 
-    /// Drops what came of a value that was given up. True: that was all of it.
+    /// Discards what has come of a value that was given up. Returns true if that was all of it.
     fn read_away(&mut self) -> Result<bool, Reply> {
         let away = self.away.unwrap_or(0);
         let n = self.input.len().min(away);
@@ -153,11 +155,12 @@ impl Driver<'_> {
     }
 }
 
-/// Less room is made more before a read.
+/// With less free room than this, the buffer grows before a read.
 const READ_BYTES_MIN: usize = 4 << 10;
-/// A value's announced length is made room for at once up to this, and all of it when so much came: its copies would stay
-/// with the allocator for a while, and room that isn't read into takes no memory. Bytes.
+/// The bytes that must arrive of a long value before all of its announced length is reserved; before that, at most this
+/// much is. Growing step by step would leave copies with the allocator for a while. Reserved room takes no memory until
+/// it is filled.
 const TRUSTED_BYTES: usize = 1 << 20;
-/// An allocator gives freed memory back to the system after a while; `guira route` has its own do so after a millisecond.
+/// After this time, an allocator has returned freed memory to the system. `guira` sets its own to a millisecond.
 const FREED_AFTER: Duration = Duration::from_millis(200);
 const CRLF: &[u8] = b"\r\n";

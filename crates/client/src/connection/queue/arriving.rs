@@ -1,11 +1,12 @@
-//! A long value that is on its way: charged as it comes, and given up where nobody waits for it or can pay.
+//! A long value that is arriving: it is charged step by step, and given up if no caller waits for it or can pay.
 //!
 //! # Invariants
-//! 1. At most one value is on its way: the one at the front of what was read.
-//! 2. Its request keeps its place in the order until the value is whole or given up, so that it can be too late meanwhile.
+//! 1. At most one value is arriving: the one at the front of the input.
+//! 2. Its request keeps its place in `order` until the value is complete or given up. So the request can time out
+//!    meanwhile.
 //!
 //! # Costs
-//! A look at the requests of the oldest line for each stretch that came of a long value; short ones never get here.
+//! For each stretch of a long value, a search among the requests of the oldest line. Short values don't get here.
 
 use std::task::Waker;
 
@@ -16,9 +17,9 @@ use crate::wire::OutOfStep;
 use crate::{Outcome, Reply};
 
 impl Queue {
-    /// Has whoever asked for a value pay for what came of it: `input`, which begins with its header, is not all of its
-    /// `whole` bytes. False: it is given up, its request answered, and what is still to come is to be read away; what was
-    /// charged is to be [forgone](Self::forgo).
+    /// Charges the caller for what has come of a value. `input` begins with the value's header and has only a part of
+    /// its `whole` bytes. Returns false if the value was given up and its request answered. The caller must then
+    /// discard the rest of the value and take the charge by [`forgo`](Self::forgo).
     pub(crate) fn arrives(
         &mut self,
         input: &[u8],
@@ -65,12 +66,12 @@ impl Queue {
         Ok(false)
     }
 
-    /// What was charged for the value that was given up.
+    /// Takes the charge of the value that was given up.
     pub(crate) fn forgo(&mut self) -> Option<Charge> {
         self.slots.ahead.take()
     }
 
-    /// Which request a value under `key` answers, as [`value`](Self::value) finds it.
+    /// Returns the index of the request that a value under `key` answers, by the same rules as [`value`](Self::value).
     fn oldest_of(&self, key: &[u8]) -> Option<usize> {
         let last = self.order.iter().position(|entry| entry.ends_line)?;
         let of_line = self.order.range(..=last);
@@ -81,7 +82,7 @@ impl Queue {
         found.or(alone).filter(|_| !self.is_end_due)
     }
 
-    /// Whether the oldest request is one that a meta reply may answer.
+    /// Whether a meta reply may answer the oldest request.
     fn is_metas_turn(&self) -> bool {
         let is_meta = self.limits.protocol == Protocol::Meta;
         let front = self.order.front();

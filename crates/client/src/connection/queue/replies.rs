@@ -1,11 +1,11 @@
-//! Replies meet their requests: what was read is cut into replies, and each answers the oldest request that it can.
+//! The matching of replies: the input is split into replies, and each answers the oldest request that it can.
 //!
 //! # Invariants
-//! 1. Replies come in the order of their requests; only misses of a get's line leave no reply of their own.
-//! 2. A reply that can't be the oldest request's ends the connection: nothing after it could be trusted.
+//! 1. Replies come in the order of their requests. Only a miss in a get line leaves no reply of its own.
+//! 2. A reply that can't belong to the oldest request ends the connection: nothing after it can be trusted.
 //!
 //! # Costs
-//! Each byte is read once. A long value shares the memory that it was read into, a short one is copied.
+//! Each byte is read once. A long value shares the memory that it was read into; a short one is copied.
 
 use std::task::Waker;
 
@@ -19,7 +19,8 @@ use crate::wire::{OutOfStep, copy, meta, text, verbatim};
 use crate::{Op, Outcome, Reply};
 
 impl Queue {
-    /// Reads all whole replies off the front of `input`; returns below how many bytes it needn't be called again.
+    /// Takes all whole replies from the front of `input`. Returns the size of `input` below which another call is
+    /// useless.
     pub(crate) fn receive(
         &mut self,
         input: &mut BytesMut,
@@ -81,8 +82,9 @@ impl Queue {
         }
     }
 
-    /// A value answers the first entry of its line that has its key; those before it are misses. Of a server that may be
-    /// trusted to keep the order, and doesn't repeat keys, it answers the oldest entry, if that is alone on its line.
+    /// Answers the first entry of the oldest line that has the value's key. The entries before it are misses. If the
+    /// server is trusted to keep the order and doesn't repeat keys, the value answers the oldest entry. That entry must
+    /// be alone on its line.
     pub(super) fn value(
         &mut self,
         key: &[u8],
@@ -112,7 +114,7 @@ impl Queue {
         Err(OutOfStep("a value came that nobody asked for".into()))
     }
 
-    /// The end of a get line: what is left of the line is answered with `reply`.
+    /// Handles the end of a get line: the entries left on the line are answered with `reply`.
     fn end(&mut self, reply: &Reply, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
         if std::mem::take(&mut self.is_end_due) {
             return Ok(());
@@ -130,7 +132,7 @@ impl Queue {
         }
     }
 
-    /// A meta reply answers the oldest request.
+    /// Answers the oldest request with a meta reply.
     fn meta(
         &mut self,
         status: Option<MetaStatus>,
@@ -154,7 +156,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Fails between the last value of a line and its `END`: what comes there is no answer to the next request.
+    /// Fails between the last value of a line and its `END`: no reply there can answer the next request.
     fn no_end_is_due(&self) -> Result<(), OutOfStep> {
         if self.is_end_due {
             return Err(OutOfStep("a reply came in place of the END after the last value".into()));

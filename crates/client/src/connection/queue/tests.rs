@@ -1,4 +1,4 @@
-//! Replies meet their requests, however many share a line and however the stream is cut.
+//! Replies reach their requests, however many share a line and however the stream is split.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,7 +61,7 @@ fn take(queue: &mut Queue, slot: u32) -> Option<Reply> {
     Some(queue.poll(slot, Waker::noop())?.0)
 }
 
-/// What a proxy says that changes keys on their way and not back: mcrouter goes by the order of replies too.
+/// A proxy may change keys and not change them back. mcrouter also matches its replies by their order.
 #[test]
 fn values_of_a_server_that_does_not_repeat_keys_are_told_by_their_order() {
     let mut queue = trusting();
@@ -96,7 +96,7 @@ fn a_foreign_key_is_out_of_step_unless_it_is_the_very_first_reply_and_answers_a_
         let received = queue.receive(&mut BytesMut::from(replies), &mut Vec::new());
         assert!(received.is_err(), "{asked:?} {replies}");
     }
-    // Lines of several keys that went out before the first reply can't be told apart.
+    // Lines of several keys that were sent before the first reply can't be told apart.
     let mut queue = trusting();
     ask(&mut queue, Op::Get, "a");
     sent(&mut queue);
@@ -117,7 +117,7 @@ fn a_foreign_key_is_out_of_step_where_the_order_is_not_trusted() {
     assert!(take(&mut queue, asked).is_none(), "it is failed with its connection");
 }
 
-/// What a server says to the requests of `talk`, in order.
+/// The server's replies to the requests of `talk`, in order.
 const REPLIES: &str = "VALUE b 7 2\r\nbb\r\nEND\r\nVALUE c 0 0 99\r\n\r\nEND\r\nSTORED\r\nEND\r\n\
     LVALUE l 17 0 3\r\nold\r\nEND\r\nMETA m age: 1; exptime: 2\r\nEND\r\nDELETED\r\n8\r\n\
     SERVER_ERROR 307 too much\r\nVERSION 1.6\r\n";
@@ -236,8 +236,8 @@ fn what_is_no_answer_ends_the_connection() {
     }
 }
 
-/// After the last value of a line only its `END` may come: an error there would be taken for the next request's reply,
-/// and so would each reply after it.
+/// Only `END` may follow the last value of a line. An error there would be taken for the reply to the next request, and
+/// all later replies would be shifted too.
 #[test]
 fn what_comes_between_the_last_value_and_its_end_answers_nobody() {
     let strays =

@@ -5,8 +5,9 @@
 //!             ▲──────────── the beginning of a request ──────┘
 //! ```
 //! # Invariants
-//! 1. Each byte of an unfinished line is searched for the line's end once. The line is parsed when its end comes, and each
-//!    time its length has doubled, so that a line that is too long is noticed.
+//! 1. Each byte of an unfinished line is searched for the line's end once, and that of a long one for keys once
+//!    ([`Growing`]). The line is parsed when its end comes, and each time its length has doubled, so that a line that is too
+//!    long is noticed.
 //! 2. Nothing is read while requests of the chunk wait.
 //! 3. The buffer of a long chunk is kept by its requests only: it goes with the last of them, and isn't read into again. So
 //!    does its charge.
@@ -22,7 +23,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::sessions::line::{Asked, LINE_BYTES_MAX, Taken, early_refusal, take};
+use super::growing::Growing;
+use crate::sessions::line::{Asked, LINE_BYTES_MAX, Taken, take};
 use crate::sessions::manners::Manners;
 use crate::sessions::memory::Account;
 use crate::sessions::stream::{READ_BYTES_MAX, Stream};
@@ -49,6 +51,8 @@ pub(super) struct Input {
     searched: usize,
     /// The length of `bytes` at which an unfinished line is parsed again.
     parse_at: usize,
+    /// What is known of the keys of a long line.
+    growing: Growing,
     /// The length of `bytes` when the client's account last checked it.
     audited: usize,
     /// Bytes to discard before the next request, or [`TO_LINE_END`].
@@ -69,6 +73,7 @@ impl Input {
             wanted: 1,
             searched: 0,
             parse_at: 0,
+            growing: Growing::default(),
             audited: 0,
             swallow: 0,
             account,
@@ -240,8 +245,14 @@ impl Input {
             return false;
         }
         if memchr::memchr(b'\n', &self.bytes[self.searched..]).is_some() {
-            self.searched = 0;
+            (self.searched, self.growing) = (0, Growing::default());
             return false;
+        }
+        if self.bytes.len() >= AUDIT_BYTES {
+            self.growing.look(&self.bytes);
+            if self.growing.is_refused() {
+                return false;
+            }
         }
         (self.searched, self.wanted) = (self.bytes.len(), self.bytes.len() + 1);
         true
@@ -252,10 +263,13 @@ impl Input {
         let rest = &self.chunk[self.at..];
         let (bytes, is_long) = (rest.len(), rest.len() >= AUDIT_BYTES);
         if memchr::memchr(b'\n', rest).is_none() {
-            if is_long && let Some(line) = early_refusal::<M>(rest) {
-                (self.at, self.swallow) = (self.chunk.len(), TO_LINE_END);
-                self.from = self.at;
-                return Some(Asked::Refused { line, closes: false });
+            if is_long {
+                self.growing.look(rest);
+                if let Some(line) = self.growing.refusal::<M>() {
+                    (self.at, self.swallow) = (self.chunk.len(), TO_LINE_END);
+                    (self.from, self.growing) = (self.at, Growing::default());
+                    return Some(Asked::Refused { line, closes: false });
+                }
             }
             (self.searched, self.parse_at) = (bytes, (bytes * 2).min(LINE_BYTES_MAX + 1));
         }
@@ -308,7 +322,7 @@ impl Input {
         let is_body = memchr::memchr(b'\n', &self.bytes).is_some();
         let missing = self.wanted.saturating_sub(self.bytes.len()) as u64;
         self.swallow = if is_body { missing } else { TO_LINE_END };
-        self.bytes = BytesMut::new();
+        (self.bytes, self.growing) = (BytesMut::new(), Growing::default());
         (self.is_roomy, self.wanted, self.searched, self.audited) = (false, 1, 0, 0);
     }
 
@@ -397,6 +411,26 @@ mod tests {
         let (send, done) = std::sync::mpsc::channel();
         std::thread::spawn(move || send.send(bytewise(line.as_bytes()).len()));
         assert_eq!(done.recv_timeout(Duration::from_secs(20)), Ok(1));
+    }
+
+    /// Regression: all keys were looked at again each time the line's length had doubled, milliseconds for one of a megabyte.
+    /// A crowd whose lines grew together kept others waiting for all of them.
+    #[test]
+    fn a_key_that_is_too_long_is_refused_when_it_comes_and_not_when_the_line_has_doubled() {
+        let mut input = given(format!("get {}", "key:1 ".repeat(15_000)).as_bytes());
+        assert!(input.next::<AsRouter>().is_none());
+        input.bytes.extend_from_slice(&[b'k'; 250]);
+        assert!(input.next::<AsRouter>().is_none());
+        input.bytes.extend_from_slice(b"k");
+        assert!(matches!(input.next::<AsRouter>(), Some(Asked::Refused { closes: false, .. })));
+        input.throw_away(b"k more\r\nversion\r\n");
+        assert!(matches!(input.next::<AsRouter>(), Some(Asked::Version)));
+        // Nothing that was known of that line counts for the next one.
+        let next = format!("get {}", "key:1 ".repeat(15_000));
+        input.bytes.extend_from_slice(next.as_bytes());
+        assert!(input.next::<AsRouter>().is_none());
+        input.bytes.extend_from_slice(b"k\r\n");
+        assert!(matches!(input.next::<AsRouter>(), Some(Asked::Get { .. })));
     }
 
     #[test]

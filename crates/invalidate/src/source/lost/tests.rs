@@ -12,6 +12,8 @@ use crate::line::Line;
 use crate::position::Stored;
 use crate::rule::Delete;
 
+/// The host that is asked. Others made what the tests read.
+const OWN: u32 = 7;
 const CONFIG: &str = r#"{"state": "/s", "sources": {"db": {"kind": "mariadb", "hosts": ["/a", "/b"], "user": "u", "server_id": 9}},
     "rules": [{"table": "s.t", "keys": ["k:{id}"]}], "destinations": {"c1": {"routers": ["r:1"]}}}"#;
 
@@ -41,7 +43,7 @@ fn read_to(follower: &Follower, stamps: &[&str], position: &str) {
 
 fn settle(follower: &Follower, state: &str, is_replica: bool) -> Result<(), String> {
     let history = History::of_state(state).unwrap();
-    let standing = Standing { history, is_replica, place: place(50) };
+    let standing = Standing { history, own: OwnName::Server(OWN), is_replica, place: place(50) };
     follower.settle::<io::Error>(&standing).map_err(|stopped| match stopped {
         Stopped::Gap(words) => words,
         Stopped::Trouble(error) | Stopped::Journal(error) => error.to_string(),
@@ -175,5 +177,22 @@ fn a_journal_that_does_not_reach_back_and_a_log_of_another_are_gaps() {
     for other in ["", "0-2-5", "1-1-1"] {
         let told = settle(&two, other, false).unwrap_err();
         assert!(told.contains("it is another database"), "{told}");
+    }
+}
+
+/// Also if another server made the last transaction that was read: then the journal tells.
+#[test]
+fn a_host_that_lacks_what_it_made_itself_is_a_gap() {
+    for (stamps, state) in [
+        (&["0-7-5", "0-7-6"][..], "0-7-1"),
+        (&["0-7-5", "0-7-6"], ""),
+        (&["0-1-2", "0-7-5", "0-1-6"], "0-1-2,0-7-3"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let one = follower(folder.path());
+        read_to(&one, stamps, stamps[stamps.len() - 1]);
+        let told = settle(&one, state, false).unwrap_err();
+        assert!(told.contains("gives their numbers again"), "{told}");
+        assert_eq!(one.line.counts.resent.get(), 0);
     }
 }

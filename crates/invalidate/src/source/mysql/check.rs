@@ -7,7 +7,7 @@ use super::settings::{Settings, lacks_comments, position_now, prepare, settings}
 use crate::config::SourceConfig;
 use crate::rule::{Rule, TableName};
 use crate::source::checked::Checked;
-use crate::source::columns::{self, name, text};
+use crate::source::columns::{self, name};
 use crate::source::role;
 use crate::source::session::{NOBODY, Session, Trouble};
 
@@ -28,11 +28,6 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
                 "comments of statements aren't in the log: SET PERSIST binlog_rows_query_log_events = ON"
                     .to_owned(),
             );
-        }
-        let is_off = |name: &str| settings.get(name).is_some_and(|it| it == "OFF");
-        let mut of_updates = ["log_replica_updates", "log_slave_updates"].into_iter();
-        if let Some(name) = of_updates.find(|name| is_off(name)).filter(|_| source.hosts.len() > 1) {
-            findings.push(format!("its log lacks what it gets from another host ({name})"));
         }
         findings.extend(columns::check(&mut session, &user, (source, rules))?);
         if !source.has_accepted_cascades {
@@ -90,11 +85,16 @@ fn check_cascades(
 
 /// Returns the SQL that creates the user, the settings and the outbox.
 pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
-    let from = if source.is_here() { "localhost" } else { "%" };
-    let user = format!("{}@'{from}'", text(&source.user));
+    let accounts = columns::accounts(source);
+    let users = accounts.join(", ");
+    let created: Vec<String> = accounts
+        .iter()
+        .map(|account| format!("{account} IDENTIFIED WITH caching_sha2_password BY '…'"))
+        .collect();
     let mut sql = format!(
-        "CREATE USER IF NOT EXISTS {user} IDENTIFIED WITH caching_sha2_password BY '…';\n\
-         GRANT REPLICATION SLAVE ON *.* TO {user};\n"
+        "-- 1. at the database; if that is a replica, at its source instead, from which it comes here\n\
+         CREATE USER IF NOT EXISTS {};\nGRANT REPLICATION SLAVE ON *.* TO {users};\n",
+        created.join(", ")
     );
     if let Some(outbox) = &source.outbox {
         sql.push_str(&format!(
@@ -102,7 +102,8 @@ pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
             name(outbox)
         ));
     }
-    sql.push_str(&columns::grants((source, rules), &user));
+    sql.push_str(&columns::grants((source, rules), &users));
+    sql.push_str("-- 2. at the database, and, if that is a replica, at its source too\n");
     sql.push_str("SET PERSIST binlog_row_image = FULL;\nSET PERSIST binlog_row_metadata = FULL;\n");
     sql.push_str("SET PERSIST binlog_rows_query_log_events = ON;\n");
     sql.push_str(

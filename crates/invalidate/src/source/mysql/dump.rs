@@ -1,7 +1,7 @@
 //! Requests the log after a position, and first checks that it goes on from there.
 
-use crate::gtid::GtidSet;
-use crate::history::History;
+use crate::gtid::{GtidSet, GtidSource};
+use crate::history::{History, OwnName};
 use crate::position::GtidPosition;
 use crate::source::session::{Session, Trouble};
 
@@ -12,6 +12,13 @@ pub(crate) fn history(session: &mut Session) -> Result<History, Trouble> {
     let mut theirs = set(session, "gtid_owned")?;
     theirs.add_all(&set(session, "gtid_executed")?);
     Ok(History::Set(theirs))
+}
+
+/// Returns the UUID that the server's own transactions have.
+pub(crate) fn own_name(session: &mut Session) -> Result<OwnName, Trouble> {
+    let text = session.row("SELECT @@global.server_uuid")?.concat();
+    let source: GtidSource = text.parse().map_err(Trouble::Broken)?;
+    Ok(OwnName::Uuid(source.uuid))
 }
 
 /// Returns why the log doesn't go on from a position that the server has; `None` if it does.

@@ -92,6 +92,8 @@ fn mistakes(settings: &Settings) -> Vec<&'static str> {
             "FULL",
             "columns without names: SET PERSIST binlog_row_metadata = FULL",
         ),
+        // The default is on. Off, nothing shows that the server became a replica.
+        ("log_replica_updates", "ON", LOGS_NO_UPDATES),
     ];
     let wrong = table.iter().filter(|(name, wanted, _)| is_other(name, wanted));
     wrong.map(|(.., words)| *words).collect()
@@ -102,6 +104,7 @@ pub(crate) fn position_now(session: &mut Session) -> Result<GtidPosition, Troubl
     barrier::ask(session).map(GtidPosition::of_set)
 }
 
+const LOGS_NO_UPDATES: &str = "the log of a replica would lack what it gets from its source: start it without --log-replica-updates=OFF";
 const SETTINGS: &[&str] = &[
     "log_bin",
     "gtid_mode",
@@ -112,7 +115,6 @@ const SETTINGS: &[&str] = &[
     "binlog_rows_query_log_events",
     "server_id",
     "log_replica_updates",
-    "log_slave_updates",
     "innodb_native_foreign_keys",
 ];
 
@@ -139,6 +141,7 @@ mod tests {
             ("binlog_format", "MIXED", "binlog_format = ROW"),
             ("binlog_row_image", "MINIMAL", "binlog_row_image = FULL"),
             ("binlog_row_metadata", "MINIMAL", "binlog_row_metadata = FULL"),
+            ("log_replica_updates", "OFF", "without --log-replica-updates=OFF"),
         ] {
             let told = told(&[(name, value)]);
             assert!(told.contains(words), "{name}: {told}");

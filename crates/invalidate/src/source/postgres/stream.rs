@@ -24,6 +24,7 @@ use crate::source::halt::BAD;
 use crate::source::naming::{About, Called, Emptied, Naming};
 use crate::source::transaction::Keys;
 use crate::template::{Change, Image};
+use crate::term::now;
 use crate::text::keys_of_list;
 
 /// The state of reading a stream.
@@ -347,14 +348,6 @@ impl<'s> PgStream<'s> {
         self.line.counts.read_to_s.set(transaction.change.at_s.into());
         Ok(())
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it reads from a real database, in a thread of its own"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// The Unix time at which PostgreSQL's time begins, in the year 2000.

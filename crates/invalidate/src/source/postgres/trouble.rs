@@ -24,6 +24,11 @@ impl fmt::Display for PgTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => f.write_str(&said_of(error)),
+            Self::Server { code, words } if code.starts_with("28") => write!(
+                f,
+                "{words} ({code}): mend 'user' or 'password_file', make the role by the SQL that 'guira invalidate init' prints, or \
+                 let it in by pg_hba.conf"
+            ),
             Self::Server { code, words } => write!(f, "{words} ({code})"),
             Self::Broken(words) => write!(f, "what it sent can't be read: {words}"),
             Self::Refused(words) => f.write_str(words),

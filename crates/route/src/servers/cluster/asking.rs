@@ -211,7 +211,13 @@ impl Tries {
     fn judge(&mut self, tried: Tried, request: &Request, slot: u16) -> Option<Reply> {
         self.all += 1;
         match tried {
-            Tried::Answered(reply) => return Some(reply),
+            Tried::Answered(reply) => {
+                // The node that was asked before may carry it out yet, where this one refused it.
+                let is_refusal = reply.outcome == Outcome::RemoteError
+                    && reply.message.starts_with(b"slot ")
+                    && !request.op.is_get();
+                return Some(if self.was_sent && is_refusal { unknown(slot) } else { reply });
+            }
             Tried::Unsent(reply) => {
                 self.why = String::from_utf8_lossy(&reply.message).into_owned();
                 return None;
@@ -351,6 +357,16 @@ mod tests {
         assert!(set.judge(Tried::Late, &request, 3).is_none() && set.was_sent);
         assert_eq!(set.limit, Duration::from_secs(1), "a slow chain isn't asked ever more");
         assert_eq!(set.failed(&request, 3).message, "slot 3: outcome unknown");
+        let few = "slot 3: fewer copies than writes need";
+        let refusal = || Tried::Answered(Reply::failure(Outcome::RemoteError, few));
+        let told = set.judge(refusal(), &request, 3).map(|reply| reply.message);
+        assert_eq!(
+            told.as_deref(),
+            Some(&b"slot 3: outcome unknown"[..]),
+            "who was late may do it"
+        );
+        let told = tries(tag).judge(refusal(), &request, 3).map(|reply| reply.message);
+        assert_eq!(told.as_deref(), Some(few.as_bytes()));
         set.limit = LIMIT_MAX;
         for (elapsed_ms, limit_ms) in [(0, 4000), (5500, 4000), (7500, 2000), (8999, 501)] {
             let [elapsed, limit] = [elapsed_ms, limit_ms].map(Duration::from_millis);

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use guira_client::{Ask, Outcome, Reply, Request};
 
-use super::{Link, UnderWay, now};
+use super::Link;
+use super::requests::{UnderWay, now};
 use crate::servers::skills::Skill;
 
 impl Link {

@@ -18,7 +18,7 @@ use guira_client::{Reply, Request};
 
 use super::null::over;
 use super::{
-    BoxFuture, Builder, CHILDREN, Context, Json, Node, Race, Result, Route, Shape, detach, null,
+    BoxFuture, Builder, CHILDREN, Context, Fields, Node, Race, Result, Route, Shape, detach, null,
 };
 use crate::outcome::{default_reply, is_failover_error, severity};
 
@@ -120,29 +120,29 @@ pub(super) static MAJORITY: Shape = Shape { name: "AllMajorityRoute", fields: &[
 pub(super) static SYNC: Shape = Shape { name: "AllSyncRoute", fields: &[&CHILDREN] };
 
 /// `AllAsyncRoute`
-pub(super) fn build_async(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let (children, answer) = (builder.children(json)?, Answer::Nothing);
+pub(super) fn build_async(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let (children, answer) = (builder.children(fields.json())?, Answer::Nothing);
     Ok(vec![if children.is_empty() { null::node() } else { Rc::new(All { children, answer }) }])
 }
 
 /// `AllInitialRoute`
-pub(super) fn build_initial(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    Ok(vec![initial(builder.children(json)?)])
+pub(super) fn build_initial(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![initial(builder.children(fields.json())?)])
 }
 
 /// `AllFastestRoute`
-pub(super) fn build_fastest(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    Ok(vec![node(builder.children(json)?, Answer::Fastest)])
+pub(super) fn build_fastest(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![node(builder.children(fields.json())?, Answer::Fastest)])
 }
 
 /// `AllMajorityRoute`
-pub(super) fn build_majority(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    Ok(vec![node(builder.children(json)?, Answer::Majority)])
+pub(super) fn build_majority(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![node(builder.children(fields.json())?, Answer::Majority)])
 }
 
 /// `AllSyncRoute`
-pub(super) fn build_sync(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    Ok(vec![sync(builder.children(json)?)])
+pub(super) fn build_sync(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![sync(builder.children(fields.json())?)])
 }
 
 /// Waits only for the first of `children`.

@@ -27,8 +27,7 @@ use guira_client::ring::spooky32;
 use guira_client::{NO_ROOM, Op, Outcome, Reply, Request, charged};
 
 use super::{
-    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, U32, field,
-    needed,
+    BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, U32, field, needed,
 };
 use crate::key;
 use crate::outcome::{default_reply, is_error, is_hit, is_miss, is_stored, severity};
@@ -284,8 +283,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `BigValueRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let child = builder.one(fields.required("target")?)?;
     let number = |name: &str| -> Result<usize> {
         let number = fields.integer(name)?;

@@ -10,7 +10,7 @@ use guira_client::ring::{SERVERS_MAX, ch3};
 use guira_client::{Reply, Request};
 
 use super::{
-    BoxFuture, Builder, CHILDREN, Context, Fields, Json, Node, Result, Route, Shape, Takes, field,
+    BoxFuture, Builder, CHILDREN, Context, Fields, Node, Result, Route, Shape, Takes, field,
     fields, ignored, null,
 };
 
@@ -102,8 +102,8 @@ pub(super) static LOAD_BALANCER: Shape = Shape {
 
 /// `RandomRoute`: a uniform choice. `LoadBalancerRoute` does the same, because servers don't report their load in the
 /// text protocol.
-pub(super) fn build_random(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    Ok(vec![node_random(builder.children(json)?)])
+pub(super) fn build_random(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![node_random(builder.children(fields.json())?)])
 }
 
 /// Returns a route that chooses any of `children`.
@@ -120,12 +120,12 @@ pub(super) static HOST_ID: Shape = Shape {
 };
 
 /// `HostIdRoute`: one child for all requests of this host, chosen when the tree is built.
-pub(super) fn build_host_id(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let mut children = builder.children(json)?;
+pub(super) fn build_host_id(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let mut children = builder.children(fields.json())?;
     if children.is_empty() {
         return Ok(vec![null::node()]);
     }
-    let salt = Fields::new(json, &HOST_ID).string("salt")?.unwrap_or_default();
+    let salt = fields.string("salt")?.unwrap_or_default();
     let id = host_hash(builder.settings.host_id, salt);
     Ok(vec![children.swap_remove(id % children.len())])
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Builder, Fields, Json, Node, Result, Shape, Takes, field, needed};
+use super::{Builder, Fields, Node, Result, Shape, Takes, field, needed};
 use crate::server::ClusterSpec;
 use crate::servers::register;
 
@@ -24,9 +24,8 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `ClusterRoute`, `ClusterRoute|HOST:PORT/NAME`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
-    let place = match json.as_str() {
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let place = match fields.json().as_str() {
         Some(place) => place,
         None => fields.string("etcd")?.ok_or_else(|| fields.error("etcd not found"))?,
     };
@@ -43,7 +42,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
         let words = "use_ssl: say by --pem-ca-path who signs nodes' certificates";
         return Err(fields.error(words));
     }
-    builder.charge(json, 1, CLUSTER_BYTES)?;
+    builder.charge(fields.json(), 1, CLUSTER_BYTES)?;
     Ok(vec![builder.cluster(&wanted)])
 }
 

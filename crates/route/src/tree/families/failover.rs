@@ -289,9 +289,9 @@ pub(super) static SHAPE: Shape =
     Shape { name: "FailoverRoute", fields: &[&CHILDREN, &fields::FAILOVER, &HASH] };
 
 /// `FailoverRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let children = builder.children(json)?;
-    Ok(vec![node(json, children, builder)?])
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let children = builder.children(fields.json())?;
+    Ok(vec![node(fields.json(), children, builder)?])
 }
 pub(super) static WITH_EXPTIME: Shape = Shape {
     name: "FailoverWithExptimeRoute",
@@ -311,15 +311,17 @@ pub(super) static WITH_EXPTIME: Shape = Shape {
 };
 
 /// `FailoverWithExptimeRoute`, the gutter of Facebook's paper: values stored away from their own server expire soon.
-pub(super) fn build_with_exptime(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &WITH_EXPTIME);
+pub(super) fn build_with_exptime(
+    fields: Fields<'_>,
+    builder: &mut Builder<'_>,
+) -> Result<Vec<Node>> {
     let mut children = vec![builder.one(fields.required("normal")?)?];
     let exptime = fields.integer("failover_exptime")?.unwrap_or(60);
     if let Some(failover) = fields.any("failover") {
         let failover = builder.list(failover)?;
         children.extend(failover.into_iter().map(|child| modify::at_most(child, exptime)));
     }
-    Ok(vec![node(json, children, builder)?])
+    Ok(vec![node(fields.json(), children, builder)?])
 }
 pub(super) static SALTED: Shape = Shape {
     name: "SaltedFailoverRoute",
@@ -332,8 +334,7 @@ pub(super) static SALTED: Shape = Shape {
 };
 
 /// `SaltedFailoverRoute`: a failover over the servers of one pool. The hash chooses the first, the policy the others.
-pub(super) fn build_salted(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SALTED);
+pub(super) fn build_salted(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let pool = fields.required("pool")?;
     let mut normal = Object::default();
     normal.insert("type", "PoolRoute".into());
@@ -344,7 +345,7 @@ pub(super) fn build_salted(json: &Json, builder: &mut Builder<'_>) -> Result<Vec
     }
     let mut children = vec![builder.one_of(normal)?];
     children.extend(builder.pool(pool)?.destinations);
-    Ok(vec![node(json, children, builder)?])
+    Ok(vec![node(fields.json(), children, builder)?])
 }
 
 #[cfg(test)]

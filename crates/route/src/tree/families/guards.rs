@@ -58,8 +58,7 @@ pub(super) static HASH_STOPS: Shape = Shape {
 };
 
 /// `HashStopAllowListRoute`
-pub(super) fn build_hash_stops(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &HASH_STOPS);
+pub(super) fn build_hash_stops(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let target = builder.one(fields.required("target")?)?;
     let list =
         fields.array("prefixes")?.ok_or_else(|| fields.error("missing prefixes parameter"))?;
@@ -115,8 +114,7 @@ pub(super) static KEY_PARSE: Shape = Shape {
 };
 
 /// `KeyParseRoute`
-pub(super) fn build_key_parse(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &KEY_PARSE);
+pub(super) fn build_key_parse(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let target = builder.one(fields.required("target")?)?;
     let parts = fields.integer("num_routing_parts")?;
     let parts = parts.ok_or_else(|| fields.error("missing num_routing_parts parameter"))?;
@@ -154,8 +152,7 @@ pub(super) static BY_CLIENT: Shape = Shape {
 };
 
 /// `OriginalClientHashRoute`
-pub(super) fn build_by_client(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &BY_CLIENT);
+pub(super) fn build_by_client(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let mut children = builder.list(fields.required("children")?)?;
     match children.len() {
         0 => return Err(fields.error("At least one 'children' is required")),
@@ -234,8 +231,7 @@ static POLICY: Shape = Shape {
 };
 
 /// `BlackholeRoute`
-pub(super) fn build_blackhole(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &BLACKHOLE);
+pub(super) fn build_blackhole(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let default = builder.one(fields.required("default")?)?;
     let blackhole = fields.any("blackhole_child").map(|json| builder.one(json)).transpose()?;
     let of_fields = fields.object("policies")?.and_then(Json::as_object);

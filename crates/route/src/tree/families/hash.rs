@@ -57,9 +57,9 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `HashRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let children = builder.children(json)?;
-    Ok(vec![node(json, children, builder)?])
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let children = builder.children(fields.json())?;
+    Ok(vec![node(fields.json(), children, builder)?])
 }
 
 /// Returns a route to one of `children`, with the salt, function, weights and tags in `json`.

@@ -13,8 +13,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use tokio::time::Instant;
 
 use super::{
-    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, U32, field,
-    needed,
+    BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, U32, field, needed,
 };
 use crate::counters::Counter;
 use crate::hot_cache::{Found, HotCache, Limits, Stripes};
@@ -104,8 +103,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `HotCacheRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let target = builder.one(fields.required("target")?)?;
     let servers: Option<u32> = fields.integer("servers")?;
     let entries = match (fields.integer("entries")?, servers) {

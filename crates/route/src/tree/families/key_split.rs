@@ -8,8 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use guira_client::{Op, Reply, Request};
 
 use super::{
-    BoxFuture, Builder, Context, Fields, Json, Node, Race, Result, Route, Shape, Takes, detach,
-    field, needed, owned,
+    BoxFuture, Builder, Context, Fields, Node, Race, Result, Route, Shape, Takes, detach, field,
+    needed, owned,
 };
 use crate::key;
 use crate::outcome::{default_reply, is_hit, is_stored};
@@ -107,8 +107,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `KeySplitRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let child = builder.one(fields.required("destination")?)?;
     let copies = fields.integer("replicas")?;
     let copies: usize = copies.ok_or_else(|| fields.error("no replicas"))?;

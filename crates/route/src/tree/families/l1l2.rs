@@ -18,7 +18,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use super::choice::Randomness;
 use super::warm_up::carrying;
 use super::{
-    BoxFuture, Builder, Context, Fields, I32, Json, Node, Result, Route, Shape, Takes, U32, detach,
+    BoxFuture, Builder, Context, Fields, I32, Node, Result, Route, Shape, Takes, U32, detach,
     field, needed,
 };
 use crate::key;
@@ -123,8 +123,7 @@ pub(super) static CACHE: Shape = Shape {
 };
 
 /// `L1L2CacheRoute`
-pub(super) fn build_cache(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &CACHE);
+pub(super) fn build_cache(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let (l1, l2) = (builder.one(fields.required("l1")?)?, builder.one(fields.required("l2")?)?);
     let l1_exptime = fields.integer("upgradingL1Exptime")?;
     let l1_exptime = l1_exptime.ok_or_else(|| fields.error("no upgradingL1Exptime"))?;
@@ -301,8 +300,7 @@ pub(super) static SIZE_SPLIT: Shape = Shape {
 };
 
 /// `L1L2SizeSplitRoute`
-pub(super) fn build_size_split(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SIZE_SPLIT);
+pub(super) fn build_size_split(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let (l1, l2) = (builder.one(fields.required("l1")?)?, builder.one(fields.required("l2")?)?);
     let threshold = fields.integer("threshold")?;
     Ok(vec![Rc::new(SizeSplit {

@@ -8,8 +8,7 @@ use guira_client::{Reply, Request};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, field, ignored,
-    needed,
+    BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, field, ignored, needed,
 };
 
 /// Waits before the request and after the reply, and until a total time has passed.
@@ -57,8 +56,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `LatencyInjectionRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let child = builder.one(fields.required("child")?)?;
     let wait = |name| -> Result<Duration> {
         let wait = fields.integer(name)?;

@@ -24,9 +24,9 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `LatestRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let children = builder.children(json)?;
-    Ok(vec![node(json, children, builder)?])
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let children = builder.children(fields.json())?;
+    Ok(vec![node(fields.json(), children, builder)?])
 }
 
 /// Returns a failover over `failover_count` of `children`. The draw depends on the host, the salt, the weights and, if

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use guira_client::{Reply, Request};
 
-use super::{BoxFuture, Builder, Context, Json, Node, Result, Route, Shape, Takes, field, null};
+use super::{BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, field, null};
 use crate::ops::op_name;
 use crate::outcome::{self, is_hit, is_stored};
 use crate::settings::LogSink;
@@ -53,7 +53,8 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `LoggingRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let json = fields.json();
     let child = match (json.as_str(), json.get("target")) {
         (Some(_), _) => builder.one(json)?,
         (None, Some(target)) => builder.one(target)?,

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use super::modify::KEY_BYTES_MAX;
 use super::warm_up::carrying;
 use super::{
-    BoxFuture, Builder, Context, Fields, I32, Json, Node, Result, Route, Shape, Takes, U32, detach,
+    BoxFuture, Builder, Context, Fields, I32, Node, Result, Route, Shape, Takes, U32, detach,
     field, ignored, needed,
 };
 use crate::key;
@@ -191,8 +191,7 @@ static LEASES: Shape = Shape {
 };
 
 /// `CarbonLookasideRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let child = builder.one(fields.required("child")?)?;
     let cache = match (fields.any("cache"), fields.string("flavor")?) {
         (Some(cache), None) => builder.one(cache)?,

@@ -15,8 +15,8 @@ use guira_client::ring::spooky32;
 use guira_client::{Op, Outcome, Reply, Request};
 
 use super::{
-    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, U32, detach,
-    field, needed,
+    BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, U32, detach, field,
+    needed,
 };
 use crate::key;
 use crate::outcome::severity;
@@ -115,8 +115,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `MigrateRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let start_s = fields.integer("start_time")?;
     let start_s = start_s.ok_or_else(|| fields.error("no start_time"))?;
     let interval_s = fields.integer("interval")?.unwrap_or(3600);

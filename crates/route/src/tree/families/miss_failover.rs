@@ -6,8 +6,7 @@ use std::rc::Rc;
 use guira_client::{Op, Outcome, Reply, Request};
 
 use super::{
-    BoxFuture, Builder, CHILDREN, Context, Fields, Json, Node, Result, Route, Shape, Takes, field,
-    null,
+    BoxFuture, Builder, CHILDREN, Context, Fields, Node, Result, Route, Shape, Takes, field, null,
 };
 use crate::outcome::{is_hit, severity};
 
@@ -66,9 +65,8 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `MissFailoverRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let mut children = builder.children(json)?;
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let mut children = builder.children(fields.json())?;
     let return_best = fields.boolean("return_best_on_error")?.unwrap_or(false);
     Ok(vec![match children.len() {
         0 => null::node(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use guira_client::{Op, Outcome, Reply, Request};
 
 use super::{
-    BoxFuture, Builder, ConfigError, Context, Fields, I32, Json, Node, Result, Route, Shape, Takes,
+    BoxFuture, Builder, ConfigError, Context, Fields, I32, Node, Result, Route, Shape, Takes,
     field, needed, words,
 };
 use crate::key;
@@ -100,8 +100,7 @@ pub(super) static EXPTIME: Shape = Shape {
 };
 
 /// `ModifyExptimeRoute`
-pub(super) fn build_exptime(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &EXPTIME);
+pub(super) fn build_exptime(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let target = builder.one(fields.required("target")?)?;
     let exptime = fields.integer("exptime")?;
     let exptime = exptime.ok_or_else(|| fields.error("no exptime"))?;
@@ -191,8 +190,7 @@ pub(super) static KEY: Shape = Shape {
 };
 
 /// `ModifyKeyRoute`
-pub(super) fn build_key(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &KEY);
+pub(super) fn build_key(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let target = builder.one(fields.required("target")?)?;
     let routing_prefix = match fields.string("set_routing_prefix")? {
         None | Some("") => fields.string("set_routing_prefix")?.map(str::to_owned),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use guira_client::{Outcome, Reply, Request};
 
-use super::{BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, field};
+use super::{BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, field};
 use crate::counters::Counter;
 use crate::outcome;
 use crate::outcome::default_reply;
@@ -40,12 +40,12 @@ pub(super) static SHAPE: Shape = Shape { name: "NullRoute", fields: &[] };
 pub(super) static DEV_NULL: Shape = Shape { name: "DevNullRoute", fields: &[] };
 
 /// `NullRoute`
-pub(super) fn build(_: &Json, _: &mut Builder<'_>) -> Result<Vec<Node>> {
+pub(super) fn build(_: Fields<'_>, _: &mut Builder<'_>) -> Result<Vec<Node>> {
     Ok(vec![node()])
 }
 
 /// `DevNullRoute`
-pub(super) fn build_dev_null(_: &Json, _: &mut Builder<'_>) -> Result<Vec<Node>> {
+pub(super) fn build_dev_null(_: Fields<'_>, _: &mut Builder<'_>) -> Result<Vec<Node>> {
     Ok(vec![Rc::new(Null { is_counting: true })])
 }
 
@@ -98,11 +98,10 @@ pub(super) static ERROR: Shape = Shape {
 };
 
 /// `ErrorRoute`, `ErrorRoute|words`
-pub(super) fn build_error(json: &Json, _: &mut Builder<'_>) -> Result<Vec<Node>> {
-    if let Some(message) = json.as_str() {
+pub(super) fn build_error(fields: Fields<'_>, _: &mut Builder<'_>) -> Result<Vec<Node>> {
+    if let Some(message) = fields.json().as_str() {
         return Ok(vec![error(message.to_owned())]);
     }
-    let fields = Fields::new(json, &ERROR);
     let outcome = match fields.string("result")? {
         None => Outcome::LocalError,
         Some(name) => outcome::error_named(name)

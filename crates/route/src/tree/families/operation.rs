@@ -46,11 +46,12 @@ fn operations() -> Vec<String> {
 }
 
 /// `OperationSelectorRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    if json.as_object().is_none() {
-        return Ok(vec![builder.one(json)?]);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    if fields.json().as_object().is_none() {
+        return Ok(vec![builder.one(fields.json())?]);
     }
-    let fields = Fields::new(json, &SHAPE);
+    // Errors name this type, also under the former name.
+    let fields = Fields::new(fields.json(), &SHAPE);
     let default = fields.any("default_policy").map(|json| builder.one(json)).transpose()?;
     let Some(policies) = fields.object("operation_policies")?.and_then(Json::as_object) else {
         let message = "needs either 'default_policy' or 'operation_policies'";

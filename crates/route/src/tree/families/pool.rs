@@ -63,8 +63,8 @@ static AXON: [Field; 6] = [
 ];
 
 /// `PoolRoute`, `PoolRoute|name`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let json = fields.json();
     let which = if json.as_object().is_some() { fields.required("pool")? } else { json };
     let pool = builder.pool(which)?;
     let within = |error: ConfigError| error.within(format!("PoolRoute {}", pool.name));

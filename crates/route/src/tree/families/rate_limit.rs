@@ -139,8 +139,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `RateLimitRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let target = builder.one(fields.required("target")?)?;
     let fallback = fields.any("fallback").map(|json| builder.one(json)).transpose()?;
     Ok(vec![node(target, fields.required("rates")?, fallback)?])

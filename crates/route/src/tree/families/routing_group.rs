@@ -47,11 +47,10 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `RoutingGroupRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    if json.as_object().is_none() {
-        return Ok(vec![builder.one(json)?]);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    if fields.json().as_object().is_none() {
+        return Ok(vec![builder.one(fields.json())?]);
     }
-    let fields = Fields::new(json, &SHAPE);
     let default = fields.any("default_policy").map(|json| builder.one(json)).transpose()?;
     let groups = fields.object("routing_group_policies")?.and_then(Json::as_object);
     let Some(groups) = groups else {

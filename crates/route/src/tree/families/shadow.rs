@@ -263,10 +263,9 @@ static SHADOW: Shape = Shape {
 };
 
 /// `ShadowRoute`: returns its children, each with its shadows.
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     fields.required("children")?;
-    let children = builder.children(json)?;
+    let children = builder.children(fields.json())?;
     wrap(fields, children, builder)
 }
 

@@ -180,8 +180,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `ShardSplitRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let target = builder.one(fields.required("destination")?)?;
     Ok(vec![node(target, fields.required("shard_splits")?, builder)?])
 }

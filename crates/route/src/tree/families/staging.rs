@@ -9,7 +9,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 
 use super::warm_up::{carrying, rest_of_life};
 use super::{
-    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, detach, needed,
+    BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, detach, needed,
 };
 use crate::outcome::{is_error, is_hit, is_stored, severity};
 use crate::settings::Clock;
@@ -102,8 +102,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `StagingRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let warm = builder.one(fields.required("warm")?)?;
     let staging = builder.one(fields.required("staging")?)?;
     Ok(vec![Rc::new(Staging { warm, staging, clock: builder.settings.clock })])

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use guira_client::{Op, Outcome, Reply, Request};
 
 use super::{
-    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, U32, detach,
-    field, needed,
+    BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, U32, detach, field,
+    needed,
 };
 use crate::outcome::{default_reply, is_hit, is_hot_miss};
 use crate::settings::Clock;
@@ -195,8 +195,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `WarmUpRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, &SHAPE);
+pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let warm = builder.one(fields.required("warm")?)?;
     let cold = builder.one(fields.required("cold")?)?;
     let uses_metaget = fields.boolean("enable_metaget")?.unwrap_or(true);

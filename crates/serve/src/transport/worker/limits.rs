@@ -1,6 +1,6 @@
 //! Enforcement of the budgets of what connections hold, and of the limit of a turn's work.
 
-use super::{DATAGRAMS, EVENTS_MAX, MAILBOX, Patience, READS, STOP, Worker, place_of};
+use super::{DATAGRAMS, MAILBOX, Patience, READS, STOP, Worker, place_of};
 use crate::process::budget::STALLED_S;
 use crate::process::watch::CloseReason;
 use crate::turn::PutOff;
@@ -8,32 +8,6 @@ use rustix::event::epoll;
 use std::io;
 
 impl Worker<'_> {
-    /// Whether the turn ended because its share of work, of costly commands or of handshakes was used up.
-    /// There may be more workers than processors. Without a pause, busy workers keep a processor for as
-    /// long as the system lets them, some milliseconds each. A worker whose clients ask for little would
-    /// have to wait for them.
-    pub(super) fn has_had_enough(&self) -> bool {
-        self.work_left.get() == 0 || !(self.costly.is_empty() && self.shaking.is_empty())
-    }
-
-    /// Makes room for the events taken at a time. If it `is_crowded`, there is room for the events of a
-    /// whole crowd, so that those of other connections are seen in each turn.
-    #[inline]
-    pub(super) fn make_room_for_events(&mut self, is_crowded: bool) {
-        if is_crowded || self.events.capacity() > EVENTS_MAX {
-            self.make_other_room(is_crowded);
-        }
-    }
-
-    #[cold]
-    fn make_other_room(&mut self, is_crowded: bool) {
-        let crowd = self.connections.len().next_power_of_two().clamp(EVENTS_MAX, CROWD_EVENTS_MAX);
-        let room = if is_crowded { crowd } else { EVENTS_MAX };
-        if self.events.capacity() != room {
-            self.events = Vec::with_capacity(room);
-        }
-    }
-
     /// Makes connections of this worker give way until the budgets are kept, after the one at `asks` has
     /// come to hold more.
     #[cold]
@@ -181,6 +155,3 @@ impl Worker<'_> {
 
 /// The cost of continuing with a connection, whatever it asks: a batch of requests, and a system call or two.
 const SERVE_BYTES: usize = 8 << 10;
-/// The most events taken at a time while most of them belong to a crowd that waits for a later turn. The
-/// system lists the connections whose requests arrived last at the end.
-const CROWD_EVENTS_MAX: usize = 1024;

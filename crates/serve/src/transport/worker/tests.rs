@@ -3,9 +3,11 @@
 use super::*;
 use crate::process::detail::Event;
 use crate::process::gauges::Gauge;
+use crate::process::mailbox::Arrival;
 use crate::process::roster::{Doing, Peer};
 use crate::transport::connection::tests::process;
 use guira_cache::Counter;
+use rustix::fd::AsRawFd;
 use rustix::net::sockopt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,0 +1,335 @@
+//! What is wrong with a cluster, and what helps: `guira cluster check`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::thread;
+use std::time::Duration;
+
+use guira_chain::NodeId;
+use guira_chain::view::Member;
+use guira_etcd::{Error, EtcdMember};
+use serde::Serialize;
+
+use crate::ask::{Said, ask};
+use crate::register::{Register, RegisterSnapshot};
+use crate::trouble::Trouble;
+use crate::wishes::name_of;
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Check {
+    cluster: String,
+    epoch: u64,
+    /// The nodes that were asked themselves, and answered.
+    nodes: usize,
+    findings: Vec<Finding>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Finding {
+    grade: Grade,
+    what: String,
+    /// What the operator may do.
+    fix: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Grade {
+    /// Requests fail, or the next loss does harm.
+    Problem,
+    /// It may become a problem.
+    Warning,
+}
+
+impl Check {
+    /// Looks at etcd, the register and the nodes.
+    pub(crate) fn of(register: &Register) -> Result<Self, Trouble> {
+        let mut found = Findings::default();
+        found.etcd(&register.etcd.health());
+        let snapshot = register.snapshot()?;
+        found.register(&snapshot);
+        found.nodes(&snapshot);
+        found.slots(&snapshot);
+        let said = ask_all(&snapshot);
+        found.answers(&snapshot, &said);
+        let mut findings = found.0;
+        findings.sort_by_key(|it| it.grade);
+        let view = &snapshot.seen.view;
+        let nodes = said.values().filter(|it| it.is_ok()).count();
+        Ok(Self { cluster: view.cluster.clone(), epoch: view.epoch, nodes, findings })
+    }
+
+    pub(crate) fn is_well(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.findings.len()
+    }
+
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+type Answers = BTreeMap<NodeId, Result<Said, String>>;
+
+/// Asks all nodes that live and say where clients reach them, at once.
+fn ask_all(snapshot: &RegisterSnapshot) -> Answers {
+    let asked = snapshot.nodes.iter().filter(|it| !it.1.clients.is_empty());
+    let asked: Vec<_> = asked
+        .map(|(id, member)| {
+            let address = member.clients.clone();
+            (*id, thread::spawn(move || ask(&address)))
+        })
+        .collect();
+    let answer = |thread: thread::JoinHandle<Result<Said, String>>| {
+        thread.join().unwrap_or_else(|_| Err("the question failed".to_owned()))
+    };
+    asked.into_iter().map(|(id, thread)| (id, answer(thread))).collect()
+}
+
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn problem(&mut self, what: impl Into<String>, fix: impl Into<String>) {
+        self.0.push(Finding { grade: Grade::Problem, what: what.into(), fix: fix.into() });
+    }
+
+    fn warning(&mut self, what: impl Into<String>, fix: impl Into<String>) {
+        self.0.push(Finding { grade: Grade::Warning, what: what.into(), fix: fix.into() });
+    }
+
+    fn etcd(&mut self, members: &[(String, Result<EtcdMember, Error>)]) {
+        let mut versions = BTreeSet::new();
+        for (url, member) in members {
+            let member = match member {
+                Ok(member) => member,
+                Err(error) => {
+                    self.problem(
+                        error.to_string(),
+                        "start that etcd: while too few answer, no view changes",
+                    );
+                    continue;
+                }
+            };
+            versions.insert(&*member.version);
+            for words in &member.errors {
+                self.problem(
+                    format!("etcd at {url} complains: {words}"),
+                    "for NOSPACE: etcdctl compact, then defrag, then alarm disarm; otherwise see its log",
+                );
+            }
+            if member.took > SLOW {
+                self.warning(
+                    format!("etcd at {url} took {} ms", member.took.as_millis()),
+                    "give it a faster disk or a processor of its own: leases of nodes end after 3 s",
+                );
+            }
+            if member.db_bytes > DB_BYTES {
+                self.warning(
+                    format!("etcd's database at {url} has {} MiB", member.db_bytes >> 20),
+                    "let etcd compact it (--auto-compaction-retention=1h), and run etcdctl defrag: at 2 GiB it takes no more",
+                );
+            }
+        }
+        if versions.len() > 1 {
+            self.warning(
+                format!("members of etcd have different versions: {}", list(&versions)),
+                "finish the upgrade",
+            );
+        }
+    }
+
+    fn register(&mut self, snapshot: &RegisterSnapshot) {
+        let view = &snapshot.seen.view;
+        if snapshot.controller.is_none() {
+            self.problem(
+                "no node leads: no view changes, whatever fails",
+                "start a node; if some live, their logs say why they don't reach etcd",
+            );
+        }
+        for key in &snapshot.unread {
+            self.warning(
+                format!("the key {key} can't be read"),
+                "delete it by etcdctl, or update this program",
+            );
+        }
+        if snapshot.wish.is_paused {
+            self.warning("no copy is begun: it is paused", "guira cluster set --resume");
+        }
+        if view.min_write >= view.replicas && view.replicas > 1 {
+            self.warning(
+                format!("a write needs all {} copies: one node's loss stops writes", view.replicas),
+                "want more copies (guira cluster set --replicas)",
+            );
+        }
+    }
+
+    fn nodes(&mut self, snapshot: &RegisterSnapshot) {
+        let (view, wish) = (&snapshot.seen.view, &snapshot.wish);
+        let has_copies = |id: NodeId| view.groups.iter().any(|it| it.members().any(|it| it == id));
+        for id in view.nodes.keys().filter(|id| !snapshot.nodes.contains_key(id)) {
+            let what = format!("{} is gone", name_of(snapshot, *id));
+            let fix =
+                "start it again on its directory; after 10 minutes other nodes get its copies";
+            match has_copies(*id) {
+                true => self.problem(what + ", and the view counts on it", fix),
+                false => self.warning(what, fix),
+            }
+        }
+        for (id, by) in &snapshot.suspects {
+            let run = snapshot.nodes.get(id).map(|it| &it.run);
+            let by: Vec<String> = by
+                .iter()
+                .filter(|(meant, by)| Some(meant) == run && snapshot.nodes.contains_key(by))
+                .map(|it| name_of(snapshot, it.1))
+                .collect();
+            if !by.is_empty() {
+                self.problem(
+                    format!("{} refuses links of {}", name_of(snapshot, *id), by.join(", ")),
+                    "see whether its --peers address is right, and reachable from those nodes",
+                );
+            }
+        }
+        let may_have = |it: &(&NodeId, &Member)| it.1.weight > 0 && !wish.drain.contains(it.0);
+        let count = snapshot.nodes.iter().filter(may_have).count();
+        if usize::try_from(wish.replicas).is_ok_and(|wanted| count < wanted) {
+            self.problem(
+                format!("{count} nodes may have copies, and {} copies are wanted", wish.replicas),
+                "start more nodes, or want fewer copies (guira cluster set --replicas)",
+            );
+        }
+    }
+
+    fn slots(&mut self, snapshot: &RegisterSnapshot) {
+        let view = &snapshot.seen.view;
+        let lives =
+            |id: &&NodeId| snapshot.nodes.get(id).is_some_and(|it| view.names(**id, &it.run));
+        let (mut lost, mut read_only, mut degraded) = (0, 0, 0);
+        for group in &view.groups {
+            let living = group.serving.iter().filter(lives).count();
+            let is_under = |most: u32| u32::try_from(living).is_ok_and(|it| it < most);
+            let sum = match living {
+                0 => &mut lost,
+                _ if is_under(view.min_write) => &mut read_only,
+                _ if is_under(view.replicas) => &mut degraded,
+                _ => continue,
+            };
+            *sum += group.slots.len();
+        }
+        let needed = view.min_write;
+        if lost > 0 {
+            let nodes: BTreeSet<String> = (view.groups.iter())
+                .filter(|it| !it.serving.iter().any(|id| lives(&id)))
+                .flat_map(|it| it.serving.iter().map(|id| name_of(snapshot, *id)))
+                .collect();
+            let what = format!("{lost} slots have no living copy: their requests fail");
+            let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+            self.problem(what, format!("start on their directories: {}", nodes.join(", ")));
+        }
+        if read_only > 0 {
+            let what = format!("{read_only} slots refuse writes: a write needs {needed} copies");
+            self.problem(what, "start the nodes that are gone, or others; guira cluster plan shows what is waited for");
+        }
+        if degraded > 0 {
+            let what = format!("{degraded} slots have fewer than {} living copies", view.replicas);
+            self.problem(
+                what,
+                "wait if nodes are being filled (guira cluster plan), else start nodes",
+            );
+        }
+    }
+
+    fn answers(&mut self, snapshot: &RegisterSnapshot, answers: &Answers) {
+        let mut versions = BTreeSet::new();
+        for (id, said) in answers {
+            let name = name_of(snapshot, *id);
+            match said {
+                Ok(said) => {
+                    versions.extend(said.text("version"));
+                    self.answer(&name, said, snapshot.seen.view.epoch);
+                }
+                Err(why) => self.warning(
+                    format!("{name} couldn't be asked as a client: {why}"),
+                    "see whether clients reach that address; behind TLS or logins, its metrics say the same",
+                ),
+            }
+        }
+        if versions.len() > 1 {
+            self.warning(
+                format!("nodes have different versions: {}", list(&versions)),
+                "finish the upgrade, one node at a time",
+            );
+        }
+    }
+
+    fn answer(&mut self, name: &str, said: &Said, epoch: u64) {
+        if said.ahead_s.abs() > SKEW_S {
+            let way = if said.ahead_s > 0.0 { "ahead of" } else { "behind" };
+            self.warning(
+                format!("{name}'s clock is {:.1} s {way} this machine's", said.ahead_s.abs()),
+                "let both follow one time server: expiry is by the nodes' clocks",
+            );
+        }
+        let number = |it: &str| said.number(it).unwrap_or(0.0);
+        let own = said.text("cluster_epoch").and_then(|it| it.parse::<u64>().ok());
+        if let Some(own) = own.filter(|own| own + EPOCHS_BEHIND < epoch) {
+            self.problem(
+                format!("{name} follows the view of epoch {own}, not {epoch}"),
+                "its log says why: it doesn't reach etcd, or refuses a view",
+            );
+        }
+        if number("cluster_promises_missing") > 0.0 {
+            self.problem(
+                format!(
+                    "{name} can't answer reads of {} slots: it lacks promises of {} nodes",
+                    number("cluster_slots_unreadable"),
+                    number("cluster_promises_missing")
+                ),
+                "see whether those nodes live, and reach each other's --peers addresses both ways",
+            );
+        }
+        if number("cluster_lag_seconds") > LAG_S {
+            self.problem(
+                format!("{name} has updates that wait for {} s: {} of them", number("cluster_lag_seconds"), number("cluster_lag_updates")),
+                "a node behind it in the chain is slow or can't be reached: see its device and its links",
+            );
+        }
+        if number("is_out_of_disk") > 0.0 {
+            self.problem(
+                format!("{name} has no room for values"),
+                "free disk, or raise --disk-max",
+            );
+        }
+    }
+}
+
+fn list(texts: &BTreeSet<&str>) -> String {
+    texts.iter().copied().collect::<Vec<_>>().join(", ")
+}
+
+impl Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cluster, epoch, nodes, findings } = self;
+        writeln!(f, "cluster     {cluster}, epoch {epoch}; {nodes} nodes answered")?;
+        if findings.is_empty() {
+            return writeln!(f, "nothing was found");
+        }
+        for Finding { grade, what, fix } in findings {
+            let grade = if *grade == Grade::Problem { "problem" } else { "warning" };
+            writeln!(f, "\n{grade}     {what}\n            {fix}")?;
+        }
+        Ok(())
+    }
+}
+
+const SLOW: Duration = Duration::from_millis(500);
+const DB_BYTES: u64 = 3 << 29;
+/// Seconds by which a clock may differ. The node's time is in whole seconds.
+const SKEW_S: f64 = 2.0;
+const LAG_S: f64 = 2.0;
+/// A view may be on its way to the node.
+const EPOCHS_BEHIND: u64 = 2;

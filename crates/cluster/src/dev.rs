@@ -1,0 +1,375 @@
+//! `guira cluster dev`: etcd, nodes and a router on this machine, for learning and for tests of applications.
+//!
+//! ```text
+//! DIR/etcd/     etcd's data           PORT      the router, for clients
+//! DIR/n1/ …     a node's items        PORT + 1  etcd; PORT + 2 for its own members
+//! DIR/*.log     what each one says    PORT + 10 + N  node N, for clients; PORT + 40 + N for other nodes
+//! ```
+//! Each part is a process of its own, started as a user would start it: any of them can be killed, and started again with
+//! the command that is shown.
+//!
+//! # Invariants
+//! 1. The directory outlives the processes. The next start with it goes on with the same cluster and the same items.
+//! 2. All parts that still run end with the command: the router first, etcd last, so that no node loses its etcd before it
+//!    has left the register.
+//!
+//! # Weaknesses
+//! A command that is killed by SIGKILL leaves its parts running. The next start finds their ports taken, and says so.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use guira_etcd::EtcdFlags;
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::fault::Fault;
+use crate::register::{Register, first_view};
+use crate::status::Status;
+
+/// What a cluster for learning has.
+#[derive(Debug)]
+pub(crate) struct Dev {
+    pub(crate) nodes: u16,
+    pub(crate) replicas: u32,
+    pub(crate) directory: PathBuf,
+    pub(crate) port: u16,
+}
+
+/// A process of the cluster.
+struct Part {
+    name: String,
+    child: Child,
+    /// The command that starts it again.
+    words: String,
+    log: PathBuf,
+    has_ended: bool,
+}
+
+impl Dev {
+    /// Starts all parts, says how to use them, and waits for a signal that ends them.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let asked = |error: io::Error| format!("signals can't be heard: {error}");
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(asked)?;
+        let is_asked_to_end = move || signals.pending().next().is_some();
+        self.check_ports()?;
+        let is_new = !self.directory.join("etcd").exists();
+        fs::create_dir_all(&self.directory)
+            .map_err(|error| format!("{}: {error}", self.directory.display()))?;
+        // They end when this goes, whatever went wrong.
+        let mut parts = Parts(Vec::new());
+        self.fill(&mut parts, is_new, is_asked_to_end)
+    }
+
+    fn fill(
+        &self,
+        parts: &mut Parts,
+        is_new: bool,
+        mut is_asked_to_end: impl FnMut() -> bool,
+    ) -> Result<(), String> {
+        parts.start("etcd", self.etcd(), self)?;
+        let register = Register::open(&self.place(), EtcdFlags::default().access(false)?)
+            .map_err(|fault| fault.to_string())?;
+        if !parts.wait(START_MAX, &mut is_asked_to_end, || self.is_made(&register))? {
+            return Ok(());
+        }
+        for number in 1..=self.nodes {
+            parts.start(&format!("n{number}"), self.node(number)?, self)?;
+        }
+        parts.start("router", self.router()?, self)?;
+        say(&format!("{self}{}", if is_new { FILLING } else { STARTING }));
+        let nodes = usize::from(self.nodes);
+        let is_whole = || match register.snapshot() {
+            Ok(snapshot) => Ok(Status::of(&snapshot).is_whole(nodes) && self.takes_changes()),
+            Err(Fault::Etcd(_)) => Ok(false),
+            Err(fault) => Err(fault.to_string()),
+        };
+        if !parts.wait(START_MAX, &mut is_asked_to_end, is_whole)? {
+            return Ok(());
+        }
+        say(&self.hints(parts));
+        // Whatever dies from now on was killed, perhaps to see what happens.
+        while !is_asked_to_end() {
+            parts.tell_ended();
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Makes the cluster in etcd, unless it exists. Returns `false` while etcd doesn't answer.
+    fn is_made(&self, register: &Register) -> Result<bool, String> {
+        let view = first_view(NAME, self.replicas, self.replicas.min(2))?;
+        match register.create(&view) {
+            Ok(()) | Err(Fault::Exists(_)) => Ok(true),
+            Err(Fault::Etcd(_)) => Ok(false),
+            Err(fault) => Err(fault.to_string()),
+        }
+    }
+
+    /// Whether the router has changes made in many slots, one in each chain perhaps. They leave no item.
+    fn takes_changes(&self) -> bool {
+        let ask = || -> io::Result<bool> {
+            let mut router = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+            router.set_read_timeout(Some(PROBE_MAX))?;
+            let probes = (0..PROBES).map(|number| format!("set guira-dev-{number} 0 -1 0\r\n\r\n"));
+            router.write_all(probes.collect::<String>().as_bytes())?;
+            let mut answers = vec![0; b"STORED\r\n".len() * PROBES];
+            router.read_exact(&mut answers)?;
+            Ok(answers.chunks(b"STORED\r\n".len()).all(|answer| answer == b"STORED\r\n"))
+        };
+        ask().unwrap_or(false)
+    }
+
+    fn place(&self) -> String {
+        format!("etcd:127.0.0.1:{}/{NAME}", self.port + 1)
+    }
+
+    fn etcd(&self) -> Command {
+        let clients = format!("http://127.0.0.1:{}", self.port + 1);
+        let members = format!("http://127.0.0.1:{}", self.port + 2);
+        let mut command = Command::new("etcd");
+        command
+            .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+            .args(["--listen-peer-urls", &members, "--initial-advertise-peer-urls", &members])
+            .args(["--initial-cluster", &format!("default={members}")])
+            .arg("--data-dir")
+            .arg(self.directory.join("etcd"));
+        command
+    }
+
+    fn node(&self, number: u16) -> Result<Command, String> {
+        let name = format!("n{number}");
+        let mut command = guira()?;
+        command
+            .args(["store", "--cluster", &self.place(), "--name", &name])
+            .args(["--peers", &format!("127.0.0.1:{}", self.port + 40 + number)])
+            .args(["-p", &(self.port + 10 + number).to_string(), "-d"])
+            .arg(self.directory.join(&name));
+        Ok(command)
+    }
+
+    fn router(&self) -> Result<Command, String> {
+        let place = format!("127.0.0.1:{}/{NAME}", self.port + 1);
+        let route = format!(r#"{{"route": {{"type": "ClusterRoute", "etcd": "{place}"}}}}"#);
+        let mut command = guira()?;
+        let port = self.port.to_string();
+        command.args(["route", "-p", &port, "--listen-addresses", "127.0.0.1"]);
+        command.args(["--config-str", &route]);
+        Ok(command)
+    }
+
+    /// All ports, each with what uses it.
+    fn ports(&self) -> Vec<(u16, String)> {
+        let mut ports = vec![
+            (self.port, "the router".to_owned()),
+            (self.port + 1, "etcd".to_owned()),
+            (self.port + 2, "etcd".to_owned()),
+        ];
+        for number in 1..=self.nodes {
+            ports.push((self.port + 10 + number, format!("n{number}")));
+            ports.push((self.port + 40 + number, format!("n{number}")));
+        }
+        ports
+    }
+
+    fn check_ports(&self) -> Result<(), String> {
+        for (port, name) in self.ports() {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+                format!(
+                    "port {port}, for {name}, can't be used ({error}). Does another cluster run? Choose other ports with -p"
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What to type once all is there.
+    fn hints(&self, parts: &Parts) -> String {
+        let first = parts.0.iter().find(|part| part.name == "n1").map_or(0, |part| part.child.id());
+        let (port, place) = (self.port, self.place());
+        format!(
+            "
+Each item has its {copies} copies. In another terminal:
+  guira set -s 127.0.0.1:{port} hello world     through the router; any memcached client may ask it
+  guira get -s 127.0.0.1:{port} hello
+  guira cluster status {place}
+  kill -9 {first}                                 n1 dies, and nothing is lost
+Ctrl-C ends all. The same command goes on with the same items.
+",
+            copies = self.replicas.min(u32::from(self.nodes)),
+        )
+    }
+}
+
+/// The table of who listens where.
+impl fmt::Display for Dev {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "A cluster of {} nodes in {}", self.nodes, self.directory.display())?;
+        writeln!(f, "  router  127.0.0.1:{}", self.port)?;
+        for number in 1..=self.nodes {
+            writeln!(f, "  n{number:<6} 127.0.0.1:{}", self.port + 10 + number)?;
+        }
+        writeln!(f, "  etcd    127.0.0.1:{}", self.port + 1)?;
+        writeln!(f, "  logs    {}", self.directory.join("*.log").display())
+    }
+}
+
+/// The parts in the order in which they were started. Dropping them ends them.
+struct Parts(Vec<Part>);
+
+impl Parts {
+    fn start(&mut self, name: &str, mut command: Command, dev: &Dev) -> Result<(), String> {
+        let log = dev.directory.join(format!("{name}.log"));
+        let open = || -> io::Result<[File; 2]> {
+            let file = File::options().create(true).append(true).open(&log)?;
+            Ok([file.try_clone()?, file])
+        };
+        let [out, err] = open().map_err(|error| format!("{}: {error}", log.display()))?;
+        let words = words_of(&command);
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        let child = child.map_err(|error| match (name, error.kind()) {
+            ("etcd", io::ErrorKind::NotFound) => NO_ETCD.to_owned(),
+            _ => format!("{name} can't be started: {error}: {words}"),
+        })?;
+        self.0.push(Part { name: name.to_owned(), child, words, log, has_ended: false });
+        Ok(())
+    }
+
+    /// Waits until `is_done`. Returns `false` if the user ends it before. A part that ends meanwhile is an error.
+    fn wait(
+        &mut self,
+        most: Duration,
+        is_asked_to_end: &mut impl FnMut() -> bool,
+        mut is_done: impl FnMut() -> Result<bool, String>,
+    ) -> Result<bool, String> {
+        let began = Instant::now();
+        while !is_done()? {
+            if is_asked_to_end() {
+                return Ok(false);
+            }
+            for part in &mut self.0 {
+                if let Some(status) = part.ended() {
+                    let last = last_lines(&part.log);
+                    return Err(format!("{} has ended ({status}). It said:\n{last}", part.name));
+                }
+            }
+            if began.elapsed() > most {
+                let logs: Vec<_> =
+                    self.0.iter().map(|part| part.log.display().to_string()).collect();
+                let seconds = most.as_secs();
+                return Err(format!("it isn't ready after {seconds} s; see {}", logs.join(", ")));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(true)
+    }
+
+    /// Tells of parts that have ended since the last look.
+    fn tell_ended(&mut self) {
+        for part in &mut self.0 {
+            if let Some(status) = part.ended() {
+                let (name, words) = (&part.name, &part.words);
+                say(&format!("{name} has ended ({status}). To start it again:\n  {words}\n"));
+            }
+        }
+    }
+}
+
+impl Part {
+    /// How it ended, once.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        if self.has_ended {
+            return None;
+        }
+        let status = self.child.try_wait().ok().flatten()?;
+        self.has_ended = true;
+        Some(status)
+    }
+
+    /// Asks it to end, and kills it if it doesn't.
+    fn end(&mut self) {
+        let ask = || kill_process(Pid::from_child(&self.child), Signal::TERM);
+        if !self.has_ended && ask().is_ok() {
+            let began = Instant::now();
+            while began.elapsed() < END_MAX && matches!(self.child.try_wait(), Ok(None)) {
+                thread::sleep(LOOK / 4);
+            }
+            // It fails if the process has ended.
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        while let Some(mut part) = self.0.pop() {
+            part.end();
+        }
+    }
+}
+
+fn guira() -> Result<Command, String> {
+    let program = std::env::current_exe();
+    Ok(Command::new(program.map_err(|error| format!("this program's path: {error}"))?))
+}
+
+/// A command as a shell takes it.
+fn words_of(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let quoted = words.map(|word| {
+        let word = word.to_string_lossy();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@".contains(&byte);
+        match word.bytes().all(is_plain) {
+            true => word.into_owned(),
+            false => format!("'{}'", word.replace('\'', r"'\''")),
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// The last lines of a log.
+fn last_lines(path: &Path) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let (mut file, mut bytes) = (File::open(path)?, Vec::new());
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES)))?;
+        file.take(SHOWN_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let text = read().map_or_else(|error| error.to_string(), |bytes| show(&bytes));
+    text.trim_end().to_owned()
+}
+
+fn show(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Prints at once. Nobody may be reading.
+fn say(text: &str) {
+    let mut out = io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+const NAME: &str = "dev";
+/// The most nodes: their ports and those for other nodes have 30 numbers each.
+pub(crate) const NODES_MAX: u16 = 29;
+/// The highest port that leaves room for all others.
+pub(crate) const PORT_MAX: u16 = u16::MAX - 70;
+const START_MAX: Duration = Duration::from_secs(60);
+const END_MAX: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(200);
+const PROBES: usize = 64;
+const PROBE_MAX: Duration = Duration::from_secs(15);
+const SHOWN_BYTES: u64 = 2000;
+const NO_ETCD: &str =
+    "etcd isn't installed, and the cluster's view is kept there: apt-get install etcd-server";
+const FILLING: &str = "The first node has all slots at first; the others are filled …\n";
+const STARTING: &str = "It goes on with the items that it had; the nodes promise each other …\n";

@@ -1,0 +1,340 @@
+//! What the controller does next, and why: its own decision, by what the register says now.
+//!
+//! # Weaknesses
+//! The leader knows since when a node has been gone, and since when all know an epoch. This command sees it for the first
+//! time, so a node that is gone counts as one that may come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use guira_chain::controller::{Facts, GroupFacts, next};
+use guira_chain::{Group, NodeId, Ranges, View};
+use serde::Serialize;
+
+use crate::controller::Rules;
+use crate::facts::{Memory, Waits};
+use crate::register::RegisterSnapshot;
+use crate::wishes::name_of;
+
+/// What the controller does next.
+#[derive(Debug, Serialize)]
+pub(crate) struct Plan {
+    cluster: String,
+    epoch: u64,
+    /// The name of the leader, who does it.
+    controller: Option<String>,
+    /// What the next view changes.
+    next: Vec<Deed>,
+    /// What is under way or missing, and what it waits for.
+    waits: Vec<Deed>,
+    /// Views until nothing is left to do, if no node comes, goes or fails; `None`: more than could be looked at.
+    views: Option<usize>,
+    /// Copies of slots that these views begin.
+    copies: usize,
+}
+
+/// Some slots, what happens to them, and why.
+#[derive(Debug, Clone, Serialize)]
+struct Deed {
+    what: String,
+    why: String,
+    /// Empty: it isn't about slots.
+    slots: Ranges,
+}
+
+impl Plan {
+    pub(crate) fn of(snapshot: &RegisterSnapshot) -> Self {
+        let Rules { replace_after, promise, restart, .. } = Rules::default();
+        let waits = Waits { replace_after, promise, restart };
+        let facts = Memory::default().facts(snapshot, waits, Duration::ZERO);
+        let view = &*snapshot.seen.view;
+        let decided = next(view, &facts, &snapshot.wish.clone().into());
+        let told = Teller { snapshot, facts: &facts };
+        let (views, copies) = told.rest();
+        Self {
+            cluster: view.cluster.clone(),
+            epoch: view.epoch,
+            controller: snapshot.controller.as_ref().map(|(_, who)| who.clone()),
+            next: decided.map(|next| told.steps(&next)).unwrap_or_default(),
+            waits: told.waits(replace_after),
+            views,
+            copies,
+        }
+    }
+
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+/// Deeds that are alike in words are one.
+#[derive(Default)]
+struct Deeds(BTreeMap<(String, String), Ranges>);
+
+impl Deeds {
+    fn add(&mut self, slots: &Ranges, what: String, why: impl Into<String>) {
+        let sum = self.0.entry((what, why.into())).or_default();
+        *sum = sum.union(slots);
+    }
+
+    fn all(self) -> Vec<Deed> {
+        self.0.into_iter().map(|((what, why), slots)| Deed { what, why, slots }).collect()
+    }
+}
+
+struct Teller<'a> {
+    snapshot: &'a RegisterSnapshot,
+    facts: &'a Facts,
+}
+
+impl Teller<'_> {
+    fn view(&self) -> &View {
+        &self.snapshot.seen.view
+    }
+
+    fn name(&self, id: NodeId) -> String {
+        name_of(self.snapshot, id)
+    }
+
+    fn reader(&self, group: &Group) -> String {
+        group.reader().map(|it| self.name(it)).unwrap_or_default()
+    }
+
+    fn lives(&self, id: NodeId) -> bool {
+        self.facts.alive.get(&id).is_some_and(|it| self.view().names(id, &it.run))
+    }
+
+    fn is_drained(&self, id: NodeId) -> bool {
+        self.snapshot.wish.drain.contains(&id)
+    }
+
+    /// What the step to `next` does.
+    fn steps(&self, next: &View) -> Vec<Deed> {
+        let (view, mut deeds) = (self.view(), Deeds::default());
+        if next.replicas != view.replicas {
+            let what = format!("{} copies are wanted", next.replicas);
+            deeds.add(
+                &Ranges::default(),
+                what,
+                format!("the operator wants so, and not {}", view.replicas),
+            );
+        }
+        for (id, member) in &next.nodes {
+            if view.nodes.get(id).is_none_or(|it| it.run != member.run) {
+                let what = format!("{} becomes a member", self.name(*id));
+                deeds.add(&Ranges::default(), what, "its process is new");
+            }
+        }
+        let changed: Vec<&Group> = next.groups.iter().filter(|it| it.epoch == next.epoch).collect();
+        let moves: BTreeSet<(NodeId, NodeId)> = changed
+            .iter()
+            .flat_map(|it| it.drain.iter().zip(&it.syncing).map(|(from, to)| (*from, *to)))
+            .collect();
+        for new in changed {
+            for old in &view.groups {
+                let slots = new.slots.minus(&new.slots.minus(&old.slots));
+                if !slots.is_empty() {
+                    self.step(&slots, (old, new), &moves, &mut deeds);
+                }
+            }
+        }
+        deeds.all()
+    }
+
+    /// What happens to `slots`, of which `old` becomes `new`.
+    fn step(
+        &self,
+        slots: &Ranges,
+        (old, new): (&Group, &Group),
+        moves: &BTreeSet<(NodeId, NodeId)>,
+        deeds: &mut Deeds,
+    ) {
+        let mut add = |what, why: &str| deeds.add(slots, what, why);
+        let (was, is): (BTreeSet<_>, BTreeSet<_>) =
+            (old.members().collect(), new.members().collect());
+        if !old.serving.iter().any(|it| self.lives(*it)) && new.base.is_some() {
+            let why = "all copies were lost at once, and it served last of those that are back";
+            add(format!("{} begins anew with what its disk has", self.reader(new)), why);
+            return;
+        }
+        for id in was.difference(&is) {
+            let why = match self.lives(*id) {
+                false => "its process is gone, or another than the view names",
+                true => "enough others serve",
+            };
+            add(format!("{} leaves the chain", self.name(*id)), why);
+        }
+        for id in new.serving.iter().filter(|it| !old.serving.contains(it)) {
+            add(format!("{} serves, and answers reads", self.name(*id)), "it has all");
+        }
+        for id in new.joining.iter().filter(|it| !old.joining.contains(it)) {
+            add(format!("{} acknowledges writes", self.name(*id)), "it is filled");
+        }
+        for id in new.syncing.iter().filter(|it| !old.syncing.contains(it)) {
+            let (what, why) = self.filling(*id, (old, new), moves);
+            add(what, &why);
+        }
+        let marked =
+            new.drain.iter().filter(|it| !old.drain.contains(it) && new.syncing.is_empty());
+        for id in marked {
+            let why = if self.is_drained(*id) {
+                "it is drained"
+            } else {
+                "there are more copies than are wanted"
+            };
+            add(format!("{} is to leave once enough others serve", self.name(*id)), why);
+        }
+        if new.past.is_empty() && !old.past.is_empty() {
+            add("readers of earlier epochs are forgotten".to_owned(), "all know this epoch");
+        }
+    }
+
+    /// What begins with a node that is filled.
+    fn filling(
+        &self,
+        id: NodeId,
+        (old, new): (&Group, &Group),
+        moves: &BTreeSet<(NodeId, NodeId)>,
+    ) -> (String, String) {
+        let (name, reader) = (self.name(id), self.reader(new));
+        if old.serving.contains(&id) {
+            let what = format!("{name} leaves, and is filled by {reader} to be the last");
+            return (what, "heads and readers are to be spread evenly".to_owned());
+        }
+        let leaves = new.drain.iter().find(|it| !old.drain.contains(it));
+        if let Some(leaves) = leaves {
+            let what = format!("{name} is filled by {reader}, in place of {}", self.name(*leaves));
+            let why = match self.is_drained(*leaves) {
+                true => format!("{} is drained", self.name(*leaves)),
+                false if moves.contains(&(id, *leaves)) => {
+                    "heads and readers are to be spread evenly".to_owned()
+                }
+                false => format!("{} has more than its share", self.name(*leaves)),
+            };
+            return (what, why);
+        }
+        let drained = new.drain.iter().find(|it| self.is_drained(**it));
+        let why = drained.map_or_else(
+            || format!("{} of {} copies serve", new.serving.len(), self.snapshot.wish.replicas),
+            |it| format!("{} is drained", self.name(*it)),
+        );
+        (format!("{name} is filled by {reader}"), why)
+    }
+
+    /// What is under way or missing now.
+    fn waits(&self, replace_after: Duration) -> Vec<Deed> {
+        let (wish, mut deeds) = (&self.snapshot.wish, Deeds::default());
+        let none = Ranges::default();
+        if self.snapshot.controller.is_none() {
+            deeds.add(&none, "nothing is decided".to_owned(), "no node leads: start one");
+        }
+        if wish.is_paused {
+            let why = "the operator paused it: guira cluster set --resume goes on";
+            deeds.add(&none, "no copy is begun".to_owned(), why);
+        }
+        let may_have =
+            |it: &(&NodeId, &guira_chain::view::Member)| it.1.weight > 0 && !self.is_drained(*it.0);
+        let nodes = self.facts.alive.iter().filter(may_have).count();
+        if usize::try_from(wish.replicas).is_ok_and(|wanted| nodes < wanted) {
+            let what = format!("{} copies of each slot at most", nodes);
+            let why = format!(
+                "{} are wanted, and {nodes} nodes may have copies: start more",
+                wish.replicas
+            );
+            deeds.add(&none, what, why);
+        }
+        let minutes = replace_after.as_secs() / 60;
+        for id in &self.facts.awaited {
+            let what = format!("{} is waited for", self.name(*id));
+            let why = format!("it is gone; after {minutes} minutes other nodes get its copies");
+            deeds.add(&none, what, why);
+        }
+        for group in &self.view().groups {
+            self.wait(group, &mut deeds);
+        }
+        deeds.all()
+    }
+
+    fn wait(&self, group: &Group, deeds: &mut Deeds) {
+        let mut add = |what, why: &str| deeds.add(&group.slots, what, why);
+        if !group.serving.iter().any(|it| self.lives(*it)) {
+            let names: Vec<String> = group.serving.iter().map(|it| self.name(*it)).collect();
+            let why = "all copies were lost: start these nodes again, on their directories";
+            add(format!("no answers until one of {} is back", names.join(", ")), why);
+        }
+        for id in &group.syncing {
+            add(format!("{} is being filled by {}", self.name(*id), self.reader(group)), "");
+        }
+        for id in &group.joining {
+            let why = "it doesn't have all yet that the reader has";
+            add(format!("{} acknowledges writes, and doesn't serve", self.name(*id)), why);
+        }
+        for id in group.drain.iter().filter(|it| group.serving.contains(it)) {
+            add(format!("{} leaves", self.name(*id)), "first enough others must serve");
+        }
+    }
+
+    /// How many views are left until nothing is to be done if all do at once what they are told, and how many copies of slots
+    /// these begin.
+    fn rest(&self) -> (Option<usize>, usize) {
+        let (mut view, mut facts, wish) =
+            (self.view().clone(), self.facts.clone(), self.snapshot.wish.clone().into());
+        let mut copies = 0;
+        for views in 0..VIEWS_MAX {
+            let done = |group: &Group| GroupFacts {
+                filled: group.syncing.iter().copied().collect(),
+                ready: group.joining.iter().copied().collect(),
+                base: BTreeMap::new(),
+                is_past_over: true,
+            };
+            let bases = std::mem::take(&mut facts.groups).into_iter().map(|it| it.base);
+            let bases: Vec<_> = if views == 0 { bases.collect() } else { Vec::new() };
+            facts.groups = view.groups.iter().map(done).collect();
+            for (group, base) in facts.groups.iter_mut().zip(bases) {
+                group.base = base;
+            }
+            let Some(next) = next(&view, &facts, &wish) else { return (Some(views), copies) };
+            let begun = next.groups.iter().filter(|it| it.attempt == next.epoch);
+            copies += begun.map(|it| it.slots.len() * it.syncing.len()).sum::<usize>();
+            view = next;
+        }
+        (None, copies)
+    }
+}
+
+impl Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "cluster     {}, epoch {}", self.cluster, self.epoch)?;
+        let leader = self.controller.as_deref().unwrap_or("none: no node stands for election");
+        writeln!(f, "controller  {leader}")?;
+        match self.views {
+            Some(0) => writeln!(f, "left        nothing is to be done")?,
+            Some(views) => writeln!(
+                f,
+                "left        {views} views, which begin {} copies of a slot, if no node comes or goes",
+                self.copies
+            )?,
+            None => writeln!(f, "left        more than {VIEWS_MAX} views")?,
+        }
+        for (title, deeds) in [("next", &self.next), ("now", &self.waits)] {
+            if !deeds.is_empty() {
+                writeln!(f, "\n{title}")?;
+            }
+            for Deed { what, why, slots } in deeds {
+                let slots = match slots.len() {
+                    0 => String::new(),
+                    count => format!(": {count} slots"),
+                };
+                writeln!(f, "  {what}{slots}")?;
+                if !why.is_empty() {
+                    writeln!(f, "      because {why}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// So many views are looked at.
+const VIEWS_MAX: usize = 2000;

@@ -1,0 +1,133 @@
+//! What operators want, written into the register: nodes without copies, the number of copies, a pause.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use guira_chain::view::Member;
+use guira_chain::{Group, NodeId};
+
+use crate::register::{Register, RegisterSnapshot};
+use crate::trouble::Trouble;
+
+/// Wants a node to have no copies, or again to have its share. Returns its number, and what that means.
+pub(crate) fn drain(
+    register: &Register,
+    node: &str,
+    is_undone: bool,
+) -> Result<(NodeId, String), Trouble> {
+    let snapshot = register.snapshot()?;
+    let id = find(&snapshot, node)?;
+    let name = name_of(&snapshot, id);
+    if is_undone {
+        register.change_wish(|wish| {
+            wish.drain.remove(&id);
+        })?;
+        return Ok((id, format!("{name} is not drained: it gets its share of slots again\n")));
+    }
+    let wish = &snapshot.wish;
+    let stays =
+        |it: &(&NodeId, &Member)| *it.0 != id && it.1.weight > 0 && !wish.drain.contains(it.0);
+    let others = snapshot.nodes.iter().filter(stays).count();
+    let replicas = wish.replicas;
+    if usize::try_from(replicas).is_ok_and(|replicas| others < replicas) {
+        return Err(Trouble::Refused(format!(
+            "{name} can't be drained: {others} other nodes live that may have copies, and {replicas} copies are wanted: start another node first, or want fewer copies (guira cluster set --replicas)"
+        )));
+    }
+    register.change_wish(|wish| {
+        wish.drain.insert(id);
+    })?;
+    let slots = slots_of(&snapshot, id);
+    let paused =
+        if wish.is_paused { " once the pause is over (guira cluster set --resume)" } else { "" };
+    Ok((
+        id,
+        format!(
+            "{name} is drained: the copies of its {slots} slots move to other nodes{paused}. It may be stopped once it has none: guira cluster status shows that, and --wait waits for it\n"
+        ),
+    ))
+}
+
+/// Waits until a node is in no chain.
+pub(crate) fn wait_until_empty(
+    register: &Register,
+    id: NodeId,
+    limit: Duration,
+) -> Result<String, Trouble> {
+    let begun = Instant::now();
+    loop {
+        let snapshot = register.snapshot()?;
+        let (name, slots) = (name_of(&snapshot, id), slots_of(&snapshot, id));
+        if slots == 0 {
+            return Ok(format!("{name} has no copies any more: it may be stopped\n"));
+        }
+        if begun.elapsed() >= limit {
+            return Err(Trouble::Unfinished(format!(
+                "{name} still has copies of {slots} slots after {} s: guira cluster plan shows what is waited for",
+                limit.as_secs()
+            )));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Wants another number of copies, a pause, or its end. Returns what is wanted from now on.
+pub(crate) fn set(
+    register: &Register,
+    replicas: Option<u32>,
+    is_paused: Option<bool>,
+) -> Result<String, Trouble> {
+    let snapshot = register.snapshot()?;
+    let min_write = snapshot.seen.view.min_write;
+    if let Some(replicas) = replicas.filter(|it| *it < min_write) {
+        return Err(Trouble::Usage(format!(
+            "--replicas {replicas} is less than the {min_write} copies that a write needs: no write would ever be taken"
+        )));
+    }
+    let wish = register.change_wish(|wish| {
+        wish.replicas = replicas.unwrap_or(wish.replicas);
+        wish.is_paused = is_paused.unwrap_or(wish.is_paused);
+    })?;
+    let paused = match wish.is_paused {
+        true => "; paused: no copy is begun",
+        false => "",
+    };
+    Ok(format!("cluster {}: {} copies of each slot{paused}\n", register.name(), wish.replicas))
+}
+
+/// The node that an operator names, by name or by number.
+fn find(snapshot: &RegisterSnapshot, text: &str) -> Result<NodeId, Trouble> {
+    let members = || snapshot.seen.view.nodes.iter().chain(&snapshot.nodes);
+    let mut named: Vec<NodeId> = members().filter(|it| it.1.name == text).map(|it| *it.0).collect();
+    named.sort_unstable();
+    named.dedup();
+    let number = text.parse().ok();
+    let is_known = |id: &NodeId| members().any(|it| it.0 == id) || snapshot.wish.drain.contains(id);
+    match &named[..] {
+        [id] => Ok(*id),
+        [] => number.filter(is_known).ok_or_else(|| {
+            Trouble::Refused(format!(
+                "the cluster has no node {text}: guira cluster status shows the names and numbers"
+            ))
+        }),
+        several => Err(Trouble::Refused(format!(
+            "several nodes have the name {text}: name one of the numbers {several:?}"
+        ))),
+    }
+}
+
+/// What operators call a node, with its number.
+pub(crate) fn name_of(snapshot: &RegisterSnapshot, id: NodeId) -> String {
+    let member = snapshot.nodes.get(&id).or(snapshot.seen.view.nodes.get(&id));
+    match member.map(|it| &*it.name).unwrap_or_default() {
+        "" => format!("node {id}"),
+        name => format!("{name} ({id})"),
+    }
+}
+
+fn slots_of(snapshot: &RegisterSnapshot, id: NodeId) -> usize {
+    let has = |group: &&Group| group.members().any(|it| it == id);
+    snapshot.seen.view.groups.iter().filter(has).map(|it| it.slots.len()).sum()
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(250);
