@@ -13,7 +13,8 @@ use guira_chain::{Group, NodeId, Ranges, View};
 use serde::Serialize;
 
 use crate::controller::Rules;
-use crate::facts::{Memory, Waits};
+use crate::facts::{Memory, Now, Waits};
+use crate::records::unix_s;
 use crate::register::RegisterSnapshot;
 use crate::wishes::name_of;
 
@@ -47,7 +48,8 @@ impl Plan {
     pub(crate) fn of(snapshot: &RegisterSnapshot) -> Self {
         let Rules { replace_after, promise, restart, .. } = Rules::default();
         let waits = Waits { replace_after, promise, restart };
-        let facts = Memory::default().facts(snapshot, waits, Duration::ZERO);
+        let now = Now { steady: Duration::ZERO, unix_s: unix_s() };
+        let facts = Memory::default().facts(snapshot, waits, now);
         let view = &*snapshot.seen.view;
         let decided = next(view, &facts, &snapshot.wish.clone().into());
         let told = Teller { snapshot, facts: &facts };
