@@ -122,6 +122,15 @@ fn ask_on(
     wrong
 }
 
+/// Ends the clients, also when the test fails: otherwise it would wait for them forever.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 #[test]
 fn a_node_is_drained_and_gets_its_share_again_and_no_client_sees_an_error() {
     let mut cluster = Replicas::start();
@@ -137,6 +146,7 @@ fn a_node_is_drained_and_gets_its_share_again_and_no_client_sees_an_error() {
     let wrong = Mutex::new(Vec::new());
     let addresses = ["heron", "kite"].map(|name| cluster.nodes[name].address().clone());
     thread::scope(|scope| {
+        let ends = Ends(&is_over);
         for (worker, address) in addresses.iter().enumerate() {
             let (is_over, done, wrong) = (&is_over, &done, &wrong);
             scope.spawn(move || {
@@ -161,7 +171,7 @@ fn a_node_is_drained_and_gets_its_share_again_and_no_client_sees_an_error() {
             !cluster.status().contains("\"is_drained\": false,\n      \"serving\": 0")
         });
         cluster.until_spread();
-        is_over.store(true, SeqCst);
+        drop(ends);
     });
     let wrong = wrong.into_inner().expect("no panic");
     assert!(

@@ -33,11 +33,11 @@ struct Node {
     zone: String,
     weight: u32,
     state: State,
-    is_drained: bool,
     /// Since when a controller has seen that the node is gone, and when its copies are made elsewhere. Unix times in
     /// seconds.
     away_since: Option<u64>,
     given_up_at: Option<u64>,
+    is_drained: bool,
     /// The number of slots in which the node serves; of these, those in which it orders writes, and those in which it
     /// answers reads.
     serving: usize,
