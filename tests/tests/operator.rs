@@ -164,7 +164,6 @@ fn exit_codes_are_those_of_the_documents() {
         ("guira cluster", 1, &["cluster", "init", "etcd:h/c1"]),
         ("guira cluster", 2, &["cluster", "init", &place]),
         ("guira cluster", 2, &["cluster", "status", "etcd:127.0.0.1:1/c1"]),
-        // It has no node.
         ("guira cluster", 3, &["cluster", "check", &place]),
         ("guira route convert", 0, &["route", "convert", &nutcracker]),
         ("guira route convert", 1, &["route", "convert"]),
