@@ -228,7 +228,7 @@ mod tests {
         for (statement, expected) in [
             ("/* mcinv:user:1 */ UPDATE t SET a = 1", "user:1|"),
             (" ;/*mcinv:user:1,cart:9*/UPDATE t", "user:1 cart:9|"),
-            ("UPDATE t SET a = 1 /* mcinv:user:1;mark=eu.7f3a */ ; ", "user:1|Syntax"),
+            ("UPDATE t SET a = 1 /* mcinv:user:1;mark=eu.7f3a */ ; ", "user:1|Mark"),
             ("UPDATE t /* mcinv:user:1;mark=eu.000000070000000f */", "user:1|"),
             ("/* mcinv:user:1 */ UPDATE t /* mcinv:user:1,user:2 */", "user:1 user:2|"),
             ("/* mcinv:user:1 */", "user:1|"),
