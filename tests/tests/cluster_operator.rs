@@ -3,8 +3,9 @@
 
 use guira_tests::client::try_ask;
 use guira_tests::replicas::{NAMES, Replicas};
-use guira_tests::server::{Address, within};
-use std::collections::BTreeMap;
+use guira_tests::server::{Address, within, workspace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -36,6 +37,12 @@ fn heads_and_readers_are_spread_and_the_nodes_say_so() {
         cluster.set(NAMES[n % 3], &format!("key-{n}"), &n.to_string());
     }
     cluster.until_spread();
+    let path = workspace().join("docs/reference/store-statistics.md");
+    let page = fs::read_to_string(path).expect("a page");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let rows: BTreeSet<&str> = rows.filter(|name| name.starts_with("cluster_")).collect();
+    let told = stats(&cluster, "heron");
+    assert_eq!(told.keys().map(String::as_str).collect::<BTreeSet<_>>(), rows);
     // The figures are a second old at most.
     let is_told = || {
         sum(&cluster, &NAMES, "cluster_slots_reader") == 16_384.0 && uneven(&cluster, &NAMES) < 8.0
