@@ -147,9 +147,8 @@ fn exit_codes_are_those_of_the_documents() {
     let nutcracker = format!("{directory}/nutcracker.yml");
     let pool = "A:\n  listen: 127.0.0.1:1\n  distribution: ketama\n  servers:\n  - 127.0.0.1:2:1\n";
     fs::write(&nutcracker, pool).expect("a file");
-    let held = format!("{directory}/spool");
+    let [held, store] = ["spool", "store"].map(|name| format!("{directory}/{name}"));
     let _lock = held_spool(&held);
-    let store = format!("{directory}/store");
     let [follows, stateless] = ["state", "/proc/none"].map(|state| daemon(directory, state));
     let etcd = Etcd::start();
     let place = format!("etcd:127.0.0.1:{}/c1", etcd.port());
