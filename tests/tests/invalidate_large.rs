@@ -7,8 +7,9 @@ use guira_tests::server::peak_bytes_of;
 use guira_tests::shop::{Database, Shop};
 
 const ROW_BYTES: usize = 12_000_000;
-/// An event of an update has two images of a row.
-const PEAK_MAX: u64 = 32 << 20;
+/// An idle daemon has 19 MiB. An event of an update has two images of a row: with one in memory it would be 42. Inflating
+/// takes up to 16 more, the more the busier the machine is.
+const PEAK_MAX: u64 = 40 << 20;
 const NO_KEYS: [&str; 4] = ["user:9", "user:8", "page:9", "page:8"];
 
 /// Transactions with large rows, each with the keys that go. `compress` is said in the session first.
