@@ -38,6 +38,7 @@ use crate::status::Status;
 #[derive(Debug)]
 pub(crate) struct Dev {
     pub(crate) nodes: u16,
+    /// Copies of each item: at most one for each node.
     pub(crate) replicas: u32,
     pub(crate) directory: PathBuf,
     pub(crate) port: u16,
@@ -203,7 +204,7 @@ Each item has its {copies} copies. In another terminal:
   kill -9 {first}                                 n1 dies, and nothing is lost
 Ctrl-C ends all. The same command goes on with the same items.
 ",
-            copies = self.replicas.min(u32::from(self.nodes)),
+            copies = self.replicas,
         )
     }
 }
@@ -344,12 +345,10 @@ fn last_lines(path: &Path) -> String {
         file.take(SHOWN_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let text = read().map_or_else(|error| error.to_string(), |bytes| show(&bytes));
-    text.trim_end().to_owned()
-}
-
-fn show(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    match read() {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).trim_end().to_owned(),
+        Err(error) => error.to_string(),
+    }
 }
 
 /// Prints at once. Nobody may be reading.

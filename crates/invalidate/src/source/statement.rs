@@ -30,20 +30,20 @@ pub(super) fn deed(text: &[u8], schema: &[u8]) -> Deed {
         "COMMIT" => Deed::End,
         "ROLLBACK" => match words.next() {
             // To a savepoint: the transaction goes on.
-            Some(word) if word.eq_ignore_ascii_case("TO") => Deed::Other,
+            Some(word) if is_any(&word, &["TO"]) => Deed::Other,
             _ => Deed::End,
         },
         "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "WITH" => Deed::Rows,
         "TRUNCATE" => {
             let mut next = words.next();
-            if next.as_deref().is_some_and(|word| word.eq_ignore_ascii_case("TABLE")) {
+            if next.as_deref().is_some_and(|word| is_any(word, &["TABLE"])) {
                 next = words.next();
             }
             Deed::Empties(next.and_then(|word| table(&word, &schema)).into_iter().collect())
         }
         "DROP" => drop_of(words, &schema),
         "CREATE" => match words.next() {
-            Some(word) if word.eq_ignore_ascii_case("OR") => {
+            Some(word) if is_any(&word, &["OR"]) => {
                 words.next();
                 created(words, &schema)
             }
@@ -58,7 +58,7 @@ pub(super) fn deed(text: &[u8], schema: &[u8]) -> Deed {
 /// Recognizes `CREATE OR REPLACE TABLE t`, which empties the table.
 fn created(mut words: Words<'_>, schema: &str) -> Deed {
     match words.next() {
-        Some(word) if word.eq_ignore_ascii_case("TABLE") => {
+        Some(word) if is_any(&word, &["TABLE"]) => {
             Deed::Empties(words.next().and_then(|word| table(&word, schema)).into_iter().collect())
         }
         _ => Deed::Other,
