@@ -1,5 +1,7 @@
 //! A cluster of one server and its router, as `guira invalidate` sends deletes to.
 
+use rustix::process::Signal;
+
 use crate::client::Client;
 use crate::server::{Address, Program, Server, free_port};
 
@@ -68,6 +70,27 @@ impl Cluster {
     /// Ends the router, until another one is started in its place.
     pub fn stop_router(&mut self) {
         self.router = None;
+    }
+
+    /// Kills the server, until another one is started in its place.
+    ///
+    /// # Panics
+    /// If it doesn't end.
+    pub fn kill_server(&mut self) {
+        self.server.signal(Signal::KILL);
+        assert!(self.server.ended_within(20).is_some(), "it was killed");
+    }
+
+    /// Starts another server in place of the last, at its port.
+    ///
+    /// # Panics
+    /// If it doesn't start.
+    pub fn restart_server(&mut self) {
+        let Address::Tcp(port) = *self.server.address() else { panic!("a port") };
+        let text = port.to_string();
+        let flags = ["-m", "64", "-l", "127.0.0.1", "-p", &text];
+        let started = Server::start_at(Program::Guira, &flags, Address::Tcp(port));
+        self.server = started.expect("a test can have it");
     }
 
     /// A client of the server.

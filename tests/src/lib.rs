@@ -15,6 +15,7 @@
 //! pair.rs      two hosts of one, a primary and its replica
 //! keys.rs      which keys must go at which change, whichever of MariaDB and MySQL it is
 //! sql.rs       sessions of SQL at each
+//! churn.rs     random transactions of one while everything is killed, beside a model
 //! shop.rs      one of them, with clusters and `guira invalidate`
 //! twins.rs     two daemons of one shop, of which one is active
 //! metrics.rs   a scrape of the HTTP port, taken apart
@@ -30,6 +31,7 @@
 //! 3. Everything that a test starts ends with the test.
 #![forbid(unsafe_code)]
 
+pub mod churn;
 pub mod client;
 pub mod cluster;
 pub mod console;

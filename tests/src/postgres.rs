@@ -78,7 +78,12 @@ impl Postgres {
         let mut server = command("postgres");
         server.arg("-D").arg(self.dir.join("data")).arg("-k").arg(&self.dir);
         server.args(["-p", &self.port.to_string(), "-h", "127.0.0.1"]);
-        for setting in ["wal_level=logical", "max_slot_wal_keep_size=1GB", "shared_buffers=16MB"] {
+        for setting in [
+            "wal_level=logical",
+            "max_slot_wal_keep_size=1GB",
+            "shared_buffers=16MB",
+            "max_prepared_transactions=4",
+        ] {
             server.args(["-c", setting]);
         }
         let child = as_nobody(&mut server).current_dir("/").stdout(Stdio::null()).stderr(log);

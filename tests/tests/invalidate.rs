@@ -60,7 +60,14 @@ fn a_gap_in_the_log_and_columns_without_names_end_the_daemon_with_their_codes() 
     sql.ask("SET GLOBAL binlog_row_metadata = FULL");
     let last = sql.ask("SHOW MASTER STATUS").concat();
     let last = last.split('\t').next().expect("a test can have it").to_owned();
+    let (is_good, told) = shop.asks("check");
+    assert!(is_good, "{told}");
     sql.ask(&format!("PURGE BINARY LOGS TO '{last}'"));
+    let (code, told) = shop.asks_with("check", &[]);
+    assert_eq!(code, Some(3), "{told}");
+    for words in ["its log doesn't go on from '0-1-", "remove db/position from the state folder"] {
+        assert!(told.contains(words), "{told}");
+    }
     shop.ends(3, "its log doesn't go on from");
     let (_, told) = shop.asks("positions");
     assert!(told.contains("source db: read up to '0-1-"), "{told}");
@@ -199,8 +206,12 @@ fn after_a_gap_it_goes_on_from_now_and_flushes_all_if_it_must() {
         clients.iter_mut().for_each(|client| drop(client.set("user:1", b"v")));
         clients.iter_mut().for_each(|client| drop(client.set("other", b"v")));
         shop.reconfigure("\"now\"", &format!("\"{answer}\""));
+        let (is_good, words) = shop.asks("check");
+        assert!(is_good && !words.contains("doesn't go on"), "{words}");
         sql.ask("UPDATE shop.users SET v = v + 1 WHERE id = 1");
         purge(&mut sql);
+        let (is_good, words) = shop.asks("check");
+        assert!(is_good && words.contains("its log doesn't go on from the stored"), "{words}");
         daemon = shop.daemon();
         shop.catch_up(&mut sql);
         for key in ["user:1", "other"] {

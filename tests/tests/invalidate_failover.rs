@@ -175,6 +175,8 @@ fn a_host_whose_log_has_nothing_in_common_with_what_was_read_is_a_gap() {
     sql.ask("RESET MASTER");
     sql.ask(&change(2));
     shop.database.kill();
+    let (_, words) = shop.asks("check");
+    assert!(words.contains("nothing in common with it"), "{words}");
     shop.ends(3, "its log has nothing in common with it");
     assert!(shop.said().contains("flush the caches"), "{}", shop.said());
     fill(&shop, &["user:2", "other"]);

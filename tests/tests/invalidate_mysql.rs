@@ -155,7 +155,13 @@ fn a_gap_and_what_must_be_set_end_the_daemon_with_what_mends_it() {
     let last = last.split('\t').next().expect("a test can have it").to_owned();
     sql.ask(&format!("PURGE BINARY LOGS TO '{last}'"));
     shop.ends(3, "has purged what wasn't read");
+    let (code, told) = shop.asks_with("check", &[]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("has purged what wasn't read"), "{told}");
     sql.ask("RESET BINARY LOGS AND GTIDS");
+    let (code, told) = shop.asks_with("check", &[]);
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("its log was reset"), "{told}");
     shop.ends(3, "its log was reset (RESET MASTER)");
     // The answer `now` goes on from the new history.
     shop.reconfigure("\"server_id\"", "\"on_gap\": \"now\", \"server_id\"");

@@ -304,6 +304,9 @@ fn a_slot_that_is_gone_ends_the_daemon_with_its_code() {
     sql.ask("INSERT INTO users VALUES (2)");
     sql.ask("SELECT pg_create_logical_replication_slot('guira', 'pgoutput')");
     shop.ends(3, "made it anew");
+    let (code, words) = shop.asks_with("check", &[]);
+    assert_eq!(code, Some(3), "{words}");
+    assert!(words.contains("made it anew") && words.contains("remove db/position"), "{words}");
     sql.ask("DROP PUBLICATION guira");
     let (is_good, words) = shop.asks("check");
     assert!(

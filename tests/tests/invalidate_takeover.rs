@@ -91,6 +91,25 @@ fn another_takes_over_after_a_kill<D: Database>(table: &'static str) {
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
+/// The position that it began with isn't followed before etcd has it: what is changed from then on goes, whichever daemon reads it.
+#[test]
+fn a_daemon_that_is_killed_as_soon_as_it_reads_has_left_its_first_position() {
+    let etcd = Etcd::start();
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
+    let shop = Shop::<MariaDb>::new(1, SCHEMA, rules, true, "");
+    let (mut sql, mut clients) = (shop.sql(), shop.clients());
+    let mut first = Twin::of(&shop, &etcd, "4s", "first");
+    let mut second = Twin::of(&shop, &etcd, "4s", "second");
+    first.begin();
+    first.reads();
+    first.signal(Signal::KILL);
+    clients[0].set("user:1", b"old");
+    sql.ask("UPDATE shop.users SET v = 1 WHERE id = 1");
+    second.begin();
+    second.reads();
+    eventually("it goes", || is_there(&mut clients, "user:1") == [false]);
+}
+
 /// Its slot stays with the daemon that hangs, until the database gives that up.
 #[test]
 fn postgresqls_slot_is_taken_over_from_a_daemon_that_hangs() {

@@ -59,7 +59,18 @@ fn lab() -> Command {
 fn plan() -> Command {
     let command = Command::new("plan")
         .about("Compute how many entries a router's hot cache (HotCacheRoute) needs, so that no server is overloaded whichever keys are popular");
-    command.defer(with_args::<guira_route::plan::command::Args>)
+    command.defer(|command| {
+        with_args::<guira_route::plan::command::Args>(command)
+            .subcommand(plan_regional())
+            .subcommand_negates_reqs(true)
+            .args_conflicts_with_subcommands(true)
+    })
+}
+
+fn plan_regional() -> Command {
+    let command = Command::new("regional")
+        .about("Judge which key families belong into a pool that all clusters of a region share, by what routers have sampled");
+    with_args::<guira_route::plan::regional::RegionalArgs>(command)
 }
 
 /// The command line of `memcached`: the flags of `guira serve`, without the subcommand.

@@ -206,7 +206,12 @@ fn lab(matches: &ArgMatches) -> anyhow::Result<()> {
 }
 
 fn plan(matches: &ArgMatches) -> anyhow::Result<()> {
-    let plan = guira_route::plan::command::plan(&FromArgMatches::from_arg_matches(matches)?)?;
+    let plan = match matches.subcommand() {
+        Some((_, matches)) => {
+            guira_route::plan::regional::plan(&FromArgMatches::from_arg_matches(matches)?)?
+        }
+        None => guira_route::plan::command::plan(&FromArgMatches::from_arg_matches(matches)?)?,
+    };
     println!("{plan}");
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::replay::{self, From, Replay};
 use crate::report;
 use crate::rule::{OnTruncate, Rule};
 use crate::run::{self, Ended};
-use crate::source::{self, UNUSABLE};
+use crate::source::{self, Begun, UNUSABLE};
 
 /// Which configuration.
 #[derive(Debug, Args)]
@@ -220,7 +220,11 @@ fn check(config: &InvalidateConfig) -> Done {
     let mut good = format!("{}: the configuration is good\n", config.name);
     let mut bad = Vec::new();
     for from in &config.sources {
-        match source::check(from, &config.rules) {
+        let begun = Begun::find(config, &from.name).unwrap_or_else(|words| {
+            bad.push((UNUSABLE, words));
+            None
+        });
+        match source::check(from, &config.rules, begun.as_ref()) {
             Ok(words) => good.push_str(&words),
             Err(words) => bad.push((source::BAD, words)),
         }
@@ -229,7 +233,8 @@ fn check(config: &InvalidateConfig) -> Done {
         let is_flushed = !to.has_markers && flushes(config, &to.name);
         for router in &to.routers {
             let of = format!("destination {}: router {router}", to.name);
-            match crate::deliver::check(router, &to.prefix, is_flushed) {
+            let asks = crate::deliver::Asks { is_flushed, is_spread: !to.flush_over.is_zero() };
+            match crate::deliver::check(router, &to.prefix, asks) {
                 Ok(()) => good.push_str(&format!("{of} answers\n")),
                 Err(error) => bad.push((UNUSABLE, format!("{of}: {error}"))),
             }

@@ -222,6 +222,8 @@ pub(crate) struct DestinationConfig {
     pub(crate) how: How,
     /// How long after the change that calls for it a flush is sent.
     pub(crate) flush_after: Duration,
+    /// The time over which its servers are flushed, one after the other. 0: all at once.
+    pub(crate) flush_over: Duration,
     /// It has the region's markers: it gets the unmarks, and neither deletes nor flushes.
     pub(crate) has_markers: bool,
 }

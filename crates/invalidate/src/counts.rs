@@ -82,6 +82,8 @@ pub(crate) struct CourierCounts {
     pub(crate) flushes: Count,
     /// 1 while a flush is due, or waits for its time.
     pub(crate) is_flush_due: Count,
+    /// Servers whose turn is still to come.
+    pub(crate) flushes_left: Count,
     unmarked: [Count; Unmarked::ALL.len()],
     pub(crate) audit: AuditCounts,
 }

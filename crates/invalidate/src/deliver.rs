@@ -24,6 +24,8 @@ mod audit;
 mod resend;
 mod unmark;
 mod supply;
+mod turns;
+mod spread;
 mod flush;
 mod parked;
 mod link;
@@ -49,6 +51,7 @@ use link::{Parcel, RouterLink};
 use pace::{IDLE, PAUSE_LEAST, PAUSE_MOST, note_ack};
 use parked::Parked;
 pub(crate) use resend::Resender;
+use spread::Spread;
 use supply::{Load, Supply};
 pub(crate) use unmark::Unmarker;
 
@@ -74,6 +77,8 @@ pub(crate) struct Courier {
     unproven: Option<(u64, u64)>,
     parked: Parked,
     flushes: Flushes,
+    /// Of the flush that is under way.
+    spread: Option<Spread>,
     scout: Option<Scout>,
 }
 
@@ -121,6 +126,7 @@ impl Courier {
             unproven: None,
             parked: Parked::new(),
             flushes: Flushes::default(),
+            spread: None,
             scout: None,
         }
     }
@@ -174,7 +180,7 @@ impl Courier {
         self.note_due(reach);
         while self.in_flight.len() < IN_FLIGHT
             && !self.parked.is_full()
-            && !self.flushes.is_due(now())
+            && !self.is_flush_due()
             && !self.parked.is_retry_due()
             // Otherwise something would always be in flight, and what was proven would never be sent again.
             && !self.is_proven(reach)
@@ -195,8 +201,11 @@ impl Courier {
             self.settle()?;
             return Ok(Turn::Done);
         }
-        if self.flushes.is_due(now()) {
-            self.flush()?;
+        if self.is_flush_due() {
+            match self.config.flush_over.is_zero() {
+                true => self.flush()?,
+                false => self.flush_next()?,
+            }
             return Ok(Turn::Done);
         }
         if self.parked.is_retry_due() {
@@ -246,7 +255,10 @@ impl Courier {
     fn flush_due(&self, at_s: u32) -> Instant {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let age = since.unwrap_or_default().saturating_sub(Duration::from_secs(at_s.into()));
-        now() + self.config.flush_after.saturating_sub(age)
+        // Spread over servers there is no second one: what is stored late is there before the first one begins.
+        let again =
+            if self.config.flush_over.is_zero() { Duration::ZERO } else { self.config.again };
+        now() + self.config.flush_after.saturating_sub(age) + again
     }
 
     /// Releases second deletes that are due, and rewinds to entries that were proven after they were sent.
@@ -446,12 +458,22 @@ impl Courier {
     }
 }
 
+/// What a destination asks of its routers besides deletes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asks {
+    /// Flushes.
+    pub(crate) is_flushed: bool,
+    /// Flushes of one server at a time.
+    pub(crate) is_spread: bool,
+}
+
 /// Checks that a router answers, knows the meta commands, deletes a key with the destination's prefix, and, if it
 /// `is_flushed`, accepts flushes: for `guira invalidate check`.
 ///
 /// # Errors
 /// The router fails one of these checks.
-pub(crate) fn check(router: &Address, prefix: &str, is_flushed: bool) -> io::Result<()> {
+pub(crate) fn check(router: &Address, prefix: &str, asks: Asks) -> io::Result<()> {
+    let Asks { is_flushed, is_spread } = asks;
     let mut link = RouterLink::connect(router)?;
     let key = Key::new(CHECKED).map_err(|why| io::Error::other(why.to_string()))?;
     let parcels = [Parcel { key, how: How::Delete }];
@@ -469,6 +491,11 @@ pub(crate) fn check(router: &Address, prefix: &str, is_flushed: bool) -> io::Res
     }
     if is_flushed && link.option("enable_flush_cmd")?.is_some_and(|it| it == "0") {
         let words = "it refuses flush_all, which on_gap, on_truncate or on_unknown needs: start it with --enable-flush-cmd";
+        return Err(io::Error::other(words));
+    }
+    if is_flushed && is_spread && link.servers()?.is_none() {
+        let words =
+            "it doesn't tell its servers, which flush_over needs: it would flush all at once";
         return Err(io::Error::other(words));
     }
     Ok(())

@@ -84,6 +84,21 @@ fn read(office: &Office, source: &str) -> Option<(Option<Stored>, u64)> {
 }
 
 impl Desk {
+    /// Returns what must be done before the position of a source can be removed from state folders.
+    pub(crate) fn first(&self, source: &str) -> String {
+        self.office.first(source)
+    }
+
+    /// Writes the first position, and returns once etcd has it: a daemon that took over without one would begin at the
+    /// log's end. Also returns when the line ends, or if what is left in the journal must be delivered first.
+    pub(crate) fn share_first(&self, line: &Line) {
+        while !line.is_ended() && !line.is_shared() && line.to_share().is_some() {
+            if !self.share(line) || !line.is_shared() {
+                thread::sleep(REST);
+            }
+        }
+    }
+
     /// Writes the newest position. Returns `false` if another daemon is active, or may be.
     pub(crate) fn share(&self, line: &Line) -> bool {
         let mut state = self.state.lock();

@@ -227,7 +227,7 @@ const OF_JOURNALS: [(&str, &str, &str); 2] = [
     ("journal_bytes", "gauge", "Bytes of the journal's files."),
     ("entries_waiting", "gauge", "Entries whose change the database hasn't shown yet."),
 ];
-const OF_DESTINATIONS: [OfDestination; 10] = [
+const OF_DESTINATIONS: [OfDestination; 11] = [
     ("deletes_total", "counter", "Deletes that were acknowledged.", |c| c.deletes.get()),
     ("again_total", "counter", "Second deletes that were acknowledged (`again`).", |c| {
         c.again.get()
@@ -256,6 +256,12 @@ const OF_DESTINATIONS: [OfDestination; 10] = [
         "gauge",
         "1 while a flush of all servers is to be sent, or waits for its time.",
         |c| c.is_flush_due.get(),
+    ),
+    (
+        "flush_servers_left",
+        "gauge",
+        "Servers whose turn in a flush is still to come (`flush_over`).",
+        |c| c.flushes_left.get(),
     ),
 ];
 const OF_AUDITS: [(&str, &str, &str); 3] = [

@@ -80,6 +80,11 @@ impl Office {
         format!("{}/position/{source}", self.path)
     }
 
+    /// Returns what must be done before a source's position can be removed from state folders: words with a comma.
+    pub(crate) fn first(&self, source: &str) -> String {
+        format!("stop all daemons, delete the key {} in etcd, ", self.position_key(source))
+    }
+
     /// Returns the active daemon's name, if one is active.
     pub(crate) fn who(&self) -> Result<Option<String>, Error> {
         let found = self.pair(&self.key())?;

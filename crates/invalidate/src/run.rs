@@ -152,8 +152,8 @@ fn begin(
         spawn("barrier", move || run_barrier(&barrier, &of_barrier))?;
         let (rules, line, read) = (Arc::clone(&rules), Arc::clone(line), read.clone());
         start_store(Arc::clone(&line), desk.clone(), tell.clone())?;
-        let follower =
-            Follower { config: source.clone(), rules, line, read, turn: 0, has_gap: false };
+        let (config, desk) = (source.clone(), desk.clone());
+        let follower = Follower { config, rules, line, desk, read, turn: 0, has_gap: false };
         let of_source = tell.clone();
         spawn("source", move || {
             if let Err(halt) = run_source(follower) {

@@ -46,12 +46,14 @@ mod session;
 mod login;
 mod packets;
 mod dial;
+mod begun;
 mod lost;
 mod follower;
 mod bytes;
 mod halt;
 
 pub(crate) use any::{check, init, run, run_barrier};
+pub(crate) use begun::Begun;
 pub(crate) use follower::{Follower, unsynced};
 #[cfg(fuzzing)]
 pub use fuzz::{fuzz_answers, fuzz_binlog, fuzz_pgoutput};

@@ -22,6 +22,8 @@ use crate::hot_cache::Write;
 pub struct Context {
     /// The client's address, if it has one and the router keeps it.
     pub client: Option<IpAddr>,
+    /// The client's address, if it has one, for what is counted. No route chooses by it.
+    pub(crate) peer: Option<IpAddr>,
     /// The name under which a failed delete is logged to be sent later. `None`: it isn't logged.
     pub asynclog: Option<Rc<str>>,
     /// Whether the request is a copy whose reply is discarded.

@@ -19,6 +19,7 @@ mod settings;
 mod hot_cache;
 mod tokens;
 pub mod plan;
+mod families;
 mod counters;
 mod ops;
 mod outcome;

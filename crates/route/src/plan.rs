@@ -25,6 +25,7 @@
 //! Rings with unequal shares: the bound then holds for the share times the imbalance. A consistent hash with few points
 //! per server is off by half and more.
 
+pub mod regional;
 pub mod command;
 
 /// The α of the thesis' figures: at 2, the bound is an envelope of the extremes.

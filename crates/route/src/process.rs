@@ -18,6 +18,7 @@ use crate::configure::tls::{self, Tls};
 use crate::configure::{Options, Standing};
 use crate::counters::Counters;
 use crate::deletes::debts::Debts;
+use crate::families::Families;
 use crate::servers::names::Names;
 use crate::servers::{Permits, Servers, Speak};
 use crate::settings;
@@ -42,6 +43,8 @@ pub(crate) struct Process {
     /// Certificates and keys for clients and servers.
     pub(crate) tls: Arc<Tls>,
     pub(crate) lifecycle: Lifecycle,
+    /// Where keys' families are sampled.
+    pub(crate) families: Option<Families>,
 }
 
 impl Process {
@@ -63,6 +66,7 @@ impl Process {
         let (tls, certificates) = Tls::open(options.tls.clone())?;
         let (names, tls) = (Arc::new(Names::new()), Arc::new(tls));
         let speak = speak(&options, (Arc::clone(&names), Arc::clone(&tls)), login, taps);
+        let families = options.sampled_share.map(|share| Families::new(share, Instant::now()));
         let servers = Servers::new(options.servers, speak, debts, &options.counted_pools);
         Ok(Self {
             names,
@@ -77,6 +81,7 @@ impl Process {
             vitals: Vitals::open(),
             standing: Arc::default(),
             lifecycle: Lifecycle::default(),
+            families,
         })
     }
 

@@ -6,6 +6,7 @@
 //! 1. A request ends on the tree on which it began: a new configuration replaces the tree only for later requests.
 
 mod asking;
+mod sampled;
 mod answers;
 
 use std::cell::RefCell;

@@ -168,7 +168,7 @@ pub(super) fn destination(name: &str, json: &Json) -> Result<DestinationConfig> 
     }
     let has_markers = fields.truth("markers")?;
     if has_markers {
-        let of_deletes = ["again", "leases", "how", "flush_after"];
+        let of_deletes = ["again", "leases", "how", "flush_after", "flush_over"];
         if let Some(name) = of_deletes.into_iter().find(|name| fields.get(name).is_some()) {
             let words = "is about deletes, of which a destination with markers gets none";
             return Err(fields.error(name, words));
@@ -183,6 +183,7 @@ pub(super) fn destination(name: &str, json: &Json) -> Result<DestinationConfig> 
         again: fields.duration("again")?.unwrap_or(again),
         how: how(&fields)?.unwrap_or(How::Delete),
         flush_after: fields.duration("flush_after")?.unwrap_or(Duration::ZERO),
+        flush_over: fields.duration("flush_over")?.unwrap_or(Duration::ZERO),
         has_markers,
     })
 }
@@ -296,7 +297,7 @@ const POSTGRES: &[&str] = &[
 const POSTGRES_LATER: &[&str] = &["gate"];
 pub(super) const NAME: &str = "a name has 1 to 64 letters, digits, '_' and '-'";
 const DESTINATION: &[&str] =
-    &["routers", "prefix", "again", "leases", "how", "flush_after", "markers"];
+    &["routers", "prefix", "again", "leases", "how", "flush_after", "flush_over", "markers"];
 const DESTINATION_LATER: &[&str] = &["tls", "ack", "linger"];
 /// The default delay of the second delete. Readers without leases may store what they read before the first delete, but
 /// hardly later than this.

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
     first: Option<Waiting>,
+    /// The flush whose servers have their turns.
+    under_way: Option<Waiting>,
     /// Second flushes, the earliest first.
     again: VecDeque<Waiting>,
     failures: u32,
@@ -38,13 +40,23 @@ impl Flushes {
         self.first = self.first.take().filter(|it| it.entry < entry);
     }
 
+    /// The one that is due goes to one server after the other from now on. What is wanted meanwhile is for the next one.
+    pub(super) fn begin(&mut self) {
+        self.under_way = self.first.take();
+    }
+
+    /// All servers had their turns.
+    pub(super) fn note_over(&mut self) {
+        (self.under_way, self.failures) = (None, 0);
+    }
+
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.all().any(|it| it.due <= now)
     }
 
     /// Returns the oldest entry that waits for a flush.
     pub(super) fn held(&self) -> Option<u64> {
-        self.all().map(|it| it.entry).min()
+        self.all().chain(&self.under_way).map(|it| it.entry).min()
     }
 
     /// Records that the flush sent at this time was acknowledged.

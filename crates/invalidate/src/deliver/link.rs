@@ -110,6 +110,34 @@ impl RouterLink {
         }
     }
 
+    /// Flushes one of the router's servers.
+    pub(super) fn flush_one(&mut self, server: &str) -> io::Result<Option<String>> {
+        let lines = self.told(&format!("flush({server})"))?.unwrap_or_default();
+        Ok((lines != ["OK"]).then(|| lines.concat()))
+    }
+
+    /// Returns the servers that a flush goes to. `None`: the other side doesn't tell.
+    pub(super) fn servers(&mut self) -> io::Result<Option<Vec<String>>> {
+        let lines = self.told("servers")?;
+        Ok(lines.filter(|lines| !lines.is_empty() && !lines[0].starts_with("ERROR")))
+    }
+
+    /// Returns the lines of a router's answer to a question. Nothing may be in flight. `None`: the other side has no answer.
+    fn told(&mut self, question: &str) -> io::Result<Option<Vec<String>>> {
+        let question = format!("get __mcrouter__.{question}\r\nmn\r\n");
+        self.input.get_mut().write_all(question.as_bytes())?;
+        let is_value = self.line()?.starts_with(b"VALUE ");
+        let mut lines = Vec::new();
+        loop {
+            match self.line()? {
+                line if line == b"MN" => return Ok(is_value.then_some(lines)),
+                line if line == b"END" || line.is_empty() => {}
+                _ if lines.len() >= SERVERS_MAX => return Err(io::ErrorKind::InvalidData.into()),
+                line => lines.push(String::from_utf8_lossy(&line).into_owned()),
+            }
+        }
+    }
+
     /// Returns an option of a router by its name in the statistics; `None` if the other side has no such options.
     pub(super) fn option(&mut self, name: &str) -> io::Result<Option<String>> {
         let question = format!("get __mcrouter__.options({name})\r\n");
@@ -246,6 +274,7 @@ fn number(text: &[u8]) -> Option<u64> {
 const CONNECT: Duration = Duration::from_secs(3);
 /// A router answers after its servers' timeout at the latest.
 const SILENCE: Duration = Duration::from_secs(10);
+const SERVERS_MAX: usize = 100_000;
 const LINE_MAX: u64 = 8 << 10;
 /// A marker with many tokens is far shorter. A longer value is no marker.
 const MARKER_MAX: u64 = 64 << 10;

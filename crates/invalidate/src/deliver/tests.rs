@@ -146,6 +146,7 @@ impl Scene {
             again,
             how: How::Delete,
             flush_after,
+            flush_over: Duration::ZERO,
             has_markers: false,
         };
         let courier = Courier::new(config, 0, Arc::clone(&self.line));

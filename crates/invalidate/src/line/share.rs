@@ -48,6 +48,11 @@ impl Line {
         (sharing.shared.as_ref() != Some(&share)).then_some(share)
     }
 
+    /// Whether etcd has a position, or needs none.
+    pub(crate) fn is_shared(&self) -> bool {
+        !matches!(self.state.lock().shared(), Some(None))
+    }
+
     /// Records what is in etcd now.
     pub(crate) fn note_shared(&self, share: Stored) {
         if let Some(sharing) = &mut self.state.lock().sharing {

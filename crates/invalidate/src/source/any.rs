@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::begun::Begun;
 use super::checked::Checked;
 use super::follower::Follower;
 use super::halt::Halt;
@@ -34,7 +35,11 @@ pub(crate) fn run_barrier(source: &SourceConfig, line: &Arc<Line>) {
 ///
 /// # Errors
 /// Sentences, each with the SQL that solves the problem.
-pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, String> {
+pub(crate) fn check(
+    source: &SourceConfig,
+    rules: &[Rule],
+    begun: Option<&Begun>,
+) -> Result<String, String> {
     let (mut told, mut findings, mut suits) = (String::new(), Vec::new(), false);
     for turn in 0..source.hosts.len() {
         let mut at = source.at(turn);
@@ -42,9 +47,9 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, Str
             at.name = format!("{}: host {}", source.name, at.host);
         }
         let checked = match &at.kind {
-            SourceKind::MariaDb => setup::check(&at, rules),
-            SourceKind::MySql => mysql::check(&at, rules),
-            SourceKind::Postgres(database) => postgres::check(&at, database, rules),
+            SourceKind::MariaDb => setup::check(&at, rules, begun),
+            SourceKind::MySql => mysql::check(&at, rules, begun),
+            SourceKind::Postgres(database) => postgres::check(&at, database, rules, begun),
         };
         match checked {
             Ok(Checked { words, is_replica }) => {

@@ -17,6 +17,12 @@ impl Checked {
         Self { words: format!("its log can be read, up to '{position}'{role}"), is_replica }
     }
 
+    /// Adds words to the result.
+    pub(super) fn with(mut self, note: &str) -> Self {
+        self.words.push_str(note);
+        self
+    }
+
     /// Returns the result for a source, given what was found.
     ///
     /// # Errors

@@ -8,6 +8,8 @@
 //! | compressed transactions | inflated event by event |
 //! | an incident, an unknown event | a halt, or a flush (`on_unknown`), unless it's marked as ignorable |
 
+mod commit;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, Write as _};
 use std::sync::Arc;
@@ -17,10 +19,10 @@ use super::event::{self, Event, Gtid};
 use super::follower::Stopped;
 use super::halt::{BAD, UNREADABLE};
 use super::mysql_gtid::{plain_gtid, tagged_gtid};
-use super::naming::{Called, Emptied, Naming};
+use super::naming::{Emptied, Naming};
 use super::packets::Long;
 use super::payload::Payload;
-use super::prepared::{NoRoom, Prepared, nameless};
+use super::prepared::{Prepared, nameless};
 use super::role;
 use super::rows::{self, Row, RowsHead, Table};
 use super::session::{Packet, Session, Trouble, WHOLE_MAX};
@@ -31,7 +33,7 @@ use super::transaction::Transaction;
 use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::gtid::GtidSource;
 use crate::line::Line;
-use crate::position::{GtidPosition, TransactionName};
+use crate::position::GtidPosition;
 use crate::rule::{Rule, Verb};
 use crate::template::{Change, Image};
 use crate::text::keys_in;
@@ -80,6 +82,7 @@ impl<'s> Follow<'s> {
                 return Err(Stopped::OtherRules);
             }
             self.receive(session)?;
+            self.line.counts.is_reading.set(1);
         }
         Ok(())
     }
@@ -189,7 +192,6 @@ impl<'s> Follow<'s> {
     }
 
     fn take_event(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {
-        self.line.counts.is_reading.set(1);
         if is_compressed(event.kind) {
             let short = shorten(event.kind, event.body, &self.tables);
             return self.take_short(*event, short);
@@ -384,121 +386,6 @@ impl<'s> Follow<'s> {
                 },
             }
         }
-        Ok(())
-    }
-
-    fn add(&mut self, called: Called) -> Result<(), Stopped<Trouble>> {
-        if called.deletes.is_empty() && called.unmarks.is_empty() {
-            return Ok(());
-        }
-        let Some(transaction) = &mut self.transaction else {
-            return Err(Broken("a change outside of a transaction").into());
-        };
-        transaction.add(called);
-        let errands = transaction.take(false);
-        if errands.is_empty() {
-            return Ok(());
-        }
-        let Some(transaction) = self.transaction.take() else { return Ok(()) };
-        let done = match &transaction.gtid.prepares {
-            Some(name) => self.put_aside(name, errands),
-            None => self.append(&transaction, errands),
-        };
-        self.transaction = Some(transaction);
-        done
-    }
-
-    /// Keeps what a prepared transaction calls for until its second part comes.
-    fn put_aside(&mut self, name: &[u8], errands: Vec<Errand>) -> Result<(), Stopped<Trouble>> {
-        self.prepared.add(name, errands).map_err(|why| match why {
-            NoRoom::Io(error) => Stopped::Journal(error),
-            NoRoom::Full(words) => self.naming.halt(BAD, words).into(),
-        })
-    }
-
-    /// `XA COMMIT … ONE PHASE`: the transaction waits for no second part.
-    fn commit_at_once(&mut self) -> Result<(), Stopped<Trouble>> {
-        let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
-        if let Some(name) = transaction.gtid.prepares.take() {
-            self.append_prepared(&transaction, &name)?;
-        }
-        self.transaction = Some(transaction);
-        Ok(())
-    }
-
-    /// Appends what was prepared under a name to the journal, on behalf of `transaction`. Returns `false` if nothing
-    /// was.
-    fn append_prepared(
-        &mut self,
-        transaction: &Transaction,
-        name: &[u8],
-    ) -> Result<bool, Stopped<Trouble>> {
-        let Some(parts) = self.prepared.remove(name) else { return Ok(false) };
-        for part in parts {
-            let errand = self.prepared.read(part).map_err(Stopped::Journal)?;
-            self.append(transaction, vec![errand])?;
-        }
-        Ok(true)
-    }
-
-    /// Appends what a transaction calls for to the journal.
-    fn append(
-        &mut self,
-        transaction: &Transaction,
-        errands: Vec<Errand>,
-    ) -> Result<(), Stopped<Trouble>> {
-        for errand in errands {
-            let place = self.place(&transaction.gtid.name);
-            let origin = Origin { place, stamp: transaction.stamp(), at_s: transaction.at_s };
-            self.line.append(origin, errand).map_err(Stopped::Journal)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the place that the barrier is asked about.
-    fn place(&mut self, name: &TransactionName) -> LogPlace {
-        let TransactionName::MySql { source, number } = name else {
-            return LogPlace { file: Arc::clone(&self.file), offset: self.offset };
-        };
-        let file = match &self.gtid_file {
-            Some((last, file)) if last == source => Arc::clone(file),
-            _ => {
-                let file = LogPlace::file_of(source);
-                self.gtid_file = Some((source.clone(), Arc::clone(&file)));
-                file
-            }
-        };
-        LogPlace { file, offset: *number }
-    }
-
-    /// Ends a transaction: its keys go into the journal, then the position moves.
-    fn finish(&mut self, statement: Option<&[u8]>) -> Result<(), Stopped<Trouble>> {
-        let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
-        if let Some(name) = transaction.gtid.prepares.take() {
-            self.held.get_or_insert_with(|| self.position.clone());
-            self.put_aside(&name, transaction.take(true))?;
-        }
-        let errands = transaction.take(true);
-        self.append(&transaction, errands)?;
-        if let Some(name) = transaction.gtid.completes.take() {
-            let is_commit = statement.is_some_and(|text| text.starts_with(b"XA COMMIT"));
-            if !is_commit {
-                self.prepared.remove(&name);
-            } else if !self.append_prepared(&transaction, &name)? {
-                let words = "an XA transaction was prepared before the log was read";
-                if self.naming.note_unknown(words)? {
-                    self.append(&transaction, vec![Errand::Flush(None)])?;
-                }
-            }
-            self.prepared.tidy().map_err(Stopped::Journal)?;
-            if self.prepared.len() == 0 {
-                self.held = None;
-            }
-        }
-        self.line.counts.prepared.set(self.prepared.len() as u64);
-        self.position.add(&transaction.gtid.name);
-        self.line.advance(&self.position, self.held.as_ref());
-        self.line.counts.transactions.add(1);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::bytes::Broken;
 use super::halt::{BAD, Halt, UNREADABLE, UNUSABLE};
 use crate::config::{OnGap, SourceConfig};
+use crate::desk::Desk;
 use crate::entry::{Errand, LogPlace, Origin, unix_seconds};
 use crate::line::Line;
 use crate::position::GtidPosition;
@@ -19,6 +20,8 @@ pub(crate) struct Follower {
     pub(crate) config: SourceConfig,
     pub(crate) rules: Arc<[Rule]>,
     pub(crate) line: Arc<Line>,
+    /// Set if another daemon may take over.
+    pub(crate) desk: Option<Arc<Desk>>,
     /// `None`: the log was never read, and reading begins now.
     pub(crate) read: Option<GtidPosition>,
     /// Selects the host to ask, see [`SourceConfig::at`].
@@ -69,6 +72,9 @@ impl Follower {
         let hosts = self.config.hosts.len().max(1);
         let (mut pause, mut broken, mut refused) = (PAUSE_LEAST, 0, 0);
         let mut reached = self.line.read_so_far().0;
+        if self.read.is_some() && self.line.store().is_ok() {
+            self.share_first();
+        }
         while !self.line.is_ended() {
             if let Some(rules) = self.line.take_next_rules() {
                 self.rules = rules;
@@ -139,7 +145,7 @@ impl Follower {
     /// # Errors
     /// `on_gap` is `stop`.
     pub(super) fn note_gap(&mut self, words: &str, first: &str) -> Result<(), Halt> {
-        let Self { config, line, has_gap, .. } = self;
+        let Self { config, line, desk, has_gap, .. } = self;
         let name = &config.name;
         let position = line.read_position();
         if *has_gap {
@@ -151,11 +157,9 @@ impl Follower {
         line.counts.gaps.add(1);
         let answer = match config.on_gap {
             OnGap::Stop => {
-                let words = format!(
-                    "source {name}: its log doesn't go on from '{position}': {words}. Changes since may be cached as they were: {first}\
-                     remove {name}/position from the state folder, start again, and flush the caches once it reads \
-                     (guira_invalidate_reading is 1); or set on_gap"
-                );
+                let of_etcd = desk.as_ref().map_or_else(String::new, |desk| desk.first(name));
+                let first = format!("{of_etcd}{first}");
+                let words = format!("source {name}: {}", gap_words(name, &position, words, &first));
                 return Err(Halt { code: BAD, words });
             }
             OnGap::Flush => "All destinations are flushed once it is read on, from then",
@@ -198,8 +202,27 @@ impl Follower {
         // Only now: if the position isn't stored, reading begins anew later in the log, and needs its own flush.
         self.has_gap = false;
         self.read = Some(read);
+        self.share_first();
         Ok(())
     }
+}
+
+impl Follower {
+    /// Waits until another daemon could go on from here. Nothing is followed before.
+    fn share_first(&self) {
+        if let Some(desk) = &self.desk {
+            desk.share_first(&self.line);
+        }
+    }
+}
+
+/// Describes a gap, and what to do then.
+pub(super) fn gap_words(name: &str, position: &GtidPosition, words: &str, first: &str) -> String {
+    format!(
+        "its log doesn't go on from '{position}': {words}. Changes since may be cached as they were: {first}\
+         remove {name}/position from the state folder, start again, and flush the caches once it reads \
+         (guira_invalidate_reading is 1); or set on_gap"
+    )
 }
 
 /// Returns why the daemon must end, if a sync of the journal has failed. A second sync wouldn't show what the first one
@@ -257,6 +280,7 @@ mod tests {
             config: SourceConfig { on_gap, ..config.unwrap().sources.remove(0) },
             rules: Arc::new([]),
             line: Arc::new(line),
+            desk: None,
             read,
             turn: 0,
             has_gap: false,

@@ -23,6 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::Path;
 
 use super::follower::{Follower, Stopped};
 use crate::entry::{Entry, LogPlace, Origin, unix_seconds};
@@ -41,14 +42,18 @@ pub(super) struct Standing {
 }
 
 /// Where in the journal the resending begins.
-struct Reach {
+pub(super) struct Reach {
     /// The first segment to read: with the later ones it has everything that is lost.
     from: u64,
     /// The journal has transactions of the host's own that its log lacks.
-    has_repeats: bool,
+    pub(super) has_repeats: bool,
     /// The last transaction of each domain that the host has.
-    last_known: BTreeMap<u32, (u32, u64)>,
+    pub(super) last_known: BTreeMap<u32, (u32, u64)>,
 }
+
+/// Why a host's own transactions that it lacks are a gap.
+pub(super) const REPEATS: &str = "and made the missing transactions itself: its log was reset (RESET MASTER), or lost its end in a crash \
+                 (sync_binlog). It gives their numbers again, so what it changed since isn't known";
 
 impl Follower {
     /// Checks whether a host's log goes on from what was read, and resends what the host lacks.
@@ -69,14 +74,11 @@ impl Follower {
             return Err(io::Error::other(words).into());
         }
         let lacks = format!("the host {} doesn't have all that was read", self.config.host);
-        let reach = self.reach((history, own), &read).map_err(Stopped::Journal)?;
+        let journal = (line.folder(), line.since());
+        let reach = Self::reach(journal, (history, own), &read).map_err(Stopped::Journal)?;
         let in_journal = reach.as_ref().is_some_and(|reach| reach.has_repeats);
         if !is_replica && (in_journal || history.repeats(&read, own)) {
-            let words = format!(
-                "{lacks}, and made the missing transactions itself: its log was reset (RESET MASTER), or lost its end in a crash \
-                 (sync_binlog). It gives their numbers again, so what it changed since isn't known"
-            );
-            return Err(Stopped::Gap(words));
+            return Err(Stopped::Gap(format!("{lacks}, {REPEATS}")));
         }
         let Some(Reach { from, last_known, .. }) = reach else {
             let words =
@@ -113,25 +115,21 @@ impl Follower {
     pub(super) fn read_so_far(&self) -> io::Result<GtidPosition> {
         let (mut read, unsettled) = self.line.read_so_far();
         let Some(unsettled) = unsettled else { return Ok(read) };
-        for entry in segment::entries(self.line.folder(), unsettled)? {
-            if let Some(stamp) = stamp(&entry?) {
-                read.add_all(&stamp);
-            }
-        }
+        read_beyond(&mut read, self.line.folder(), unsettled)?;
         Ok(read)
     }
 
-    /// Searches from the journal's end for transactions that the host has, from before what it lacks. `None`: the
-    /// journal doesn't reach back that far.
-    fn reach(
-        &self,
+    /// Searches a journal, without what is before an entry, from its end for transactions that the host has, from before
+    /// what it lacks. `None`: the journal doesn't reach back that far. Entries before `since` are another term's.
+    pub(super) fn reach(
+        (folder, since): (&Path, u64),
         (history, own): (&History, &OwnName),
         read: &GtidPosition,
     ) -> io::Result<Option<Reach>> {
-        let (folder, mut has_repeats) = (self.line.folder(), false);
+        let mut has_repeats = false;
         let mut witnesses = history.witnesses(read);
         let mut last_known = BTreeMap::new();
-        let (firsts, since) = (segment::firsts(folder)?, self.line.since());
+        let firsts = segment::firsts(folder)?;
         for first in firsts.iter().rev() {
             let mut here: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
             let mut reader = match SegmentReader::open(&segment::path(folder, *first)) {
@@ -204,6 +202,16 @@ impl Follower {
         }
         Ok((transactions, keys))
     }
+}
+
+/// Adds what the journal has from an entry on.
+pub(super) fn read_beyond(read: &mut GtidPosition, folder: &Path, from: u64) -> io::Result<()> {
+    for entry in segment::entries(folder, from)? {
+        if let Some(stamp) = stamp(&entry?) {
+            read.add_all(&stamp);
+        }
+    }
+    Ok(())
 }
 
 /// Returns where a place in another host's log is in this host's log; `None` if it is the same there. A transaction of

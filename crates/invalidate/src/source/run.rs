@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::begun::ANOTHERS;
 use super::follow::Follow;
 use super::follower::{Follower, Stopped};
 use super::halt::Halt;
 use super::lost::Standing;
 use super::naming::Naming;
-use super::session::{Session, Trouble};
+use super::session::{FILE_GONE, PURGED, Session, Trouble};
 use super::{columns, mysql, role, setup};
 use crate::config::{SourceConfig, SourceKind};
 use crate::entry::LogPlace;
@@ -95,6 +96,7 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
             config.name
         );
         follower.begin_at(now, place)?;
+        line.counts.is_reading.set(1);
     }
     tracing::info!("source {}: reads on from '{position}', at {}", config.name, config.host);
     follow.run(&mut session)
@@ -117,10 +119,6 @@ fn answer_gap(follower: &mut Follower, words: &str) -> Result<(), Halt> {
     Ok(())
 }
 
-const ANOTHERS: &str = "the stored position is another database's: remove it from the state folder";
-const PURGED: u16 = 1236;
-/// The index of the log names a file that was removed.
-const FILE_GONE: u16 = 29;
 /// MariaDB's code for a second client with the same `server_id`. MySQL uses `PURGED` for it.
 const SAME_ID: u16 = 4052;
 /// The server sends a heartbeat every second.

@@ -286,6 +286,10 @@ fn within(left: usize, taken: usize) -> Result<usize, Trouble> {
 
 /// An id that no replica has: the server ends no other client's dump for it.
 pub(super) const NOBODY: u32 = 0;
+/// The log no longer has what comes next.
+pub(super) const PURGED: u16 = 1236;
+/// The index of the log names a file that was removed.
+pub(super) const FILE_GONE: u16 = 29;
 /// Longer packets are read as they arrive.
 pub(super) const WHOLE_MAX: usize = 1 << 20;
 const COM_QUERY: u8 = 3;

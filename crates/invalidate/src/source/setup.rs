@@ -1,10 +1,11 @@
 //! Checks and sets what is needed before MariaDB's log is read.
 
+use super::begun::{self, Begun};
 use super::checked::Checked;
 use super::columns;
 use super::role;
 use super::sample;
-use super::session::{NOBODY, Session, Trouble};
+use super::session::{FILE_GONE, NOBODY, PURGED, Session, Trouble};
 use crate::config::SourceConfig;
 use crate::entry::LogPlace;
 use crate::history::{History, OwnName};
@@ -146,7 +147,11 @@ pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
 ///
 /// # Errors
 /// A sentence: what must change, or why the host can't be asked.
-pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, String> {
+pub(super) fn check(
+    source: &SourceConfig,
+    rules: &[Rule],
+    begun: Option<&Begun>,
+) -> Result<Checked, String> {
     let silence = std::time::Duration::from_secs(5);
     let asked = Session::open(source, silence).and_then(|mut session| {
         prepare(&mut session, source)?;
@@ -161,10 +166,21 @@ pub(super) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
         findings.extend(sample::check(&mut session, source, is_replica || replicates)?);
         super::barrier::ask(&mut session)?;
         let position = position_now(&mut session)?;
-        begin_dump(&mut session, NOBODY, &position)?;
-        // The first packet is an event, or names the missing right.
-        session.receive(1 << 20)?;
-        let mut checked = Checked::new(&position.to_string(), is_replica);
+        let (history, own) = (history(&mut session)?, own_name(&mut session)?);
+        let begun = begun.filter(|_| role::is_wanted(source.tail, is_replica));
+        let tried =
+            begun::tried(begun, source, (&history, &own, is_replica), &position, &mut findings);
+        begin_dump(&mut session, NOBODY, &tried.from)?;
+        // The first packet is an event, or names the missing right, or says that the position was purged.
+        let note = match (session.receive(1 << 20), begun) {
+            (Err(Trouble::Server { code: PURGED | FILE_GONE, words }), Some(begun))
+                if tried.is_stored =>
+            {
+                begun::told(begun.gap(source, &words, ""), &mut findings)
+            }
+            (received, _) => received.map(|_| tried.note)?,
+        };
+        let mut checked = Checked::new(&position.to_string(), is_replica).with(&note);
         if replicates && source.hosts.len() == 1 {
             checked.words.push_str(&format!("; {}", sample::OF_MASTER));
         }

@@ -50,6 +50,8 @@ pub(crate) struct Options {
     pub(crate) fifo_root: Option<PathBuf>,
     /// Pools that have statistics of their own.
     pub(crate) counted_pools: Vec<String>,
+    /// Of keys, whose families are sampled.
+    pub(crate) sampled_share: Option<f64>,
     pub(crate) http: Option<String>,
     pub(crate) validates: Option<Validate>,
     /// Settings that the tree of routes depends on.
@@ -142,6 +144,7 @@ impl Options {
                 "" => Vec::new(),
                 path => PoolStats::read(path)?,
             },
+            sampled_share: share(&typed.text("sample_families"))?,
             http: Some(typed.text("http")).filter(|text| !text.is_empty()),
             shown: FLAGS.iter().map(|flag| (flag.name, typed.shown(flag))).collect(),
             settings,
@@ -150,6 +153,17 @@ impl Options {
             without_effect: typed.without_effect(),
         })
     }
+}
+
+/// A share of keys; `None`: nothing is sampled.
+fn share(text: &str) -> Result<Option<f64>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    let refused =
+        || format!("--sample-families {text}: a share of keys, above 0 and up to 1, such as 1e-6");
+    share.map(Some).ok_or_else(refused)
 }
 
 fn shutdown_from(typed: &Typed) -> ShutdownFrom {

@@ -4,11 +4,13 @@
 //! begins with `ERROR:`.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Reply, Request};
+use tokio::time::Instant;
 
 use super::view::View;
 use crate::configure::{From, seconds_now};
@@ -35,6 +37,7 @@ pub(crate) fn answer(
         };
         let text = match name {
             "route" => asked.reached(arguments).await,
+            "flush" => asked.flushed(arguments).await,
             _ => asked.told(name, arguments),
         };
         let value = text.unwrap_or_else(|error| format!("ERROR: {error}"));
@@ -57,6 +60,33 @@ impl Asked {
         self.tree.root.route(&request, &context).await;
         let servers: Vec<_> = record.take().iter().map(Server::host_port).collect();
         Ok(servers.join("\r\n"))
+    }
+
+    /// Flushes one server, as `flush_all` flushes all.
+    async fn flushed(&self, server: &str) -> Result<String, String> {
+        if !self.view.process.options.is_flush_enabled {
+            return Err("Command disabled".to_owned());
+        }
+        if server.is_empty() {
+            return Err("flush: 1 arg (server) expected".to_owned());
+        }
+        let request = Request::new(Op::FlushAll, server.to_owned());
+        let reply = self.tree.root.route(&request, &Context::default()).await;
+        match reply.outcome {
+            Outcome::Ok => Ok("OK".to_owned()),
+            outcome if reply.message.is_empty() => Err(format!("flush: {outcome:?}")),
+            _ => Err(format!("flush: {}", reply.message.escape_ascii())),
+        }
+    }
+
+    /// The servers that a flush goes to, one per line.
+    fn servers(&self) -> Result<String, String> {
+        let mut names = BTreeSet::new();
+        for leaf in self.tree.pools.values().flatten() {
+            let server = leaf.server().ok_or("servers: a pool has no servers of its own")?;
+            names.insert(format!("{}\n", server.host_port()));
+        }
+        Ok(names.into_iter().collect())
     }
 
     fn told(&self, name: &str, arguments: &str) -> Result<String, String> {
@@ -83,8 +113,17 @@ impl Asked {
                 let missing = || format!("options: option {arguments} not found");
                 found.map(|(_, value)| value.clone()).ok_or_else(missing)
             }
+            "families" => match &process.families {
+                Some(families) => {
+                    let sampled = families.sampled(arguments, Instant::now());
+                    let unknown = || "families: day or week expected".to_owned();
+                    sampled.map(|sampled| sampled.to_text()).ok_or_else(unknown)
+                }
+                None => Err("families: nothing is sampled (--sample-families)".to_owned()),
+            },
             "hostid" => Ok(options.settings.host_id.to_string()),
             "route_handles" => Ok(outline(&*self.tree.root, &request("route_handles", arguments)?)),
+            "servers" => self.servers(),
             "pools" => Ok(self.tree.pools.keys().map(|pool| format!("{pool}\n")).collect()),
             "global_params" => Ok(options.settings.global_params()),
             "get_bucket" => self.buckets(arguments),

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use guira_front::exposition::{Exposition, Samples};
 use guira_front::http::Probed;
 use guira_front::vitals::PROCESS_METRICS;
+use tokio::time::Instant;
 
 use crate::configure::seconds_now;
 use crate::counters::Counter;
@@ -162,6 +163,30 @@ const OF_CLUSTER: [Figure<ClusterWatch>; 2] = [
     ),
 ];
 
+const OF_FAMILY: [Family; 5] = [
+    Family::new(
+        "gauge",
+        "family_working_set_bytes",
+        "Bytes of items of a key family, keys included, that clients asked for in the last whole day or week, with each item's least, mean or greatest size: an estimate (`--sample-families`).",
+    ),
+    Family::new("gauge", "family_items", "How many items these are: an estimate."),
+    Family::new(
+        "gauge",
+        "family_gets_per_second",
+        "Gets of these items, on average over the day or week: an estimate.",
+    ),
+    Family::new(
+        "gauge",
+        "family_clients",
+        "Clients' addresses that asked for such an item, the median; at most 32.",
+    ),
+    Family::new(
+        "counter",
+        "family_uses_left_out_total",
+        "Requests for sampled items that aren't followed because there are 10,000 already.",
+    ),
+];
+
 const DURATION: Family = Family::new(
     "histogram",
     "request_duration_seconds",
@@ -194,6 +219,7 @@ pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static
         .chain(others().map(|(_, family)| family))
         .chain(OF_SERVER.map(|Figure(family, _)| family))
         .chain(OF_CLUSTER.map(|Figure(family, _)| family))
+        .chain(OF_FAMILY)
         .chain([DURATION, ERRORS])
         .map(|Family { name, kind, help }| (format!("{PREFIX}{name}"), kind, help));
     all.chain(PROCESS_METRICS.map(|(name, kind, help)| (name.to_owned(), kind, help)))
@@ -221,6 +247,7 @@ impl Probed for Process {
         counters(&mut all, self);
         servers(&mut all, self);
         clusters(&mut all, self);
+        families(&mut all, self);
         latencies(&mut all, self);
         for ((name, kind, help), value) in PROCESS_METRICS.into_iter().zip(self.vitals.metrics()) {
             all.family(name, kind, help).add(&[], value);
@@ -287,6 +314,33 @@ fn clusters(all: &mut Exposition, process: &Process) {
         }
     }
 }
+
+fn families(all: &mut Exposition, process: &Process) {
+    let [sets, items, gets, clients, left_out] = &OF_FAMILY;
+    for family in &OF_FAMILY {
+        let _ = family.of(all);
+    }
+    let Some(sample) = &process.families else { return };
+    for window in ["day", "week"] {
+        let sampled = sample.sampled(window, Instant::now()).unwrap_or_default();
+        let mut largest: Vec<_> = sampled.families().into_iter().collect();
+        largest.sort_by(|(_, one), (_, other)| other.bytes[1].total_cmp(&one.bytes[1]));
+        for (family, sums) in largest.iter().take(FAMILIES_SHOWN) {
+            let labels = [("family", &family[..]), ("window", window)];
+            for (size, bytes) in ["least", "mean", "greatest"].into_iter().zip(sums.bytes) {
+                let labels = [labels[0], labels[1], ("size", size)];
+                sets.of(all).add(&labels, bytes.round());
+            }
+            items.of(all).add(&labels, sums.items.round());
+            gets.of(all).add(&labels, sums.gets_per_second);
+            clients.of(all).add(&labels, sums.clients);
+        }
+    }
+    left_out.single(all, sample.left_out());
+}
+
+/// The largest ones: who names a million families gets no million of series.
+const FAMILIES_SHOWN: usize = 100;
 
 fn latencies(all: &mut Exposition, process: &Process) {
     let leaves = process.servers.leaves();

@@ -36,7 +36,7 @@ pub struct Args {
 
 /// The error if there is no plan.
 #[derive(Debug, PartialEq, Eq)]
-pub struct NoPlan(String);
+pub struct NoPlan(pub(super) String);
 
 impl std::fmt::Display for NoPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -26,7 +26,7 @@ impl Service for Proxy {
     fn enter(&self, peer: Option<IpAddr>, purse: Arc<dyn Purse>) -> Rc<Context> {
         let client = peer.filter(|_| self.process.options.keeps_address);
         let (counters, purse) = (self.counters(), Some(purse));
-        Rc::new(Context { client, counters, purse, ..Context::default() })
+        Rc::new(Context { client, peer, counters, purse, ..Context::default() })
     }
 
     fn tap(
@@ -60,8 +60,11 @@ impl Service for Proxy {
         for key in keys {
             let request = Request { exptime, ..Request::new(op, key) };
             let is_question = request.key.starts_with(admin::PREFIX);
-            let leaf =
-                if is_shareable && !is_question { self.leaf(&request, context) } else { None };
+            let leaf = if is_shareable && !is_question && !self.is_sampled(op, &request.key) {
+                self.leaf(&request, context)
+            } else {
+                None
+            };
             match leaf {
                 Some(leaf) => gets.share(leaf, request.key),
                 None => gets.ask(self.ask(request, context, start)),
@@ -117,6 +120,9 @@ impl Proxy {
             && let Some(command) = request.key.strip_prefix(admin::PREFIX)
         {
             return Answer::Routed(admin::answer(&self.view, self.tree(), command));
+        }
+        if self.is_sampled(request.op, &request.key) {
+            return self.ask_noted(request, context);
         }
         if let Some(leaf) = self.leaf(&request, context) {
             return leaf.begin(request, context, start).map_or_else(Answer::Done, Answer::Sent);

@@ -144,6 +144,7 @@ impl Route for Root {
 struct Top {
     root: Node,
     everywhere: Node,
+    destinations: Vec<Node>,
     stripes: Stripes,
 }
 
@@ -152,6 +153,19 @@ impl Top {
     fn is_told(&self, request: &Request) -> bool {
         let op = request.op;
         self.stripes.are_used() && (op.is_update() || op.is_arithmetic() || op == Op::Delete)
+    }
+}
+
+impl Top {
+    /// Flushes the server that the request's key names: no client's `flush_all` has a key.
+    async fn flush_one(&self, request: &Request, context: &Context) -> Reply {
+        let is_it = |node: &&Node| {
+            node.server().is_some_and(|server| server.host_port().as_bytes() == &request.key[..])
+        };
+        match self.destinations.iter().find(is_it) {
+            Some(server) => server.route(&Request::new(Op::FlushAll, ""), context).await,
+            None => Reply::failure(Outcome::RemoteError, "no such server"),
+        }
     }
 }
 
@@ -168,7 +182,10 @@ impl Route for Top {
         Box::pin(async move {
             // Invalidate before and after: once a flush is answered, hot caches hold nothing older.
             self.stripes.write_all();
-            let reply = self.everywhere.route(request, context).await;
+            let reply = match request.key.is_empty() {
+                true => self.everywhere.route(request, context).await,
+                false => self.flush_one(request, context).await,
+            };
             self.stripes.write_all();
             reply
         })
@@ -240,7 +257,7 @@ pub(crate) fn build(
         root = logging::node(root, settings.log.clone());
     }
     let stripes = settings.stripes.clone();
-    Ok(Rc::new(Top { root, everywhere: all::sync(destinations), stripes }))
+    Ok(Rc::new(Top { root, everywhere: all::sync(destinations.clone()), destinations, stripes }))
 }
 
 /// The limit for routing prefixes times policies: each prefix is searched for the key prefix of each policy.

@@ -55,6 +55,7 @@ impl Scene {
             again: Duration::ZERO,
             how: How::Delete,
             flush_after: Duration::ZERO,
+            flush_over: Duration::ZERO,
             has_markers: true,
         };
         let unmarker = Unmarker::new(config, 0, Arc::clone(&self.line));

@@ -21,7 +21,15 @@ fn follower(folder: &Path) -> Follower {
     let config = parse(CONFIG).unwrap().sources.remove(0);
     let limits = JournalLimits { bytes: 1 << 30, keep: Duration::ZERO, when_full: WhenFull::Taint };
     let (line, read) = Line::open("db", folder, &["c1"], limits, 1 << 20).unwrap();
-    Follower { config, rules: [].into(), line: Arc::new(line), read, turn: 1, has_gap: false }
+    Follower {
+        config,
+        rules: [].into(),
+        line: Arc::new(line),
+        desk: None,
+        read,
+        turn: 1,
+        has_gap: false,
+    }
 }
 
 fn place(offset: u64) -> LogPlace {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::dump::begin_dump;
+use super::dump::{begin_dump, history, own_name, purged};
 use super::settings::{Settings, lacks_comments, position_now, prepare, settings};
 use crate::config::SourceConfig;
 use crate::rule::{Rule, TableName};
+use crate::source::begun::{self, Begun};
 use crate::source::checked::Checked;
 use crate::source::columns::{self, name};
 use crate::source::role;
@@ -15,7 +16,11 @@ use crate::source::session::{NOBODY, Session, Trouble};
 ///
 /// # Errors
 /// All problems that were found, in sentences.
-pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, String> {
+pub(crate) fn check(
+    source: &SourceConfig,
+    rules: &[Rule],
+    begun: Option<&Begun>,
+) -> Result<Checked, String> {
     let asked = Session::open(source, SILENCE).and_then(|mut session| {
         prepare(&mut session, source)?;
         let user = columns::current_user(&mut session)?;
@@ -33,6 +38,16 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
         if !source.has_accepted_cascades {
             check_cascades(&mut session, &settings, rules, &mut findings)?;
         }
+        let (history, own) = (history(&mut session)?, own_name(&mut session)?);
+        let begun = begun.filter(|_| role::is_wanted(source.tail, is_replica));
+        let tried =
+            begun::tried(begun, source, (&history, &own, is_replica), &position, &mut findings);
+        let note = match (purged(&mut session, &tried.from)?, begun) {
+            (Some(words), Some(begun)) if tried.is_stored => {
+                begun::told(begun.gap(source, &words, ""), &mut findings)
+            }
+            _ => tried.note,
+        };
         begin_dump(&mut session, NOBODY, &position)?;
         // The first packet is an event, or names the missing right.
         match session.receive(1 << 20) {
@@ -42,7 +57,7 @@ pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<Checked, St
             }
             Err(trouble) => return Err(trouble),
         }
-        Ok((Checked::new(&position.to_string(), is_replica), findings))
+        Ok((Checked::new(&position.to_string(), is_replica).with(&note), findings))
     });
     Checked::concluded(source, asked)
 }

@@ -6,6 +6,7 @@ use super::wire::Wire;
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::position::GtidPosition;
 use crate::rule::{Rule, TableName};
+use crate::source::begun::{self, ANOTHERS, Begun};
 use crate::source::checked::Checked;
 use crate::source::naming::Naming;
 
@@ -186,6 +187,7 @@ pub(crate) fn check(
     source: &SourceConfig,
     database: &PostgresConfig,
     rules: &[Rule],
+    begun: Option<&Begun>,
 ) -> Result<Checked, String> {
     let asked = Wire::open(source, database, true).and_then(|mut wire| {
         if source.hosts.len() > 1 && is_standby(&mut wire)? {
@@ -194,7 +196,12 @@ pub(crate) fn check(
         }
         prepare(&mut wire)?;
         let mut findings = Vec::new();
-        let position = match slot(&mut wire, database)? {
+        let slot = slot(&mut wire, database)?;
+        let note = match begun {
+            Some(begun) => check_position(&mut wire, source, slot, begun, &mut findings)?,
+            None => String::new(),
+        };
+        let position = match slot {
             SlotState::At { confirmed, .. } => GtidPosition::of_lsn(confirmed).to_string(),
             state => {
                 findings.push(format!(
@@ -208,9 +215,34 @@ pub(crate) fn check(
         check_publication(&mut wire, source, database, rules, &mut findings)?;
         check_settings(&mut wire, &mut findings)?;
         snapshot::ask(&mut Wire::open(source, database, false)?)?;
-        Ok((Checked::new(&position, false), findings))
+        Ok((Checked::new(&position, false).with(&note), findings))
     });
     Checked::concluded(source, asked)
+}
+
+/// Whether the slot goes on from the position that was stored; what else is to be told of it.
+fn check_position(
+    wire: &mut Wire,
+    source: &SourceConfig,
+    slot: SlotState,
+    begun: &Begun,
+    findings: &mut Vec<String>,
+) -> Result<String, PgTrouble> {
+    let Some(position) = begun.read.lsn() else {
+        findings.push(ANOTHERS.to_owned());
+        return Ok(String::new());
+    };
+    let timeline = timeline(wire)?;
+    let mut goes_on = compare(slot, position);
+    if let Some(before) = begun.timeline.filter(|before| *before != timeline) {
+        let left = left(wire, timeline, before)?;
+        let read = begun.read_so_far().map_err(PgTrouble::Io)?.lsn().unwrap_or(position);
+        goes_on = compare_histories(left, read).and(goes_on);
+    }
+    let first = "make the slot (guira invalidate init), ";
+    Ok(goes_on
+        .err()
+        .map_or_else(String::new, |words| begun::told(begun.gap(source, &words, first), findings)))
 }
 
 fn check_settings(wire: &mut Wire, findings: &mut Vec<String>) -> Result<(), PgTrouble> {

@@ -245,6 +245,8 @@ flags! {
             "Time between writes of the statistics' files (0: none are written)";
         pool_stats_config_file "pool-stats-config-file" () Text("FILE") ""
             "Count requests, errors, connections and times of the pools in this file: {\"stats_enabled_pools\": [\"NAME\"]}";
+        sample_families "sample-families" () Text("SHARE") ""
+            "Of this share of keys, such as 1e-6, note sizes, gets and clients by family, the part before the first colon [default: none]";
         service_name "service-name" () Text("NAME") "mcrouter"
             "Name of the service in statistics and log files";
         router_name "router-name" () Text("NAME") "0"
