@@ -1,5 +1,6 @@
 //! The log on a simulated disk with injected faults.
 
+mod ahead;
 mod crash;
 mod faults;
 mod group;
