@@ -4,7 +4,8 @@
 //! all its other copies.
 //!
 //! # Invariants
-//! 1. A node is said to be free once all nodes of its former chains follow views without it, and its promises are over.
+//! 1. A node is said to be free once no chain has it, and where it was the reader all the others know that, and its promises
+//!    are over.
 //! 2. A command that gives up before the node has left takes back what it wrote.
 
 use std::thread;
@@ -36,8 +37,9 @@ pub(crate) fn restart(register: &Register, node: &str, limit: Duration) -> Resul
     })?;
     loop {
         let snapshot = register.snapshot()?;
-        if snapshot.nodes.get(&id).is_none_or(|it| it.run != run) {
-            return Ok(format!("{name} has been stopped or restarted meanwhile\n"));
+        // Without a lease it may have been stopped, or etcd is slow: the view tells.
+        if snapshot.nodes.get(&id).is_some_and(|it| it.run != run) {
+            return Ok(format!("{name} has been restarted meanwhile\n"));
         }
         if snapshot.seen.view.groups.iter().all(|group| !reckons(group, id)) {
             return Ok(format!(

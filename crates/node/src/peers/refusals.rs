@@ -15,13 +15,13 @@ pub(super) struct Refusals(Mutex<Option<(String, Instant)>>);
 impl Refusals {
     /// Logs that a link from there isn't accepted, unless too much was logged of late.
     pub(super) fn tell(&self, from: IpAddr, why: &LinkEnd) {
-        let words = format!("a link from {from} isn't accepted: {why}");
+        let words = format!("{from}: {why}");
         let mut last = self.0.lock();
         let is_due = last.as_ref().is_none_or(|(before, at)| {
             at.elapsed() >= if *before == words { SAME_EVERY } else { OTHER_EVERY }
         });
         if is_due {
-            tracing::warn!("{words}");
+            tracing::warn!("a link from {from} isn't accepted: {why}");
             *last = Some((words, Instant::now()));
         }
     }
