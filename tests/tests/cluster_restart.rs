@@ -130,6 +130,7 @@ fn a_node_leaves_alone_and_only_if_others_have_its_copies_and_may_stay_after_all
     cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
     let short = "ibis (2) stays after 0 s: 16384 slots would have too few copies without it";
     refused(&cluster, &["ibis", "--wait", "0"], (3, short));
+    within(60, "jay's lease is over", || cluster.command("status", &[]).1.contains("  gone  "));
     refused(&cluster, &["jay", "--wait", "0"], (2, "jay (3) doesn't run"));
     let (code, said) = cluster.command("set", &["--replicas", "2"]);
     assert_eq!(code, Some(0), "{said}");

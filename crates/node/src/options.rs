@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -413,8 +413,8 @@ fn memory(args: &StoreArgs, value_max: usize) -> Result<MemoryLimits, String> {
     Ok(MemoryLimits { all, each, value: value_max })
 }
 
-fn named(flag: &str, path: &PathBuf) -> NamedFile {
-    NamedFile { label: format!("{flag} "), path: path.clone() }
+fn named(flag: &str, path: &Path) -> NamedFile {
+    NamedFile { label: format!("{flag} "), path: path.to_path_buf() }
 }
 
 fn peer_tls(args: &StoreArgs) -> Option<PeerTlsFiles> {

@@ -29,10 +29,9 @@ impl Readiness {
         }
         let may_have = view.nodes.values().filter(|it| it.weight > 0 && !it.run.is_empty());
         let copies = usize::try_from(view.replicas).unwrap_or(usize::MAX).min(may_have.count());
-        let is_filled = |node: &NodeId| *node == self.node;
         let takes_part = view.nodes.get(&self.node).is_some_and(|it| it.weight > 0);
         for group in &view.groups {
-            if group.joining.iter().chain(&group.syncing).any(|it| is_filled(it)) {
+            if group.joining.iter().chain(&group.syncing).any(|it| *it == self.node) {
                 return Some(IS_FILLED);
             }
             if takes_part && !group.serving.contains(&self.node) && group.serving.len() < copies {
