@@ -3,6 +3,7 @@
 use crate::etcd::Etcd;
 use crate::relay::Relay;
 use crate::server::{Address, Program, Refused, Server, free_port, guira, own_directory, within};
+use crate::tls::Authority;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +23,8 @@ pub struct Replicas {
     pub nodes: BTreeMap<&'static str, Server>,
     /// By which each node finds etcd, and routers too (`router`), if not directly.
     pub relays: BTreeMap<&'static str, Relay>,
+    /// More flags of each node.
+    pub flags: BTreeMap<&'static str, Vec<String>>,
     /// One cluster at a time: three nodes at once are enough for a machine with two processors.
     _turn: MutexGuard<'static, ()>,
 }
@@ -38,24 +41,47 @@ impl Replicas {
     /// If they don't get there within a minute.
     #[must_use]
     pub fn start() -> Self {
-        Self::start_by(&[])
+        Self::start_by(Etcd::start, &[], |_| {})
+    }
+
+    /// As `start`, with these flags of each node beside the others.
+    #[must_use]
+    pub fn start_flagged(flags: impl Fn(&str) -> Vec<String>) -> Self {
+        let give = |all: &mut Self| all.flags = NAMES.map(|name| (name, flags(name))).into();
+        Self::start_by(Etcd::start, &[], give)
+    }
+
+    /// As `start`, with an etcd and links over TLS; clients' connections too, if `clients` says so.
+    #[must_use]
+    pub fn start_secured(authority: &Authority, clients: bool) -> Self {
+        Self::start_by(Etcd::start_secured, &[], |all| {
+            all.trust(&[authority]);
+            for name in NAMES {
+                all.certify(name, authority, "127.0.0.1", clients);
+            }
+        })
     }
 
     /// As `start`, with a relay between etcd and each node, and one for routers.
     #[must_use]
     pub fn start_relayed() -> Self {
-        Self::start_by(&[NAMES[0], NAMES[1], NAMES[2], "router"])
+        Self::start_by(Etcd::start, &[NAMES[0], NAMES[1], NAMES[2], "router"], |_| {})
     }
 
-    fn start_by(relayed: &[&'static str]) -> Self {
+    fn start_by(
+        etcd: impl Fn() -> Etcd,
+        relayed: &[&'static str],
+        prepare: impl FnOnce(&mut Self),
+    ) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (directory, nodes) = (own_directory(), BTreeMap::new());
         let ports = NAMES.map(|name| (name, [free_port(), free_port()])).into();
-        let etcd = Etcd::start();
+        let (etcd, flags) = (etcd(), BTreeMap::new());
         let relays = relayed.iter().map(|name| (*name, Relay::start(etcd.port()))).collect();
-        let mut all = Self { etcd, directory, ports, nodes, relays, _turn: turn };
-        let made = Command::new(guira()).args(["cluster", "init", &all.place()]).output();
-        assert!(made.expect("guira runs").status.success());
+        let mut all = Self { etcd, directory, ports, nodes, relays, flags, _turn: turn };
+        prepare(&mut all);
+        let (code, said) = all.command("init", &[]);
+        assert_eq!(code, Some(0), "{said}");
         NAMES.iter().for_each(|name| all.begin(name));
         all.until_whole();
         all
@@ -64,14 +90,66 @@ impl Replicas {
     /// The cluster's place, as flags name it.
     #[must_use]
     pub fn place(&self) -> String {
-        format!("etcd:127.0.0.1:{}/birds", self.etcd.port())
+        match self.etcd.pems {
+            None => format!("etcd:127.0.0.1:{}/birds", self.etcd.port()),
+            Some(_) => format!("etcds:localhost:{}/birds", self.etcd.port()),
+        }
+    }
+
+    /// The flags by which etcd lets programs in, under TLS.
+    #[must_use]
+    pub fn etcd_flags(&self) -> Vec<String> {
+        let names = ["--etcd-cacert", "--etcd-cert", "--etcd-key"];
+        let pems = self.etcd.pems.iter().flatten();
+        names.iter().zip(pems).flat_map(|(name, pem)| [(*name).to_owned(), pem.clone()]).collect()
+    }
+
+    /// Where the certificates of the authorities are that nodes trust.
+    #[must_use]
+    pub fn authorities(&self) -> PathBuf {
+        self.directory.join("authorities.pem")
+    }
+
+    /// Has nodes trust these, once they read their files.
+    ///
+    /// # Panics
+    /// If the file can't be written.
+    pub fn trust(&self, authorities: &[&Authority]) {
+        let pems: String = authorities.iter().map(|it| &*it.pem).collect();
+        fs::write(self.authorities(), pems).expect("a file");
+    }
+
+    /// Gives a node a certificate for this host, and the flags that name it.
+    ///
+    /// # Panics
+    /// If the files can't be written.
+    pub fn certify(&mut self, name: &'static str, by: &Authority, host: &str, clients: bool) {
+        let directory = self.directory.join(format!("tls-{name}"));
+        fs::create_dir_all(&directory).expect("a directory");
+        let files = by.identity_for(name, host).write(&directory);
+        let [chain, key] = files.map(|path| path.display().to_string());
+        let authorities = self.authorities().display().to_string();
+        let mut flags = Vec::new();
+        for (flag, path) in [("cert", &chain), ("key", &key), ("ca", &authorities)] {
+            flags.extend([format!("--peer-tls-{flag}"), path.clone()]);
+        }
+        if clients {
+            flags.push("-Z".to_owned());
+            let files = [("chain-cert", chain), ("key", key), ("ca-cert", authorities)];
+            files
+                .into_iter()
+                .for_each(|(flag, path)| flags.extend([format!("--ssl-{flag}"), path]));
+        }
+        self.flags.insert(name, flags);
     }
 
     /// The cluster's place for a node, or for a `router`.
     #[must_use]
     pub fn place_of(&self, name: &str) -> String {
-        let port = self.relays.get(name).map_or(self.etcd.port(), Relay::port);
-        format!("etcd:127.0.0.1:{port}/birds")
+        match self.relays.get(name) {
+            Some(relay) => format!("etcd:127.0.0.1:{}/birds", relay.port()),
+            None => self.place(),
+        }
     }
 
     /// Where clients and other nodes reach a node.
@@ -97,8 +175,10 @@ impl Replicas {
         let [clients, peers] = self.ports[name];
         let (place, peers) = (self.place_of(name), format!("127.0.0.1:{peers}"));
         let (port, at) = (clients.to_string(), Address::Tcp(clients));
-        let flags =
-            ["-p", &port, "-d", &store, "--cluster", &place, "--name", name, "--peers", &peers];
+        let mut flags =
+            vec!["-p", &port, "-d", &store, "--cluster", &place, "--name", name, "--peers", &peers];
+        let more = [self.etcd_flags(), self.flags.get(name).cloned().unwrap_or_default()].concat();
+        flags.extend(more.iter().map(String::as_str));
         self.nodes.insert(name, Server::start_at(Program::Store, &flags, at)?);
         Ok(())
     }
@@ -122,6 +202,8 @@ impl Replicas {
         let place = self.place();
         words.push(&place);
         words.extend(flags);
+        let etcd = self.etcd_flags();
+        words.extend(etcd.iter().map(String::as_str));
         let told = Command::new(guira()).args(words).output().expect("guira runs");
         let said = [told.stdout, told.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
         (told.status.code(), said.concat())
@@ -146,9 +228,20 @@ impl Replicas {
     /// If the program isn't there.
     #[must_use]
     pub fn status(&self) -> String {
-        let asked = ["cluster", "status", &self.place(), "--json"];
-        let told = Command::new(guira()).args(asked).output().expect("guira runs");
-        String::from_utf8_lossy(&told.stdout).into_owned()
+        self.command("status", &["--json"]).1
+    }
+
+    /// The number of slots that a node serves.
+    ///
+    /// # Panics
+    /// If the cluster has no such node.
+    #[must_use]
+    pub fn slots_of(&self, name: &str) -> usize {
+        let status = self.status();
+        let of_node = status.split_once(&format!("\"name\": \"{name}\"")).map(|it| it.1);
+        let serving = of_node.and_then(|it| it.split_once("\"serving\": ")).map(|it| it.1);
+        let serving = serving.and_then(|it| it.split_once(',')).and_then(|it| it.0.parse().ok());
+        serving.unwrap_or_else(|| panic!("no {name} in {status}"))
     }
 
     /// Waits until the status says so.

@@ -141,6 +141,14 @@ impl Server {
         Self::spawn(command, address, dir)
     }
 
+    /// Like `start_at`, by a whole command.
+    ///
+    /// # Errors
+    /// What it said, if it ended before it listened.
+    pub fn start_by(command: Command, address: Address) -> Result<Self, Refused> {
+        Self::spawn(command, address, own_directory())
+    }
+
     /// A router on a free port of 127.0.0.1, and with these flags.
     ///
     /// # Panics

@@ -61,6 +61,17 @@ impl Authority {
         self.identity_until(name, None)
     }
 
+    /// One for another host, by name or by address.
+    ///
+    /// # Panics
+    /// If the machine has no random bytes.
+    #[must_use]
+    pub fn identity_for(&self, name: &str, host: &str) -> Identity {
+        let key = KeyPair::generate().expect("random bytes");
+        let certificate = params(name, &[host]).signed_by(&key, &self.issuer).expect("it can sign");
+        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
     /// One that ends, or ended, when a year begins.
     ///
     /// # Panics

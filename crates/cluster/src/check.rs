@@ -180,6 +180,12 @@ impl Findings {
                 false => self.warning(what, fix),
             }
         }
+        for id in snapshot.nodes.keys().filter(|id| snapshot.is_to_restart(**id)) {
+            self.warning(
+                format!("{} is to be restarted, and hasn't been", name_of(snapshot, *id)),
+                "stop it and start it again, or take that back (guira cluster restart --undo)",
+            );
+        }
         for (id, by) in &snapshot.suspects {
             let run = snapshot.nodes.get(id).map(|it| &it.run);
             let by: Vec<String> = by

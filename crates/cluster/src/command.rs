@@ -12,6 +12,7 @@ use crate::check::Check;
 use crate::dev::{self, Dev};
 use crate::plan::Plan;
 use crate::register::{Register, first_view};
+use crate::restart;
 use crate::status::Status;
 use crate::trouble::Trouble;
 use crate::wishes;
@@ -30,6 +31,7 @@ pub fn command() -> Command {
         .subcommand(PlanArgs::augment_args(Command::new("plan")).about(PLAN))
         .subcommand(CheckArgs::augment_args(Command::new("check")).about(CHECK))
         .subcommand(DrainArgs::augment_args(Command::new("drain")).about(DRAIN))
+        .subcommand(RestartArgs::augment_args(Command::new("restart")).about(RESTART))
         .subcommand(SetArgs::augment_args(Command::new("set")).about(SET))
 }
 
@@ -43,6 +45,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         Some(("plan", matches)) => with(matches, plan),
         Some(("check", matches)) => with(matches, check),
         Some(("drain", matches)) => with(matches, drain),
+        Some(("restart", matches)) => with(matches, restart),
         Some(("set", matches)) => with(matches, set),
         _ => Err(Trouble::Usage("name what to do: guira cluster --help lists it".to_owned())),
     };
@@ -178,6 +181,25 @@ struct DrainArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = RESTART_EXAMPLES)]
+struct RestartArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// The node's name or number, as guira cluster status shows them [default: this host's name, as a node has it]
+    #[arg(value_name = "NODE")]
+    node: Option<String>,
+
+    /// Wait for so many seconds at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    wait: u64,
+
+    /// Take it back: the node stays, and gets its slots again
+    #[arg(long, conflicts_with = "wait")]
+    undo: bool,
+}
+
+#[derive(Args, Debug)]
 #[command(after_help = SET_EXAMPLES)]
 struct SetArgs {
     #[command(flatten)]
@@ -261,6 +283,15 @@ fn drain(args: &DrainArgs) -> Result<String, Trouble> {
     }
 }
 
+fn restart(args: &RestartArgs) -> Result<String, Trouble> {
+    let register = open(&args.place)?;
+    let node = args.node.clone().unwrap_or_else(host_name);
+    if args.undo {
+        return restart::undo(&register, &node);
+    }
+    restart::restart(&register, &node, Duration::from_secs(args.wait))
+}
+
 fn set(args: &SetArgs) -> Result<String, Trouble> {
     let is_paused = (args.pause || args.resume).then_some(args.pause);
     if args.replicas.is_none() && is_paused.is_none() {
@@ -268,6 +299,12 @@ fn set(args: &SetArgs) -> Result<String, Trouble> {
         return Err(Trouble::Usage(words.to_owned()));
     }
     wishes::set(&open(&args.place)?, args.replicas, is_paused)
+}
+
+/// This host's name, which a node has unless it is given another one.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 fn open(args: &PlaceArgs) -> Result<Register, Trouble> {
@@ -297,9 +334,9 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
     (USAGE, "an unknown flag, or a value that can't be used"),
     (
         REFUSED,
-        "etcd can't be asked; the cluster exists already (`init`), or there is none (the others); there is no such node, or too few others (`drain`); a part doesn't start (`dev`)",
+        "etcd can't be asked; the cluster exists already (`init`), or there is none (the others); there is no such node, or too few others (`drain`, `restart`); a part doesn't start (`dev`)",
     ),
-    (UNFINISHED, "`check` found something; `drain --wait`: the node isn't empty yet"),
+    (UNFINISHED, "`check` found something; `drain --wait`, `restart`: the node isn't free yet"),
 ];
 
 const USAGE: u8 = 1;
@@ -316,6 +353,8 @@ const PLAN: &str = "Show what the controller does next, and why";
 const CHECK: &str =
     "Look for what is wrong: etcd, nodes, copies, promises, clocks, versions; and say what helps";
 const DRAIN: &str = "Move all copies away from a node, while it serves; then it may be stopped";
+const RESTART: &str =
+    "Have a node leave its chains before it is stopped for a while, and wait for that";
 const SET: &str = "Change the number of copies, or pause what moves copies";
 
 const EXAMPLES: &str = "\
@@ -325,6 +364,7 @@ Examples:
   guira cluster check etcd:127.0.0.1:2379/c1          what is wrong with it, and what helps
   guira cluster plan etcd:127.0.0.1:2379/c1           what happens next, and why
   guira cluster drain etcd:127.0.0.1:2379/c1 ibis     move all copies away from the node ibis
+  guira cluster restart etcd:127.0.0.1:2379/c1 ibis   have others serve what ibis serves, before its restart
   guira cluster dev --nodes 5                         five nodes, etcd and a router, here and now
 
 Copies, heads and readers are spread over the nodes by their --weight without a command: a node that starts gets its share.";
@@ -376,6 +416,16 @@ Examples:
 
 A copy leaves once as many others serve as are wanted, so no slot has fewer copies meanwhile, and clients see no errors. As many other
 nodes must live as there are to be copies. A drained node stays drained until --undo, also over a restart.";
+
+const RESTART_EXAMPLES: &str = "\
+Examples:
+  guira cluster restart etcd:127.0.0.1:2379/c1 ibis                   once it is done, ibis may be stopped
+  guira cluster restart etcd:127.0.0.1:2379/c1 ibis --wait 60         give up after a minute, with exit code 3
+  guira cluster restart etcd:127.0.0.1:2379/c1 ibis --undo            it stays after all
+
+It waits until each of the node's slots has all its other copies, and until others serve without the node. So nodes can be restarted
+one after the other: the command for the next one waits until the last one is filled. The node passes on what its clients ask until
+it is stopped. Nothing is copied elsewhere, unless it is away for ten minutes.";
 
 const SET_EXAMPLES: &str = "\
 Examples:

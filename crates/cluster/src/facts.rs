@@ -5,7 +5,9 @@
 //! 2. Times are counted from when this controller saw something first. A controller that was just elected waits anew, which
 //!    is late and never wrong. Only how long a node is gone counts from the first controller that saw it: that wait is long,
 //!    and decides nothing but whether copies are made elsewhere.
-//! 3. If all copies of a slot were lost at once, only a node that served it last begins it anew. Each of these nodes has
+//! 3. A process that is to be restarted counts as gone while it lives, once others have all copies without it. So it leaves
+//!    its chains as if it had died, which is safe at any time, and its successor is filled.
+//! 4. If all copies of a slot were lost at once, only a node that served it last begins it anew. Each of these nodes has
 //!    all that was acknowledged, as far as its `--durability` keeps it, because a write path acknowledges as one. A node's
 //!    number belongs to its disk.
 //!
@@ -66,11 +68,14 @@ impl Memory {
     /// The facts at `now`.
     pub(crate) fn facts(&mut self, snapshot: &RegisterSnapshot, waits: Waits, now: Now) -> Facts {
         let view = &*snapshot.seen.view;
-        let alive = alive(snapshot);
+        let mut alive = alive(snapshot);
+        let (leaving, waiting) = resting(snapshot, &alive);
+        alive.retain(|node, _| !leaving.contains(node));
         self.note_gone(snapshot, &alive, waits, now);
         let now = now.steady;
         let awaited = self.gone.iter().filter(|(_, gone)| now < gone.end);
-        let awaited = awaited.map(|(node, _)| *node).collect();
+        // While a node waits to leave, heads and readers stay where they are: spreading them takes copies away.
+        let awaited = awaited.map(|(node, _)| *node).chain(waiting).collect();
         let said = Said::of(snapshot, &alive);
         let (mut known, mut back) = (BTreeMap::new(), BTreeMap::new());
         let groups = view.groups.iter().map(|group| {
@@ -158,6 +163,52 @@ fn alive(snapshot: &RegisterSnapshot) -> BTreeMap<NodeId, Member> {
     nodes.map(|(node, member)| (*node, member.clone())).collect()
 }
 
+/// Of the nodes that are to be restarted: those that count as gone, and those that have to wait.
+fn resting(
+    snapshot: &RegisterSnapshot,
+    alive: &BTreeMap<NodeId, Member>,
+) -> (BTreeSet<NodeId>, BTreeSet<NodeId>) {
+    let (mut gone, mut waiting) = (BTreeSet::new(), BTreeSet::new());
+    for node in alive.keys().copied().filter(|node| snapshot.is_to_restart(*node)) {
+        let others = alive.iter().filter(|(it, _)| **it != node && !gone.contains(*it));
+        let others = others.map(|(it, member)| (*it, &*member.run)).collect();
+        let goes = short_without(snapshot, node, &others) == 0;
+        if goes {
+            gone.insert(node)
+        } else {
+            waiting.insert(node)
+        };
+    }
+    (gone, waiting)
+}
+
+/// How many slots keep a node from leaving its chains, if these others live. Each slot has to have all its other copies, and
+/// as many as a write needs. A node that has left comes back if a slot has too few for a write.
+pub(crate) fn short_without(
+    snapshot: &RegisterSnapshot,
+    node: NodeId,
+    others: &BTreeMap<NodeId, &str>,
+) -> usize {
+    let view = &*snapshot.seen.view;
+    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let may_have = |it: &&NodeId| {
+        let weight = snapshot.nodes.get(*it).map_or(0, |member| member.weight);
+        weight > 0 && !snapshot.wish.drain.contains(*it)
+    };
+    let copies = count(snapshot.wish.replicas).saturating_sub(1);
+    let copies = copies.min(others.keys().filter(may_have).count());
+    let for_writes = count(view.min_write).max(1);
+    let is_short = |group: &&Group| {
+        let lives = |it: &&NodeId| others.get(*it).is_some_and(|run| view.names(**it, run));
+        let others = group.serving.iter().filter(lives).count();
+        match group.serving.contains(&node) {
+            true => others < copies.max(for_writes),
+            false => others > 0 && others < for_writes,
+        }
+    };
+    view.groups.iter().filter(is_short).map(|it| it.slots.len()).sum()
+}
+
 /// Whether the node of the controller that leads is one that two other nodes can't reach. Its lease may last for seconds.
 pub(crate) fn is_leader_refused(snapshot: &RegisterSnapshot) -> bool {
     let alive = alive(snapshot);
@@ -242,6 +293,7 @@ mod tests {
             nodes: living.iter().map(|(id, run)| (*id, member(*id, run))).collect(),
             suspects: BTreeMap::new(),
             reports: BTreeMap::new(),
+            restarts: BTreeMap::new(),
             away: BTreeMap::new(),
             controller: None,
             unread: Vec::new(),
@@ -271,6 +323,40 @@ mod tests {
         assert_eq!(base(&[], 50), NOBODY);
         assert_eq!(base(&[(3, "other")], 60), NOBODY);
         assert_eq!(base(&[(4, "other")], 100), NOBODY, "it never served");
+    }
+
+    #[test]
+    fn a_process_that_is_to_be_restarted_counts_as_gone_while_enough_others_serve() {
+        let second = Duration::from_secs(1);
+        let (replace_after, promise, restart) = (600 * second, second, 30 * second);
+        let waits = Waits { replace_after, promise, restart };
+        let alive = |seen: &RegisterSnapshot| -> Vec<NodeId> {
+            let now = Now { steady: second, unix_s: 0 };
+            Memory::default().facts(seen, waits, now).alive.into_keys().collect()
+        };
+        let all = [(1, "first"), (2, "first"), (3, "first")];
+        let mut seen = snapshot(&all);
+        seen.restarts = [(2, "first".to_owned())].into();
+        assert_eq!(alive(&seen), [1, 3], "two serve without it, and two are needed");
+        // Each of two would leave enough, and both together wouldn't.
+        seen.restarts.insert(3, "first".to_owned());
+        assert_eq!(alive(&seen), [1, 3]);
+        let mut seen = snapshot(&all[..2]);
+        seen.restarts = [(2, "first".to_owned())].into();
+        assert_eq!(alive(&seen), [1, 2], "one is left of two that are needed");
+        let awaited = |seen: &RegisterSnapshot| {
+            let now = Now { steady: second, unix_s: 0 };
+            Memory::default().facts(seen, waits, now).awaited
+        };
+        assert!(awaited(&seen).contains(&2), "no copy is taken away meanwhile");
+        // It has left its chain, and another one dies: it is needed again.
+        let mut view = (*seen.seen.view).clone();
+        view.groups[0].serving = vec![1, 3];
+        seen.seen.view = view.into();
+        assert_eq!(alive(&seen), [1, 2]);
+        let mut seen = snapshot(&[(1, "first"), (2, "second"), (3, "first")]);
+        seen.restarts = [(2, "first".to_owned())].into();
+        assert_eq!(alive(&seen), [1, 2, 3], "it was restarted");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Membership of a cluster of stores: the register in etcd, and the elected controller that changes it.
 //!
 //! ```text
-//! command     guira cluster init, status, plan, check, drain, set
+//! command     guira cluster init, status, plan, check, drain, restart, set
 //! dev         guira cluster dev: all of it on one machine
 //! controller  elected, one at a time: snapshot ─▶ facts ─▶ guira-chain's decision ─▶ write
 //! present     a node's keys in the register, under a lease that a thread renews
@@ -18,6 +18,7 @@
 //! |---|---|---|
 //! | `view` | [`guira_chain::View`] | |
 //! | `wish` | [`WishRecord`]: copies, nodes to drain, pause | |
+//! | `restart` | processes that leave their chains before they are restarted: runs by number | |
 //! | `ids` | the highest node number that was given away | |
 //! | `controller` | who leads | the controller's |
 //! | `nodes/ID` | [`guira_chain::view::Member`]: name, address, zone, weight, run | the node's |
@@ -44,6 +45,7 @@ mod check;
 mod ask;
 mod plan;
 mod status;
+mod restart;
 mod wishes;
 mod trouble;
 mod controller;
@@ -54,7 +56,7 @@ mod register;
 mod records;
 mod fault;
 
-pub use command::{EXIT_CODES, EtcdArgs, command, run};
+pub use command::{EXIT_CODES, EtcdArgs, command, host_name, run};
 pub use controller::{Controller, Rules};
 pub use fault::Fault;
 pub use present::Present;

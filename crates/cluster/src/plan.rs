@@ -162,6 +162,7 @@ impl Teller<'_> {
         }
         for id in was.difference(&is) {
             let why = match self.lives(*id) {
+                false if self.snapshot.is_to_restart(*id) => "it is to be restarted",
                 false => "its process is gone, or another than the view names",
                 true => "enough others serve",
             };
@@ -249,7 +250,11 @@ impl Teller<'_> {
         let minutes = replace_after.as_secs() / 60;
         for id in &self.facts.awaited {
             let what = format!("{} is waited for", self.name(*id));
-            let why = format!("it is gone; after {minutes} minutes other nodes get its copies");
+            let is = match self.snapshot.is_to_restart(*id) {
+                true => "to be restarted (--undo: it stays)",
+                false => "gone",
+            };
+            let why = format!("it is {is}; after {minutes} minutes other nodes get its copies");
             deeds.add(&none, what, why);
         }
         for group in &self.view().groups {

@@ -11,6 +11,7 @@ use guira_chain::{Group, NodeId, Ranges, SLOTS, View};
 use guira_etcd::{Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, EtcdPlace, KeyValue};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
@@ -59,6 +60,8 @@ pub struct RegisterSnapshot {
     pub suspects: BTreeMap<NodeId, BTreeSet<(String, NodeId)>>,
     /// What nodes report of their slots.
     pub reports: BTreeMap<NodeId, Report>,
+    /// Nodes that are to be restarted: the runs that leave their chains before.
+    pub restarts: BTreeMap<NodeId, String>,
     /// Nodes of the view that are gone, as a controller has noticed.
     pub away: BTreeMap<NodeId, AwayRecord>,
     /// The leader, if there is one.
@@ -290,22 +293,40 @@ impl Register {
     ///
     /// # Errors
     /// As [`Register::view`]; or [`Fault::Overtaken`], again and again.
-    pub fn change_wish(
+    pub fn change_wish(&self, change: impl FnMut(&mut WishRecord)) -> Result<WishRecord, Fault> {
+        self.change("wish", || Ok(WishRecord::of(&self.view()?.view)), change)
+    }
+
+    /// Changes which nodes are to be restarted, whoever else does so at the same time. Returns those of then.
+    ///
+    /// # Errors
+    /// etcd fails; or [`Fault::Overtaken`], again and again.
+    pub(crate) fn change_restarts(
         &self,
-        mut change: impl FnMut(&mut WishRecord),
-    ) -> Result<WishRecord, Fault> {
+        change: impl FnMut(&mut BTreeMap<NodeId, String>),
+    ) -> Result<BTreeMap<NodeId, String>, Fault> {
+        self.change("restart", || Ok(BTreeMap::new()), change)
+    }
+
+    /// Changes the record at a key; `first` makes it if there is none.
+    fn change<T: Clone + PartialEq + Serialize + DeserializeOwned>(
+        &self,
+        below: &str,
+        first: impl Fn() -> Result<T, Fault>,
+        mut change: impl FnMut(&mut T),
+    ) -> Result<T, Fault> {
         for _ in 0..ATTEMPTS {
-            let range = self.etcd.range(&EtcdKeys::one(self.key("wish")))?;
+            let range = self.etcd.range(&EtcdKeys::one(self.key(below)))?;
             let (before, revision) = match range.pairs.first() {
-                Some(pair) => (record(pair)?, pair.mod_revision),
-                None => (WishRecord::of(&self.view()?.view), 0),
+                Some(pair) => (record::<T>(pair)?, pair.mod_revision),
+                None => (first()?, 0),
             };
-            let mut wish = before.clone();
-            change(&mut wish);
-            let same = EtcdCompare::ModRevision { key: self.key("wish").into(), revision };
-            let put = self.put("wish", json(&wish), None);
-            if wish == before || self.etcd.txn(&[same], &[put])?.is_done {
-                return Ok(wish);
+            let mut after = before.clone();
+            change(&mut after);
+            let same = EtcdCompare::ModRevision { key: self.key(below).into(), revision };
+            let put = self.put(below, json(&after), None);
+            if after == before || self.etcd.txn(&[same], &[put])?.is_done {
+                return Ok(after);
             }
         }
         Err(Fault::Overtaken)
@@ -335,6 +356,7 @@ impl Register {
             nodes: BTreeMap::new(),
             suspects: BTreeMap::new(),
             reports: BTreeMap::new(),
+            restarts: BTreeMap::new(),
             away: BTreeMap::new(),
             controller,
             unread: Vec::new(),
@@ -359,6 +381,12 @@ impl Register {
 }
 
 impl RegisterSnapshot {
+    /// Whether a node that lives is to be restarted: its process, not a later one.
+    pub(crate) fn is_to_restart(&self, id: NodeId) -> bool {
+        let run = self.nodes.get(&id).map(|it| &it.run);
+        run.is_some() && self.restarts.get(&id) == run
+    }
+
     /// Takes one key; `None`: its value can't be read.
     fn take(&mut self, key: &str, pair: &KeyValue) -> Option<()> {
         let mut parts = key.split('/');
@@ -366,6 +394,7 @@ impl RegisterSnapshot {
         match (kind, id) {
             ("nodes", Some(id)) => drop(self.nodes.insert(id.ok()?, record(pair).ok()?)),
             ("sync", Some(id)) => drop(self.reports.insert(id.ok()?, record(pair).ok()?)),
+            ("restart", None) => self.restarts = record(pair).ok()?,
             ("away", Some(id)) => drop(self.away.insert(id.ok()?, record(pair).ok()?)),
             ("suspect", Some(id)) => {
                 let by = parts.next()?.parse().ok()?;
@@ -428,7 +457,7 @@ fn leader(pair: &KeyValue) -> (Lead, String) {
     (Lead { create_revision: pair.create_revision }, who)
 }
 
-pub(crate) fn json<T: serde::Serialize>(record: &T) -> String {
+pub(crate) fn json<T: Serialize>(record: &T) -> String {
     serde_json::to_string(record).unwrap_or_default()
 }
 

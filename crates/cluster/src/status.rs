@@ -37,6 +37,8 @@ struct Node {
     /// seconds.
     away_since: Option<u64>,
     given_up_at: Option<u64>,
+    /// Whether this process leaves its chains, because it is to be restarted.
+    is_to_restart: bool,
     is_drained: bool,
     /// The number of slots in which the node serves; of these, those in which it orders writes, and those in which it
     /// answers reads.
@@ -138,6 +140,7 @@ fn node(id: NodeId, snapshot: &RegisterSnapshot) -> Option<Node> {
         zone: member.zone.clone(),
         weight: member.weight,
         state,
+        is_to_restart: snapshot.is_to_restart(id),
         is_drained: snapshot.wish.drain.contains(&id),
         away_since: away,
         given_up_at: away.map(|since| since + Rules::default().replace_after.as_secs()),
@@ -206,13 +209,14 @@ impl Status {
                 State::Gone => "gone",
             };
             let drained = if it.is_drained { ", drained" } else { "" };
+            let restarts = if it.is_to_restart { ", to restart" } else { "" };
             let or_none = |text: &str| if text.is_empty() { "-" } else { text }.to_owned();
             [
                 it.id.to_string(),
                 or_none(&it.name),
                 or_none(&it.peers),
                 or_none(&it.zone),
-                format!("{state}{drained}"),
+                format!("{state}{drained}{restarts}"),
                 it.serving.to_string(),
                 it.head.to_string(),
                 it.reader.to_string(),

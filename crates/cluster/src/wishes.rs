@@ -96,11 +96,17 @@ pub(crate) fn set(
 }
 
 /// The node that an operator names, by name or by number.
-fn find(snapshot: &RegisterSnapshot, text: &str) -> Result<NodeId, Trouble> {
+pub(crate) fn find(snapshot: &RegisterSnapshot, text: &str) -> Result<NodeId, Trouble> {
     let members = || snapshot.seen.view.nodes.iter().chain(&snapshot.nodes);
     let mut named: Vec<NodeId> = members().filter(|it| it.1.name == text).map(|it| *it.0).collect();
     named.sort_unstable();
     named.dedup();
+    if named.len() > 1 {
+        // A node with a new disk has a new number, and the name of the former one.
+        named.sort_by_key(|id| !snapshot.nodes.contains_key(id));
+        let living = named.iter().filter(|id| snapshot.nodes.contains_key(id)).count();
+        named.truncate(if living == 1 { 1 } else { named.len() });
+    }
     let number = text.parse().ok();
     let is_known = |id: &NodeId| members().any(|it| it.0 == id) || snapshot.wish.drain.contains(id);
     match &named[..] {
@@ -125,9 +131,10 @@ pub(crate) fn name_of(snapshot: &RegisterSnapshot, id: NodeId) -> String {
     }
 }
 
-fn slots_of(snapshot: &RegisterSnapshot, id: NodeId) -> usize {
+pub(crate) fn slots_of(snapshot: &RegisterSnapshot, id: NodeId) -> usize {
     let has = |group: &&Group| group.members().any(|it| it == id);
     snapshot.seen.view.groups.iter().filter(has).map(|it| it.slots.len()).sum()
 }
 
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the register is read for what is waited for.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);

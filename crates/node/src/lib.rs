@@ -55,5 +55,5 @@ pub use engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, R
 pub use figures::Figures;
 pub use metrics::metric_meanings as store_metric_meanings;
 pub use options::{IndexFlag, Opening, StoreArgs, Syncing};
-pub use peers::{Arrived, LinkState, PeerLimits, Peers, Unsent};
+pub use peers::{Arrived, LinkState, PeerLimits, PeerTls, Peers, Unsent};
 pub use stats::stat_tables as store_stat_tables;

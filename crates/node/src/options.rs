@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use guira_cluster::EtcdArgs;
+use guira_cluster::{EtcdArgs, host_name};
 use guira_front::certificates::NamedFile;
 use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownFrom};
 use guira_front::size;
@@ -135,6 +135,16 @@ pub struct StoreArgs {
     /// Address and port to listen on for other nodes, where they reach it [default with --view: the node's in the view]
     #[arg(long, value_name = "ADDR", help_heading = "Cluster")]
     pub peers: Option<String>,
+    /// Speak TLS with other nodes only: the certificate that they are shown, in PEM, for the host at which they reach this
+    /// node
+    #[arg(long, value_name = "PATH", requires = "peer_tls_ca", help_heading = "Cluster")]
+    pub peer_tls_cert: Option<PathBuf>,
+    /// Its key [default: it is in the file of the certificate]
+    #[arg(long, value_name = "PATH", requires = "peer_tls_cert", help_heading = "Cluster")]
+    pub peer_tls_key: Option<PathBuf>,
+    /// Authorities that sign the nodes' certificates
+    #[arg(long, value_name = "PATH", requires = "peer_tls_cert", help_heading = "Cluster")]
+    pub peer_tls_ca: Option<PathBuf>,
 
     /// Serve metrics and probes over HTTP: a port, ADDRESS:PORT, or *:PORT for all addresses
     #[arg(long, value_name = "PLACE", help_heading = "Operation")]
@@ -212,6 +222,8 @@ pub(crate) struct ReplicaOptions {
     pub(crate) source: ViewSource,
     /// The address on which the node listens for others, if that isn't the one in the view.
     pub(crate) peers: Option<String>,
+    /// The files for TLS with other nodes.
+    pub(crate) tls: Option<PeerTlsFiles>,
 }
 
 /// Where a node gets its views from.
@@ -241,6 +253,14 @@ pub(crate) struct TlsFiles {
     pub(crate) chain: NamedFile,
     pub(crate) key: NamedFile,
     pub(crate) authorities: Option<NamedFile>,
+}
+
+/// Where a node's certificate for other nodes is, its key, and the authorities that sign theirs.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerTlsFiles {
+    pub(crate) chain: NamedFile,
+    pub(crate) key: NamedFile,
+    pub(crate) authorities: NamedFile,
 }
 
 impl Options {
@@ -304,7 +324,7 @@ fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>,
         (Some(place), _, _) => ViewSource::Register(Joining {
             place: place.clone(),
             etcd: args.etcd.clone(),
-            name: args.name.clone().unwrap_or_else(host),
+            name: args.name.clone().unwrap_or_else(host_name),
             zone: args.zone.clone().unwrap_or_default(),
             weight: args.weight.unwrap_or(1),
             clients: clients(args),
@@ -314,12 +334,15 @@ fn replica(args: &StoreArgs, value_max: usize) -> Result<Option<ReplicaOptions>,
         (None, ..) if args.peers.is_some() => {
             return Err("--peers: name the --cluster, or --view and --node".to_owned());
         }
+        (None, ..) if args.peer_tls_cert.is_some() => {
+            return Err("--peer-tls-cert: name the --cluster, or --view and --node".to_owned());
+        }
         (None, ..) => return Ok(None),
     };
     if value_max > REPLICATED_BYTES_MAX {
         return Err("-I: values of a replicated store have 8m at most".to_owned());
     }
-    Ok(Some(ReplicaOptions { source, peers: args.peers.clone() }))
+    Ok(Some(ReplicaOptions { source, peers: args.peers.clone(), tls: peer_tls(args) }))
 }
 
 /// The address where clients reach the node, as far as its flags show it. Empty: none.
@@ -356,10 +379,6 @@ fn is_vague(address: &str) -> bool {
     ip.is_ok_and(|ip| ip.is_unspecified()) || port.parse().is_ok_and(|port: u16| port == 0)
 }
 
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -394,9 +413,21 @@ fn memory(args: &StoreArgs, value_max: usize) -> Result<MemoryLimits, String> {
     Ok(MemoryLimits { all, each, value: value_max })
 }
 
+fn named(flag: &str, path: &Path) -> NamedFile {
+    NamedFile { label: format!("{flag} "), path: path.to_path_buf() }
+}
+
+fn peer_tls(args: &StoreArgs) -> Option<PeerTlsFiles> {
+    let chain = args.peer_tls_cert.as_ref()?;
+    let key = args.peer_tls_key.as_ref().unwrap_or(chain);
+    Some(PeerTlsFiles {
+        chain: named("--peer-tls-cert", chain),
+        key: named("--peer-tls-key", key),
+        authorities: named("--peer-tls-ca", args.peer_tls_ca.as_ref()?),
+    })
+}
+
 fn tls(args: &StoreArgs) -> Option<TlsFiles> {
-    let named =
-        |flag: &str, path: &PathBuf| NamedFile { label: format!("{flag} "), path: path.clone() };
     let chain = named("--ssl-chain-cert", args.ssl_chain_cert.as_ref()?);
     let key = args.ssl_key.as_ref().map(|path| named("--ssl-key", path));
     let key = key.unwrap_or_else(|| NamedFile { label: "--ssl-key ".to_owned(), ..chain.clone() });

@@ -13,15 +13,20 @@
 //!    dials anew ends its former link before anything of the new one arrives.
 //! 3. A node is no peer if it names another cluster, or has another number than the view has for its address.
 //! 4. A peer costs a bounded amount of memory: its lane; and of what it sends one frame and [`PeerLimits::arrived_bytes`].
+//! 5. A node with [`PeerTls`] has links over TLS only, and only with nodes that its view names and whose certificates fit. A
+//!    handshake has a limited time, and no link waits for another one's.
 //!
 //! # Weaknesses
-//! Links are neither encrypted nor authenticated: use them only on networks without strangers. Frames for a peer without a
-//! link aren't kept.
+//! Without [`PeerTls`], links are neither encrypted nor authenticated: use them only on networks without strangers. Frames
+//! for a peer without a link aren't kept.
 
 mod dial;
 mod accept;
+mod refusals;
 mod shared;
 mod stream;
+mod tls;
+mod halves;
 mod lane;
 
 #[cfg(test)]
@@ -29,6 +34,7 @@ mod tests;
 
 pub use lane::{LinkState, Unsent};
 pub use shared::{Arrived, PeerLimits};
+pub use tls::PeerTls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,15 +66,16 @@ struct Dialled {
 }
 
 impl Peers {
-    /// Accepts links at `listener`, in tasks of the current tokio runtime. The receiver gets what peers send; it ends when
-    /// this value is dropped.
+    /// Accepts links at `listener`, in tasks of the current tokio runtime, over TLS if there is `tls`. The receiver gets what
+    /// peers send; it ends when this value is dropped.
     #[must_use]
     pub fn start(
         me: PeerHello,
         listener: TcpListener,
         limits: PeerLimits,
+        tls: Option<Arc<PeerTls>>,
     ) -> (Self, UnboundedReceiver<Arrived>) {
-        let (shared, arrivals) = Shared::new(me, limits);
+        let (shared, arrivals) = Shared::new(me, limits, tls);
         let accepting = tokio::spawn(accept::accept(listener, Arc::clone(&shared)));
         (Self { shared, dialled: Mutex::default(), accepting }, arrivals)
     }
@@ -76,6 +83,7 @@ impl Peers {
     /// Dials exactly these nodes from now on, `host:port` by number. A link whose address stays goes on.
     pub fn set_addresses(&self, addresses: &BTreeMap<NodeId, String>) {
         let me = self.shared.hello().node;
+        self.shared.set_addresses(addresses);
         let mut dialled = self.dialled.lock();
         dialled.retain(|node, it| {
             let stays = addresses.get(node) == Some(&it.address);

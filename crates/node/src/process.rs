@@ -116,6 +116,13 @@ impl<E: Engine> Process<E> {
             }
             Some(Err(words)) => tracing::warn!("{words}; the certificates in use stay"),
         }
+        match self.replica.as_ref().and_then(|it| it.tls.as_ref()).map(|tls| tls.refresh()) {
+            None => {}
+            Some(Ok(())) => tracing::info!("the certificates for other nodes were read again"),
+            Some(Err(words)) => {
+                tracing::warn!("{words}; the certificates for other nodes stay");
+            }
+        }
         match self.clients.logins.as_ref().map(Logins::refresh) {
             None => {}
             Some(Ok(())) => tracing::info!("the clients' logins were read again"),
@@ -123,11 +130,13 @@ impl<E: Engine> Process<E> {
         }
     }
 
-    /// Why no client should be sent here now, if there is a reason. A full device is none: reads and deletes go on.
+    /// Why no client should be sent here now, if there is a reason. A full device is none: reads and deletes go on. A node of
+    /// a cluster is ready once it was filled after its start.
     pub(crate) fn unready(&self) -> Option<&'static str> {
         let is_read_only = self.node.engine.health() == Health::ReadOnly;
-        self.lifecycle
-            .unready(&self.clients, is_read_only.then_some("read-only: the device failed"))
+        let lack = is_read_only.then_some("read-only: the device failed");
+        let lack = lack.or_else(|| self.replica.as_ref().and_then(|it| it.unready()));
+        self.lifecycle.unready(&self.clients, lack)
     }
 }
 

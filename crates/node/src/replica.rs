@@ -15,11 +15,12 @@
 //! 2. A process whose run no view names takes no part in chains; it only asks other nodes for its clients.
 //!
 //! # Weaknesses
-//! One thread has all slots, and waits for the device if memory doesn't know a key. Links are neither encrypted nor
-//! authenticated. A slot is copied as a whole, in one frame. Results of changes are kept in memory for half a minute.
+//! One thread has all slots, and waits for the device if memory doesn't know a key. A slot is copied as a
+//! whole, in one frame. Results of changes are kept in memory for half a minute.
 
 mod start;
 mod front;
+mod readiness;
 mod driver;
 mod view_file;
 mod membership;

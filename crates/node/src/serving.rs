@@ -34,6 +34,7 @@ use crate::engine::{Engine, KeepRule};
 use crate::horizon::Horizon;
 use crate::node::{Node, now};
 use crate::options::{Opening, Options};
+use crate::peers::PeerTls;
 use crate::process::Process;
 use crate::replica;
 use crate::starting::{Opened, Signals, Starting, opened, tell_systemd};
@@ -52,6 +53,7 @@ pub(crate) fn run<E: Engine>(
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
     let tls_ports = options.tls_ports();
+    let peer_tls = peer_tls(&options)?;
     // No client can connect before the store is open, but a port that another program has is reported at once.
     let places =
         sessions::reserve(&options.listen, &tls_ports).map_err(|words| own_flags(&words))?;
@@ -84,7 +86,7 @@ pub(crate) fn run<E: Engine>(
     let node = Arc::new(node.map_err(|error| in_directory(&error))?);
     let replica = match &options.replica {
         None => replica::refuse_replicated(&node.engine).map(|()| None),
-        Some(flags) => replica::start(flags, &node).map(|it| Some(Arc::new(it))),
+        Some(flags) => replica::start(flags, peer_tls, &node).map(|it| Some(Arc::new(it))),
     };
     let replica = replica.map_err(|words| in_directory(&words))?;
     let process = Arc::new(Process::new(options, (node, replica), (log.clone(), vitals))?);
@@ -117,6 +119,12 @@ pub(crate) fn run<E: Engine>(
     let served = served?;
     tracing::info!("stopped by {served}");
     Ok(())
+}
+
+/// Reads the certificates for other nodes, if there are any.
+fn peer_tls(options: &Options) -> Result<Option<Arc<PeerTls>>, String> {
+    let files = options.replica.as_ref().and_then(|it| it.tls.clone());
+    Ok(files.map(PeerTls::open).transpose()?.map(Arc::new))
 }
 
 /// Puts this program's names of flags in place of the router's.
@@ -204,6 +212,10 @@ async fn until_told<E: Engine>(
         loop {
             if let Some(warning) = warned.expiry.warning() {
                 tracing::warn!("{warning} (--ssl-chain-cert)");
+            }
+            let of_links = warned.replica.as_ref().and_then(|it| it.tls.as_ref());
+            if let Some(warning) = of_links.and_then(|tls| tls.expiry.warning()) {
+                tracing::warn!("{warning} (--peer-tls-cert)");
             }
             tokio::time::sleep(WARN_EVERY).await;
         }

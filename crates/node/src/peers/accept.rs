@@ -7,12 +7,14 @@ use std::time::Duration;
 use guira_chain::NodeId;
 use guira_chain::frames::FRAME_BYTES_MAX;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::halves::{self, Reading};
+use super::refusals::Refusals;
 use super::shared::{Room, Shared};
 use super::stream::{Frames, LinkEnd};
 
@@ -32,16 +34,21 @@ type Places = Arc<Mutex<HashMap<NodeId, Place>>>;
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let places = Places::default();
     let mut links = JoinSet::new();
+    let refusals = Arc::<Refusals>::default();
     let mut serial = 0;
     loop {
         tokio::select! {
             taken = listener.accept(), if links.len() < LINKS_MAX => match taken {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     serial += 1;
                     let (shared, places) = (Arc::clone(&shared), Arc::clone(&places));
+                    let refusals = Arc::clone(&refusals);
                     links.spawn(async move {
-                        // Not logged here: the dialling node tells its operator why.
-                        let _ = serve(stream, &shared, &places, serial).await;
+                        let ended = serve(stream, &shared, &places, serial).await;
+                        // The dialling node tells its operator why, unless it can't know.
+                        if let Err(why) = ended && why.is_of_tls() {
+                            refusals.tell(from.ip(), &why);
+                        }
                     });
                 }
                 // Perhaps no descriptor is left.
@@ -53,19 +60,34 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn serve(
-    mut stream: TcpStream,
+    stream: TcpStream,
     shared: &Shared,
     places: &Places,
     serial: u64,
 ) -> Result<(), LinkEnd> {
     stream.set_nodelay(true)?;
-    let (from, mut to) = stream.split();
-    let mut frames = Frames::new(from);
     let time = shared.limits.hello;
+    let mut certificate = None;
+    let (from, mut to) = match &shared.tls {
+        None => halves::plain(stream),
+        Some(tls) => {
+            let shaken = timeout(time, tls.accept(stream)).await;
+            let shaken = shaken.map_err(|_| LinkEnd::Late("TLS handshake", time))?;
+            let stream = shaken.map_err(LinkEnd::of_handshake)?;
+            let shown = stream.get_ref().1.peer_certificates();
+            certificate = shown.and_then(<[_]>::first).cloned();
+            halves::secured(stream)
+        }
+    };
+    let mut frames = Frames::new(from);
     let greet = async {
         let hello = frames.hello().await?;
+        if shared.tls.is_some() {
+            shared.check_certificate(hello.node, certificate.as_ref())?;
+        }
         // Sent before the check, so that the other node knows who refuses it.
         to.write_all(&shared.hello_bytes()?).await?;
+        to.flush().await?;
         shared.check(&hello)?;
         Ok::<_, LinkEnd>(hello)
     };
@@ -96,11 +118,7 @@ async fn serve(
     Err(end)
 }
 
-async fn read_all(
-    mut frames: Frames<impl AsyncRead + Unpin>,
-    shared: &Shared,
-    node: NodeId,
-) -> LinkEnd {
+async fn read_all(mut frames: Frames<Reading>, shared: &Shared, node: NodeId) -> LinkEnd {
     let room = Room::new(&shared.limits);
     loop {
         match frames.next(FRAME_BYTES_MAX).await {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use guira_chain::NodeId;
 use guira_chain::frames::PeerHello;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
+use super::halves::{self, Reading, Writing};
 use super::lane::{Lane, LinkState};
 use super::shared::Shared;
 use super::stream::{Frames, LinkEnd};
@@ -18,17 +19,26 @@ use super::stream::{Frames, LinkEnd};
 pub(super) async fn keep(shared: Arc<Shared>, node: NodeId, address: String, lane: Arc<Lane>) {
     let (first, most) = shared.limits.backoff;
     let mut pause = first;
+    let mut told = None;
     loop {
         let why = match greet(&shared, node, &address).await {
             Ok((hello, stream, frames)) => {
                 pause = first;
+                if told.take().is_some() {
+                    tracing::info!("node {node} at {address}: the link is there");
+                }
                 lane.set_state(LinkState::Up(hello.clone()), false);
                 shared.arrive_hello(hello);
                 write_all(&shared, &lane, stream, frames).await
             }
             Err(why) => why,
         };
-        lane.set_state(LinkState::Down(why.to_string()), why.is_refusal());
+        let words = why.to_string();
+        if why.is_of_tls() && told.as_ref() != Some(&words) {
+            tracing::warn!("node {node} at {address}: {words}");
+            told = Some(words.clone());
+        }
+        lane.set_state(LinkState::Down(words), why.is_refusal());
         // Random, so that the nodes that lost a peer don't all dial it at the same moment.
         sleep(pause / 2 + pause.mul_f64(fastrand::f64() / 2.0)).await;
         pause = (pause * 2).min(most);
@@ -40,13 +50,21 @@ async fn greet(
     shared: &Shared,
     node: NodeId,
     address: &str,
-) -> Result<(PeerHello, impl AsyncWrite + Unpin, Frames<impl AsyncRead + Unpin>), LinkEnd> {
+) -> Result<(PeerHello, Writing, Frames<Reading>), LinkEnd> {
     let time = shared.limits.hello;
     let stream = within(time, "connection", TcpStream::connect(address)).await?;
     stream.set_nodelay(true)?;
-    let (from, mut to) = stream.into_split();
+    let (from, mut to) = match &shared.tls {
+        None => halves::plain(stream),
+        Some(tls) => {
+            let shaken =
+                async { tls.connect(address, stream).await.map_err(LinkEnd::of_handshake) };
+            halves::secured(within(time, "TLS handshake", shaken).await?)
+        }
+    };
     let mut frames = Frames::new(from);
     within(time, "hello", to.write_all(&shared.hello_bytes()?)).await?;
+    within(time, "hello", to.flush()).await?;
     let hello = within(time, "hello", frames.hello()).await?;
     shared.check(&hello)?;
     if hello.node != node {
@@ -59,8 +77,8 @@ async fn greet(
 async fn write_all(
     shared: &Shared,
     lane: &Lane,
-    to: impl AsyncWrite + Unpin,
-    mut frames: Frames<impl AsyncRead + Unpin>,
+    to: Writing,
+    mut frames: Frames<Reading>,
 ) -> LinkEnd {
     tokio::select! {
         why = write(shared, lane, to) => match why {
@@ -74,11 +92,7 @@ async fn write_all(
     }
 }
 
-async fn write(
-    shared: &Shared,
-    lane: &Lane,
-    mut to: impl AsyncWrite + Unpin,
-) -> Result<Infallible, LinkEnd> {
+async fn write(shared: &Shared, lane: &Lane, mut to: Writing) -> Result<Infallible, LinkEnd> {
     let stall = shared.limits.stall;
     loop {
         let bytes = lane.take().await;
@@ -88,6 +102,7 @@ async fn write(
             lane.written(written);
             rest = rest.get(written..).filter(|_| written > 0).ok_or(LinkEnd::Closed)?;
         }
+        within(stall, "byte was taken", to.flush()).await?;
     }
 }
 

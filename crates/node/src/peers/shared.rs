@@ -1,15 +1,19 @@
 //! State that all links of a node share.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use guira_chain::NodeId;
 use guira_chain::frames::{FRAME_BYTES_MAX, PeerFrame, PeerHello};
+use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::stream::LinkEnd;
+use super::tls::{PeerTls, is_for};
 
 /// How much memory and time a link may take.
 #[derive(Debug, Clone)]
@@ -55,6 +59,9 @@ pub(super) struct Shared {
     me: PeerHello,
     pub(super) epoch: AtomicU64,
     pub(super) limits: PeerLimits,
+    pub(super) tls: Option<Arc<PeerTls>>,
+    /// Where the view has the nodes.
+    addresses: Mutex<BTreeMap<NodeId, String>>,
     arrivals: UnboundedSender<Arrived>,
 }
 
@@ -62,10 +69,16 @@ impl Shared {
     pub(super) fn new(
         me: PeerHello,
         limits: PeerLimits,
+        tls: Option<Arc<PeerTls>>,
     ) -> (Arc<Self>, UnboundedReceiver<Arrived>) {
         let (arrivals, arrived) = unbounded_channel();
-        let epoch = AtomicU64::new(me.epoch);
-        (Arc::new(Self { me, epoch, limits, arrivals }), arrived)
+        let (epoch, addresses) = (AtomicU64::new(me.epoch), Mutex::default());
+        (Arc::new(Self { me, epoch, limits, tls, addresses, arrivals }), arrived)
+    }
+
+    /// Remembers where the view has the nodes.
+    pub(super) fn set_addresses(&self, addresses: &BTreeMap<NodeId, String>) {
+        self.addresses.lock().clone_from(addresses);
     }
 
     /// The hello of this node now.
@@ -89,6 +102,20 @@ impl Shared {
             return Err(LinkEnd::OtherNode(hello.node, hello.name.clone()));
         }
         Ok(())
+    }
+
+    /// Checks that the certificate of a node that dialled this one is for the host at which the view has that node.
+    pub(super) fn check_certificate(
+        &self,
+        node: NodeId,
+        certificate: Option<&CertificateDer<'_>>,
+    ) -> Result<(), LinkEnd> {
+        let address = self.addresses.lock().get(&node).cloned();
+        let address = address.ok_or(LinkEnd::Unnamed(node))?;
+        match certificate {
+            Some(certificate) if is_for(certificate, &address) => Ok(()),
+            _ => Err(LinkEnd::OtherName(node, address)),
+        }
     }
 
     /// Delivers a peer's hello.

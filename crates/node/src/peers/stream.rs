@@ -20,6 +20,20 @@ pub(super) enum LinkEnd {
     OtherCluster(String),
     /// The address is that of this other node.
     OtherNode(NodeId, String),
+    /// The peer speaks TLS, and this node doesn't.
+    Secured,
+    /// This node speaks TLS, and the peer doesn't.
+    Plain,
+    /// The peer's certificate isn't accepted, or it showed none.
+    Certificate(rustls::Error),
+    /// The peer doesn't accept this node's certificate.
+    OwnCertificate(rustls::Error),
+    /// The peer closed the connection in the midst of the handshake.
+    Unshaken,
+    /// The peer's certificate isn't for the address at which the view has this node.
+    OtherName(NodeId, String),
+    /// This node's view, which may be old, has no such node.
+    Unnamed(NodeId),
     /// This didn't happen within this time.
     Late(&'static str, Duration),
 }
@@ -28,6 +42,29 @@ impl LinkEnd {
     /// Whether nobody listens at the address.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
+    /// Whether the two ends don't agree on TLS, which an operator has to mend.
+    pub(super) fn is_of_tls(&self) -> bool {
+        matches!(
+            self,
+            Self::Secured
+                | Self::Plain
+                | Self::Certificate(_)
+                | Self::OwnCertificate(_)
+                | Self::Unshaken
+                | Self::OtherName(..)
+        )
+    }
+
+    /// Why a handshake failed.
+    pub(super) fn of_handshake(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => Self::Unshaken,
+            _ => error.into(),
+        }
     }
 }
 
@@ -44,6 +81,26 @@ impl fmt::Display for LinkEnd {
             Self::OtherNode(node, name) => {
                 write!(f, "the address is that of node {node}, {name:?}")
             }
+            Self::Secured => write!(
+                f,
+                "it speaks TLS, and this node doesn't: give this node --peer-tls-cert and --peer-tls-ca"
+            ),
+            Self::Plain => write!(
+                f,
+                "it speaks no TLS, and this node does: give it --peer-tls-cert and --peer-tls-ca"
+            ),
+            Self::Certificate(why) => write!(f, "its certificate is refused: {why}"),
+            Self::OwnCertificate(why) => {
+                write!(f, "it refuses this node's certificate: {why}")
+            }
+            Self::Unshaken => {
+                write!(f, "it ended the TLS handshake: perhaps it speaks no TLS; its log says why")
+            }
+            Self::OtherName(node, address) => write!(
+                f,
+                "its certificate isn't for {address}, where the view has node {node}, which it says it is"
+            ),
+            Self::Unnamed(node) => write!(f, "the view has no node {node}"),
             Self::Late(what, time) => write!(f, "no {what} within {time:?}"),
         }
     }
@@ -51,7 +108,16 @@ impl fmt::Display for LinkEnd {
 
 impl From<io::Error> for LinkEnd {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        use rustls::Error;
+        let of_tls = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
+        match of_tls {
+            Some(Error::InvalidMessage(_)) => Self::Plain,
+            Some(why @ Error::AlertReceived(_)) => Self::OwnCertificate(why.clone()),
+            Some(why @ (Error::InvalidCertificate(_) | Error::NoCertificatesPresented)) => {
+                Self::Certificate(why.clone())
+            }
+            _ => Self::Io(error),
+        }
     }
 }
 
@@ -93,9 +159,16 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// The hello that a link begins with.
     pub(super) async fn hello(&mut self) -> Result<PeerHello, LinkEnd> {
-        match self.next(HELLO_BYTES_MAX).await? {
-            (PeerFrame::Hello(hello), _) => Ok(hello),
-            _ => Err(LinkEnd::Unexpected),
+        match self.next(HELLO_BYTES_MAX).await {
+            Ok((PeerFrame::Hello(hello), _)) => Ok(hello),
+            Ok(_) => Err(LinkEnd::Unexpected),
+            Err(_) if is_tls(&self.buffer) => Err(LinkEnd::Secured),
+            Err(why) => Err(why),
         }
     }
+}
+
+/// Whether bytes that are no frame begin as a record of TLS does: a handshake, or an alert.
+fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x15 | 0x16, 0x03, ..])
 }

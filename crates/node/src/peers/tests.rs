@@ -39,7 +39,7 @@ struct Node {
 impl Node {
     async fn start(me: PeerHello, limits: PeerLimits) -> Self {
         let (listener, address) = listen().await;
-        let (peers, arrivals) = Peers::start(me, listener, limits);
+        let (peers, arrivals) = Peers::start(me, listener, limits, None);
         Self { peers, arrivals, address }
     }
 
@@ -211,7 +211,7 @@ async fn a_link_comes_back_with_the_peer() {
     assert_eq!(one.peers.send(2, &effect(0, 1)), Err(Unsent::Down));
 
     let listener = TcpListener::bind(&address).await.unwrap();
-    let (peers, arrivals) = Peers::start(hello(2, "c"), listener, limits());
+    let (peers, arrivals) = Peers::start(hello(2, "c"), listener, limits(), None);
     let mut two = Node { peers, arrivals, address };
     assert_eq!(one.until_up(2).await.run, "c");
     one.peers.send(2, &effect(1, 1)).unwrap();

@@ -23,12 +23,13 @@ use super::front::Front;
 use super::identity::{self, Identity};
 use super::keeper::Keeper;
 use super::membership::{self, Membership};
+use super::readiness::Readiness;
 use super::view_file;
 use crate::engine::{Engine, EngineError, KeepRule, Landing};
 use crate::item::expiry_of;
 use crate::node::{Node, now};
 use crate::options::{Joining, ReplicaOptions, ViewSource};
-use crate::peers::{PeerLimits, Peers};
+use crate::peers::{PeerLimits, PeerTls, Peers};
 
 /// A node that was started.
 pub(crate) struct Replica {
@@ -36,6 +37,9 @@ pub(crate) struct Replica {
     pub(crate) front: Arc<Front>,
     /// The figures of the last second.
     pub(crate) board: Arc<ReplicaBoard>,
+    /// How links are secured.
+    pub(crate) tls: Option<Arc<PeerTls>>,
+    readiness: Readiness,
     ended: watch::Receiver<Option<String>>,
     threads: Mutex<Option<Threads>>,
 }
@@ -63,6 +67,12 @@ impl Replica {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Why the node's slots don't serve yet, if they don't.
+    pub(crate) fn unready(&self) -> Option<&'static str> {
+        let chart = self.front.chart.borrow().clone();
+        self.readiness.lack(chart.as_deref())
     }
 
     /// Ends the node. No client may ask any more.
@@ -157,6 +167,7 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
 /// A sentence: why it can't take part.
 pub(crate) fn start<E: Engine>(
     options: &ReplicaOptions,
+    tls: Option<Arc<PeerTls>>,
     node: &Arc<Node<E>>,
 ) -> Result<Replica, String> {
     let Entry { view, node: number, mut member, views } = enter(options, node)?;
@@ -176,7 +187,7 @@ pub(crate) fn start<E: Engine>(
     let (tell_chart, chart) = watch::channel(None);
     let (tell_end, ended) = watch::channel(None);
     let keeper = Keeper::new(Arc::clone(node), SlotHash::of(&view), own, events.clone());
-    let (links, (peers, arrivals, handle)) = start_links(me.clone(), listener)?;
+    let (links, (peers, arrivals, handle)) = start_links(me.clone(), listener, tls.clone())?;
     let membership = match views {
         Views::File(path) => {
             handle.spawn(view_file::watch(path, events.clone()));
@@ -189,6 +200,7 @@ pub(crate) fn start<E: Engine>(
         }
     };
     let board = Arc::<ReplicaBoard>::default();
+    let readiness = Readiness::of(number, me.run.clone());
     let reported = (membership, Arc::clone(&board));
     let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart, reported);
     let work = move || {
@@ -211,7 +223,7 @@ pub(crate) fn start<E: Engine>(
         value_max: node.value_max,
     };
     let threads = Mutex::new(Some(Threads { chains: thread, links }));
-    Ok(Replica { front: Arc::new(front), board, ended, threads })
+    Ok(Replica { front: Arc::new(front), board, tls, readiness, ended, threads })
 }
 
 type Linked = (Peers, tokio::sync::mpsc::UnboundedReceiver<crate::peers::Arrived>, runtime::Handle);
@@ -220,13 +232,14 @@ type Linked = (Peers, tokio::sync::mpsc::UnboundedReceiver<crate::peers::Arrived
 fn start_links(
     me: PeerHello,
     listener: std::net::TcpListener,
+    tls: Option<Arc<PeerTls>>,
 ) -> Result<(LinkThread, Linked), String> {
     let no_thread = |error: io::Error| format!("no thread for links: {error}");
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
     let linked = {
         let _entered = runtime.enter();
         let listener = TcpListener::from_std(listener).map_err(no_thread)?;
-        let (peers, arrivals) = Peers::start(me, listener, PeerLimits::default());
+        let (peers, arrivals) = Peers::start(me, listener, PeerLimits::default(), tls);
         (peers, arrivals, runtime.handle().clone())
     };
     let (stop, stopped) = oneshot::channel();
