@@ -33,10 +33,15 @@ fn run(seed: u64) -> (u64, usize, Option<String>) {
 
 fn go_on(world: &mut World, until: u64) {
     while let Some(what) = world.run(until) {
+        if let Some(rest) = world.is_stopped(&what) {
+            world.at(rest, what);
+            continue;
+        }
         match what {
             Happening::Answer(client, number, told) => world.answer(client, number, told),
             Happening::Retry(client, number, tries) => world.retry(client, number, tries),
             Happening::Begin(client) => world.begin(client),
+            Happening::Hold(..) | Happening::Invalidate(..) => world.keep(what),
             Happening::Restart(node) => world.restart(node),
             Happening::Control => world.control(),
             Happening::Nemesis => world.harm(),
@@ -99,7 +104,14 @@ fn a_seed_repeats_bit_for_bit() {
 
 /// The mistakes, and the number of seeds within which each must be found. The comments name the first seed that finds
 /// it.
-const FOUND_WITHIN: [(Mistake, u64); 20] = [
+const FOUND_WITHIN: [(Mistake, u64); 27] = [
+    (Mistake::HoldLongerThanPromises, 20000),
+    (Mistake::HoldFromReceipt, 20000),
+    (Mistake::ChangesOvertakeHolds, 20000),
+    (Mistake::LostInvalidateForgotten, 20000),
+    (Mistake::ReplacedReaderForgets, 20000),
+    (Mistake::NewViewEndsOldHolds, 20000),
+    (Mistake::ReadyWhileHoldsRun, 20000),
     (Mistake::PromiseFromReceipt, 2000),          // 479
     (Mistake::OldEpochTaken, 1000),               // 392
     (Mistake::HoldForLastReaderOnly, 2000),       // 604

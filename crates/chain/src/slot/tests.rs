@@ -75,7 +75,7 @@ fn only_the_base_takes_its_disk_for_the_slots_content() {
     let mut slot = Slot::new(2, false, 7, 0);
     slot.set_group(&group(&[1, 2], Some(1), &[]), true, NOW);
     assert!(!slot.is_filled(), "a controller's mistake");
-    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec() };
+    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec(), holds: false };
     let told = step(&mut slot, read);
     assert!(matches!(told[..], [SlotAction::Answer(9, 3, Told::Stale)]), "{told:?}");
     step(&mut slot, from_1(copy(6)));
@@ -186,7 +186,7 @@ fn a_slot_is_settled_once_nothing_waits_and_a_read_that_was_given_up_waits_no_mo
     assert!(!reader.is_settled(around, NOW), "it is to be filled");
     step(&mut reader, from_1(copy(0)));
     assert!(reader.is_settled(around, NOW));
-    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec() };
+    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec(), holds: false };
     assert!(step(&mut reader, read).is_empty(), "no promise");
     assert!(!reader.is_settled(around, NOW));
     step(&mut reader, SlotEvent::GaveUp { from: 9, id: 4 });

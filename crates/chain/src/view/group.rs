@@ -67,6 +67,29 @@ impl Group {
         self.path().any(|it| it == node)
     }
 
+    /// The place of `node` on the write path.
+    pub(crate) fn place(&self, node: NodeId) -> Option<usize> {
+        self.path().position(|it| it == node)
+    }
+
+    /// The node from which `node` takes effects.
+    pub(crate) fn predecessor(&self, node: NodeId) -> Option<NodeId> {
+        match self.place(node) {
+            Some(at) => self.path().nth(at.checked_sub(1)?),
+            None if self.syncing.contains(&node) => self.path().last(),
+            None => None,
+        }
+    }
+
+    /// The next node of the write path after `node`. After its last node: all nodes that are being filled.
+    pub(crate) fn successors(&self, node: NodeId) -> Vec<NodeId> {
+        let Some(at) = self.place(node) else { return Vec::new() };
+        match self.path().nth(at + 1) {
+            Some(next) => vec![next],
+            None => self.syncing.clone(),
+        }
+    }
+
     /// Removes all nodes for which `keep` returns false, whatever their role. Returns whether any was removed.
     pub fn retain(&mut self, keep: impl Fn(NodeId) -> bool) -> bool {
         let before = self.members().count();

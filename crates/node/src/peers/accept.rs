@@ -5,19 +5,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use guira_chain::NodeId;
-use guira_chain::frames::FRAME_BYTES_MAX;
+use guira_chain::frames::{FRAME_BYTES_MAX, FRONT_END, HELLO_BYTES_MAX, PeerFrame, PeerHello};
+use guira_chain::slot::ClientId;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::shared::{Room, Shared};
+use super::dial::write;
+use super::lane::{Lane, LinkState};
+use super::shared::{FRONTS, Room, Shared};
 use super::stream::{Frames, LinkEnd};
 
 /// Most links that are read at a time, including those of strangers.
 const LINKS_MAX: usize = 1024;
+
+/// Most links of front-ends. The others are for nodes.
+const FRONTS_MAX: usize = 768;
+
+/// Most bytes that may wait to be written to a front-end.
+const FRONT_LANE_BYTES: usize = 1 << 20;
 
 /// A node's newest link. It ends when `_leave` is dropped, and holds `turn` until it has ended.
 struct Place {
@@ -70,6 +79,9 @@ async fn serve(
         Ok::<_, LinkEnd>(hello)
     };
     let hello = timeout(time, greet).await.map_err(|_| LinkEnd::Late("hello", time))??;
+    if hello.node == FRONT_END {
+        return Err(serve_front(to, frames, shared, (hello, serial)).await);
+    }
     let node = hello.node;
     let (leave, left) = oneshot::channel();
     let turn = {
@@ -94,6 +106,57 @@ async fn serve(
         places.remove(&node);
     }
     Err(end)
+}
+
+/// Serves a front-end, both ways.
+async fn serve_front(
+    to: impl AsyncWrite + Unpin,
+    mut frames: Frames<impl AsyncRead + Unpin>,
+    shared: &Shared,
+    (hello, serial): (PeerHello, u64),
+) -> LinkEnd {
+    let number = FRONTS | ClientId::try_from(serial % u64::from(FRONTS)).unwrap_or(0);
+    let lane = Arc::new(Lane::new(FRONT_LANE_BYTES));
+    lane.set_state(LinkState::Up(hello), false);
+    {
+        let mut fronts = shared.fronts.lock();
+        if fronts.len() >= FRONTS_MAX || fronts.contains_key(&number) {
+            return LinkEnd::Closed;
+        }
+        fronts.insert(number, Arc::clone(&lane));
+    }
+    let _place = FrontPlace { shared, number };
+    let room = Room::new(&shared.limits);
+    let read = async {
+        loop {
+            match frames.next(HELLO_BYTES_MAX).await {
+                Ok((frame @ (PeerFrame::Hold { .. } | PeerFrame::Invalidated { .. }), bytes)) => {
+                    shared.arrive(&room, number, frame, bytes).await;
+                }
+                Ok(_) => return LinkEnd::Unexpected,
+                Err(why) => return why,
+            }
+        }
+    };
+    tokio::select! {
+        end = read => end,
+        end = write(shared, &lane, to) => match end {
+            Ok(never) => match never {},
+            Err(why) => why,
+        },
+    }
+}
+
+/// The place of a front-end's link among all. Dropping it gives the place back.
+struct FrontPlace<'a> {
+    shared: &'a Shared,
+    number: ClientId,
+}
+
+impl Drop for FrontPlace<'_> {
+    fn drop(&mut self) {
+        self.shared.fronts.lock().remove(&self.number);
+    }
 }
 
 async fn read_all(

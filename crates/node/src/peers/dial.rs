@@ -74,7 +74,8 @@ async fn write_all(
     }
 }
 
-async fn write(
+/// Writes the frames of the lane, until that fails.
+pub(super) async fn write(
     shared: &Shared,
     lane: &Lane,
     mut to: impl AsyncWrite + Unpin,

@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use guira_chain::NodeId;
 use guira_chain::frames::{FRAME_BYTES_MAX, PeerFrame, PeerHello};
+use guira_chain::slot::ClientId;
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::lane::Lane;
 use super::stream::LinkEnd;
 
 /// How much memory and time a link may take.
@@ -39,10 +43,18 @@ impl Default for PeerLimits {
     }
 }
 
+/// The least number of a front-end's link. Nodes have smaller numbers.
+pub(super) const FRONTS: ClientId = 1 << 31;
+
+/// Whether frames of this number come from a front-end.
+pub(crate) fn is_front(client: ClientId) -> bool {
+    client >= FRONTS
+}
+
 /// A frame of a peer. The first of each link, in either direction, is the peer's hello.
 #[derive(Debug)]
 pub struct Arrived {
-    /// The peer that sent it.
+    /// The peer that sent it, or the number of a front-end's link.
     pub from: NodeId,
     /// The frame.
     pub frame: PeerFrame,
@@ -55,6 +67,8 @@ pub(super) struct Shared {
     me: PeerHello,
     pub(super) epoch: AtomicU64,
     pub(super) limits: PeerLimits,
+    /// The lanes of front-ends, by the numbers of their links.
+    pub(super) fronts: Mutex<HashMap<ClientId, Arc<Lane>>>,
     arrivals: UnboundedSender<Arrived>,
 }
 
@@ -65,7 +79,8 @@ impl Shared {
     ) -> (Arc<Self>, UnboundedReceiver<Arrived>) {
         let (arrivals, arrived) = unbounded_channel();
         let epoch = AtomicU64::new(me.epoch);
-        (Arc::new(Self { me, epoch, limits, arrivals }), arrived)
+        let fronts = Mutex::default();
+        (Arc::new(Self { me, epoch, limits, fronts, arrivals }), arrived)
     }
 
     /// The hello of this node now.
