@@ -115,10 +115,11 @@ impl Promises {
     }
 }
 
-/// How long a client may keep a value by a hold of `term`, from when it asked and by its own clock.
+/// Until when a client may keep a value by a hold of `term` that it asked for at `asked` and got at `now`, by its own clock.
 #[must_use]
-pub fn kept_for(term: u64) -> u64 {
-    shorter(term)
+pub fn kept_until(asked: u64, now: u64, term: u64) -> u64 {
+    let from = if is_planted(Mistake::HoldFromReceipt) { now } else { asked };
+    from.saturating_add(shorter(term))
 }
 
 /// How long the node that grants a hold of `term` waits for the client, by the node's clock.

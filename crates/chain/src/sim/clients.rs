@@ -5,8 +5,7 @@
 
 use super::register::{Asked, Operation};
 use super::world::{Happening, World};
-use crate::planted::{Mistake, is_planted};
-use crate::promises::kept_for;
+use crate::promises::kept_until;
 use crate::slot::{ClientId, REPEATED, SlotEvent, Told, WriteKind, WriteVerdict};
 use crate::view::Group;
 use std::collections::BTreeMap;
@@ -134,9 +133,8 @@ impl World {
             Happening::Hold(id, number, term) => {
                 let (now, client) = (self.now, &mut self.clients[id as usize]);
                 if client.is_busy && client.number == number {
-                    let is_late = is_planted(Mistake::HoldFromReceipt);
-                    let from = if is_late { now } else { client.now.begun };
-                    client.held_until = client.clock(from) + kept_for(term);
+                    let asked = client.clock(client.now.begun);
+                    client.held_until = kept_until(asked, client.clock(now), term);
                 }
             }
             Happening::Invalidate(from, node, id, key) => {

@@ -55,6 +55,8 @@ pub(super) struct Weather {
     /// Whether clients keep values by holds; and how often a client that begins a request stops for a while, in percent.
     pub(super) are_kept: bool,
     pub(super) freezes: u64,
+    /// The percentage of view changes after which the clients don't hear the reader for a while.
+    pub(super) deafened: u64,
 }
 
 impl Weather {
@@ -82,6 +84,7 @@ impl Weather {
             first_write: pick(random, &[0, 0, 0, 2_500_000]),
             are_kept: luck.percent(50),
             freezes: pick(luck, &[0, 1, 3]),
+            deafened: pick(luck, &[0, 30, 60]),
         }
     }
 

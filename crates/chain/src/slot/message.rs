@@ -106,7 +106,7 @@ pub enum SlotAction {
     Answer(ClientId, u64, Told),
     /// Grant the client of the read with this number a hold. It may keep the value that the next action answers, until
     /// it gets [`SlotAction::Invalidate`], but at most for this many microseconds. It counts them from when it sent the
-    /// read, less the drift: see [`kept_for`](crate::promises::kept_for).
+    /// read, less the drift: see [`kept_until`](crate::promises::kept_until).
     Hold(ClientId, u64, u64),
     /// Ask the client to drop what it keeps of this key, and to say so: the client, the number of its last hold, and the
     /// key. A link to a client keeps the order of this and of answers, and may lose any of them.

@@ -266,3 +266,70 @@ fn a_slot_knows_of_many_clients_what_was_forgotten() {
     assert_eq!(known, (72..200).collect::<Vec<u32>>(), "those of the oldest are given up");
     assert!(!results.is_forgotten((199, 2)) && !results.is_forgotten((1000, 1)));
 }
+
+/// The base alone, and a client that holds `k` by its read with this number.
+fn held(id: u64) -> Slot {
+    let mut slot = Slot::new(1, false, 0, 0);
+    slot.set_group(&group(&[1], Some(1), &[]), true, NOW);
+    let read = SlotEvent::Read { from: 9, epoch: 5, id, key: b"k".to_vec(), holds: true };
+    let told = step(&mut slot, read);
+    let is_held = |it: &SlotAction| matches!(it, SlotAction::Hold(9, of, TERM) if *of == id);
+    assert!(is_held(&told[0]) && matches!(told[1], SlotAction::Answer(9, ..)), "{told:?}");
+    slot
+}
+
+fn is_told(out: &[SlotAction]) -> bool {
+    out.iter().any(|it| matches!(it, SlotAction::Answer(9, 1, Told::Wrote(_))))
+}
+
+fn asks(out: &[SlotAction]) -> usize {
+    out.iter().filter(|it| matches!(it, SlotAction::Invalidate(9, ..))).count()
+}
+
+#[test]
+fn a_change_waits_until_its_clients_dropped_the_value_or_their_time_is_over() {
+    let dropped = |id: u64| SlotEvent::Invalidated { from: 9, id, key: b"k".to_vec() };
+    let mut slot = held(7);
+    let out = step(&mut slot, write());
+    assert!(asks(&out) == 1 && !is_told(&out), "{out:?}");
+    assert_eq!(asks(&step(&mut slot, SlotEvent::Synced(0))), 0, "it is asked once");
+    assert_eq!(asks(&step(&mut slot, SlotEvent::Tick)), 1, "and again, since that may be lost");
+    assert!(!is_told(&step(&mut slot, dropped(6))), "that is an answer about an earlier hold");
+    let other = SlotEvent::Invalidated { from: 8, id: 7, key: b"k".to_vec() };
+    assert!(!is_told(&step(&mut slot, other)), "another client's");
+    assert!(is_told(&step(&mut slot, dropped(7))));
+    assert_eq!((slot.holds_granted(), slot.progress()), ((0, 0), (1, 1)));
+
+    let mut slot = held(7);
+    step(&mut slot, write());
+    let promises = Promises::new(0);
+    let around = Around { promises: &promises, contents: &Nothing, min_write: 1 };
+    let end = NOW + TERM + TERM / 100;
+    assert!(!is_told(&slot.step(around, SlotEvent::Synced(0), end - 1)));
+    assert!(is_told(&slot.step(around, SlotEvent::Synced(0), end)));
+}
+
+#[test]
+fn what_is_to_be_dropped_is_not_held_and_a_new_view_recalls_all() {
+    let mut slot = held(7);
+    let next = Group { epoch: 6, ..group(&[1], Some(1), &[2]) };
+    slot.set_group(&next, true, NOW);
+    assert!(slot.has_old_holds());
+    let read = SlotEvent::Read { from: 9, epoch: 6, id: 8, key: b"k".to_vec(), holds: true };
+    let out = step(&mut slot, read);
+    assert_eq!(asks(&out), 1, "{out:?}");
+    let is_answer = |it: &SlotAction| matches!(it, SlotAction::Answer(9, 8, Told::Read(None)));
+    assert!(out.iter().any(is_answer) && slot.holds_granted().0 == 1, "read, and not held: {out:?}");
+    step(&mut slot, SlotEvent::Invalidated { from: 9, id: 7, key: b"k".to_vec() });
+    assert!(!slot.has_old_holds());
+}
+
+#[test]
+fn a_slot_grants_so_many_holds_and_no_more() {
+    let mut slot = held(1);
+    for id in 2..2000 {
+        let read = SlotEvent::Read { from: 9, epoch: 5, id, key: b"k".to_vec(), holds: true };
+        step(&mut slot, read);
+    }
+    assert_eq!(slot.holds_granted().0, 1024);
+}

@@ -206,8 +206,9 @@ impl<E: Engine> Driver<E> {
     fn hear_front(&mut self, from: ClientId, frame: PeerFrame) {
         match frame {
             PeerFrame::Hold { slot, epoch, number, key } => {
-                let has_room = self.holds.has_room();
-                self.read(from, (slot, epoch, number), key, has_room);
+                let place = self.chart.borrow().as_ref().and_then(|it| Some(it.place(&key)?.0));
+                let may_hold = place == Some(slot) && self.holds.has_room();
+                self.read(from, (slot, epoch, number), key, may_hold);
             }
             PeerFrame::Invalidated { slot, number, key } => {
                 self.counted.invalidations_answered += 1;

@@ -19,7 +19,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use guira_chain::promises::kept_for;
+use guira_chain::promises::kept_until;
 use guira_client::{Outcome, Reply};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
@@ -130,7 +130,7 @@ impl HeldCache {
             return;
         }
         held.rests_until = 0;
-        held.hold = Some((number, at.saturating_add(kept_for(term.min(TERM_MAX_US)))));
+        held.hold = Some((number, kept_until(at, clock, term.min(TERM_MAX_US))));
     }
 
     /// Keeps a reply that was asked for under the hold with this number, if the hold still runs.
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(third.keep, Some(number));
         cache.offer((b"k", number), &of("v"), 300_000);
         // The time counts from the request, less the drift.
-        let end = kept_for(TERM);
+        let end = kept_until(0, 0, TERM);
         assert_eq!(kept(&mut cache, now, end - 1), Some("v".into()));
         assert_eq!(kept(&mut cache, now, end), None);
         assert_eq!(cache.get(b"k", now, end).keep, None);
@@ -248,12 +248,12 @@ mod tests {
         let first = hold(&mut cache, 0);
         cache.offer((b"k", first), &of("v"), 2000);
         assert!(!cache.get(b"k", now, 100_000).wants);
-        let late = kept_for(TERM) - AHEAD_US + 1;
+        let late = kept_until(0, 0, TERM) - AHEAD_US + 1;
         assert!(cache.get(b"k", now, late).wants);
         let next = hold(&mut cache, late);
         let found = cache.get(b"k", now, late + 2000);
         assert_eq!((found.reply.is_some(), found.keep, found.wants), (true, Some(next), false));
-        assert_eq!(kept(&mut cache, now, kept_for(TERM)), None, "the reply keeps its own end");
+        assert_eq!(kept(&mut cache, now, kept_until(0, 0, TERM)), None, "the reply keeps its own end");
         cache.invalidate(b"k");
         let refused = cache.ask(b"k", late + 2000);
         cache.held(refused, 0, late + 3000);
