@@ -144,7 +144,9 @@ fn no_router_answers_what_another_one_has_changed() {
     let hits = [routers[0].hits(), routers[1].hits()];
     let (stored, reads) = (count.stored.into_inner(), count.reads.into_inner());
     let longest = count.longest.into_inner().expect("no panic");
-    eprintln!("{stored} stored, the longest in {longest:?}; {reads} read, of them by caches {hits:?}");
+    eprintln!(
+        "{stored} stored, the longest in {longest:?}; {reads} read, of them by caches {hits:?}"
+    );
     assert!(stat(&cluster, "cluster_holds_asked_granted") > 0);
     // The figures are those of the last second.
     let is_counted = || stat(&cluster, "cluster_invalidations_answered") > 0;
@@ -201,7 +203,10 @@ fn a_router_that_hangs_delays_changes_and_answers_nothing_old_when_it_goes_on() 
             } else {
                 count.goes_on();
             }
-            eprintln!("stopped: the longest change takes {:?}", count.longest.lock().expect("no panic"));
+            eprintln!(
+                "stopped: the longest change takes {:?}",
+                count.longest.lock().expect("no panic")
+            );
             two.server.signal(Signal::CONT);
             count.goes_on();
             assert!(!count.is_over.load(SeqCst), "a client failed");

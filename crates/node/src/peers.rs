@@ -32,8 +32,8 @@ mod lane;
 mod tests;
 
 pub use lane::{LinkState, Unsent};
-pub use shared::{Arrived, PeerLimits};
 pub(crate) use shared::is_front;
+pub use shared::{Arrived, PeerLimits};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

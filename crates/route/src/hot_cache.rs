@@ -79,11 +79,7 @@ pub(crate) struct Asked {
 
 impl HotCache {
     pub(crate) fn new(limits: Limits) -> HotCache {
-        HotCache {
-            chosen: Chosen::new(limits.entries),
-            entries: HashMap::new(),
-            limits,
-        }
+        HotCache { chosen: Chosen::new(limits.entries), entries: HashMap::new(), limits }
     }
 
     /// Counts a get, and looks up its reply.

@@ -120,7 +120,9 @@ impl Noted {
                 let id: &mut u64 = last.entry(hold.client).or_default();
                 *id = hold.id.max(*id);
             }
-            out.extend(last.into_iter().map(|(to, id)| SlotAction::Invalidate(to, id, key.clone())));
+            out.extend(
+                last.into_iter().map(|(to, id)| SlotAction::Invalidate(to, id, key.clone())),
+            );
         }
     }
 

@@ -319,7 +319,10 @@ fn what_is_to_be_dropped_is_not_held_and_a_new_view_recalls_all() {
     let out = step(&mut slot, read);
     assert_eq!(asks(&out), 1, "{out:?}");
     let is_answer = |it: &SlotAction| matches!(it, SlotAction::Answer(9, 8, Told::Read(None)));
-    assert!(out.iter().any(is_answer) && slot.holds_granted().0 == 1, "read, and not held: {out:?}");
+    assert!(
+        out.iter().any(is_answer) && slot.holds_granted().0 == 1,
+        "read, and not held: {out:?}"
+    );
     step(&mut slot, SlotEvent::Invalidated { from: 9, id: 7, key: b"k".to_vec() });
     assert!(!slot.has_old_holds());
 }

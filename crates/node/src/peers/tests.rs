@@ -421,7 +421,11 @@ async fn a_front_end_has_a_link_of_its_own_and_may_only_ask_for_holds() {
     };
     timeout(Duration::from_secs(60), gone).await.expect("its place is given back");
     two.send(&hold(8)).await;
-    assert_eq!(node.next().await, (numbers[1], hold(8)), "nothing else came, and the other goes on");
+    assert_eq!(
+        node.next().await,
+        (numbers[1], hold(8)),
+        "nothing else came, and the other goes on"
+    );
     let mut strange = Front::dial(&node.address, "c2").await;
     strange.send(&hold(9)).await;
     assert!(matches!(strange.next().await, Some(PeerFrame::Hello(_))));

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use guira_chain::frames::{Asked, PeerFrame, PeerHello};
 use guira_chain::promises::{Promises, TERM};
-use guira_chain::slot::{Around, ClientId, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind};
+use guira_chain::slot::{
+    Around, ClientId, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind,
+};
 use guira_chain::{Chart, Group, NodeId, SLOTS, View};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -27,11 +29,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::event::{Ask, Event};
-use super::holds::Holds;
-use super::role_log::log_role;
 use super::figures::{Counted, ReplicaBoard, ReplicaFigures, Seen};
+use super::holds::Holds;
 use super::keeper::Keeper;
 use super::membership::Membership;
+use super::role_log::log_role;
 use super::survey::Survey;
 use crate::engine::Engine;
 use crate::peers::{Arrived, Peers, Unsent, is_front};

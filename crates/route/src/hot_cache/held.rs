@@ -253,7 +253,11 @@ mod tests {
         let next = hold(&mut cache, late);
         let found = cache.get(b"k", now, late + 2000);
         assert_eq!((found.reply.is_some(), found.keep, found.wants), (true, Some(next), false));
-        assert_eq!(kept(&mut cache, now, kept_until(0, 0, TERM)), None, "the reply keeps its own end");
+        assert_eq!(
+            kept(&mut cache, now, kept_until(0, 0, TERM)),
+            None,
+            "the reply keeps its own end"
+        );
         cache.invalidate(b"k");
         let refused = cache.ask(b"k", late + 2000);
         cache.held(refused, 0, late + 3000);

@@ -90,7 +90,13 @@ impl Cluster {
     }
 
     /// Answers from the cache, or asks nodes.
-    async fn settle_hot(&self, hot: &Hot, request: &Request, key: &[u8], context: &Context) -> Reply {
+    async fn settle_hot(
+        &self,
+        hot: &Hot,
+        request: &Request,
+        key: &[u8],
+        context: &Context,
+    ) -> Reply {
         let chart = self.nodes.lock().chart().ok();
         let found = hot.get(key, chart.as_deref());
         if let Some(reply) = found.reply {
