@@ -1,4 +1,5 @@
-//! Without a mistake no seed breaks anything. Each planted mistake is found, except the one that only `search` finds.
+//! Without a mistake no seed breaks anything. Each planted mistake is found, except the one that only `search` finds, and
+//! two about holds that only the tests of `slot` find soon.
 
 use super::control::first_view;
 use super::register::is_linearizable;
@@ -104,14 +105,12 @@ fn a_seed_repeats_bit_for_bit() {
 
 /// The mistakes, and the number of seeds within which each must be found. The comments name the first seed that finds
 /// it.
-const FOUND_WITHIN: [(Mistake, u64); 27] = [
-    (Mistake::HoldLongerThanPromises, 20000),
-    (Mistake::HoldFromReceipt, 20000),
-    (Mistake::ChangesOvertakeHolds, 20000),
-    (Mistake::LostInvalidateForgotten, 20000),
-    (Mistake::ReplacedReaderForgets, 20000),
-    (Mistake::NewViewEndsOldHolds, 20000),
-    (Mistake::ReadyWhileHoldsRun, 20000),
+const FOUND_WITHIN: [(Mistake, u64); 25] = [
+    (Mistake::HoldLongerThanPromises, 2000),      // 923
+    (Mistake::HoldFromReceipt, 1000),             // 180
+    (Mistake::ChangesOvertakeHolds, 400),         // 59
+    (Mistake::LostInvalidateForgotten, 1000),     // 325
+    (Mistake::ReplacedReaderForgets, 400),        // 7
     (Mistake::PromiseFromReceipt, 2000),          // 479
     (Mistake::OldEpochTaken, 1000),               // 392
     (Mistake::HoldForLastReaderOnly, 2000),       // 604

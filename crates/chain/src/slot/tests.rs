@@ -4,6 +4,7 @@ use super::{
     Around, Contents, Decision, Effect, Message, Results, Slot, SlotAction, SlotCopy, SlotEvent,
     Stand, Told, Version, WriteKind, WriteVerdict,
 };
+use crate::planted::{Mistake, plant};
 use crate::promises::{Promises, TERM};
 use crate::view::{Group, NodeId};
 
@@ -335,4 +336,44 @@ fn a_slot_grants_so_many_holds_and_no_more() {
         step(&mut slot, read);
     }
     assert_eq!(slot.holds_granted().0, 1024);
+}
+
+/// The simulation finds this mistake in thousands of seeds only (the first was 5067).
+#[test]
+fn a_grant_lasts_on_while_holds_of_older_views_may_run() {
+    for (mistake, has_old_holds, protects) in [
+        (None, true, true),
+        (None, false, false),
+        (Some(Mistake::NewViewEndsOldHolds), true, false),
+    ] {
+        plant(mistake);
+        let mut promises = Promises::new(0);
+        promises.set_epoch(5);
+        assert!(promises.grant(2, 5, false, NOW));
+        assert!(promises.grant(2, 6, has_old_holds, NOW + 1));
+        assert_eq!(promises.protects(2, 6, NOW + TERM), protects, "{mistake:?}, {has_old_holds}");
+        let end = NOW + TERM + TERM / 100;
+        assert!(!promises.protects(2, 6, end), "it ends by itself");
+        // The holds ended early, and the next request says so.
+        assert!(promises.grant(2, 6, false, NOW + 2));
+        assert!(!promises.protects(2, 6, NOW + 3));
+        plant(None);
+    }
+}
+
+#[test]
+fn nobody_is_called_ready_while_a_hold_may_run_that_its_promise_did_not_limit() {
+    for mistake in [None, Some(Mistake::ReadyWhileHoldsRun)] {
+        plant(mistake);
+        let mut slot = held(7);
+        let joins = Group { epoch: 6, joining: vec![2], ..group(&[1], Some(1), &[]) };
+        slot.set_group(&joins, true, NOW);
+        let ack = || SlotEvent::Peer(2, 6, Message::Ack(0));
+        step(&mut slot, ack());
+        assert_eq!(slot.ready().contains(&2), mistake.is_some(), "{mistake:?}");
+        step(&mut slot, SlotEvent::Invalidated { from: 9, id: 7, key: b"k".to_vec() });
+        step(&mut slot, ack());
+        assert!(slot.ready().contains(&2));
+        plant(None);
+    }
 }

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// A node's number. It is stored on the node's disk, so a node with a replaced disk is a new node.
 pub type NodeId = u32;
 
+/// The greatest number of a node. Greater ones are for the links of front-ends.
+pub const NODE_MAX: NodeId = NodeId::MAX >> 1;
+
 /// Slots that share one chain, and the changes under way in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use guira_chain::NodeId;
 use guira_chain::frames::{FRAME_BYTES_MAX, PeerFrame, PeerHello};
 use guira_chain::slot::ClientId;
+use guira_chain::view::NODE_MAX;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -44,7 +45,7 @@ impl Default for PeerLimits {
 }
 
 /// The least number of a front-end's link. Nodes have smaller numbers.
-pub(super) const FRONTS: ClientId = 1 << 31;
+pub(super) const FRONTS: ClientId = NODE_MAX + 1;
 
 /// Whether frames of this number come from a front-end.
 pub(crate) fn is_front(client: ClientId) -> bool {
