@@ -24,8 +24,8 @@ impl Router {
         let config = format!(
             "{{\"route\": {{\"type\": \"ClusterRoute\", \"etcd\": \"{place}\", \"hot_cache\": {{\"entries\": 4}}}}}}"
         );
-        let (proxies, port) = ("2", http.to_string());
-        let flags = ["--config", &config, "--num-proxies", proxies, "--http", &port];
+        let port = http.to_string();
+        let flags = ["--config", &config, "--num-proxies", "2", "--http", &port];
         Self { server: Server::start_router(&flags), http }
     }
 

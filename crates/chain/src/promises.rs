@@ -41,7 +41,7 @@ impl Promises {
     /// Creates the promises of a process that started at `now`.
     #[must_use]
     pub fn new(now: u64) -> Self {
-        let (granted, older, held) = Default::default();
+        let (granted, older, held) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { started: now, epoch: 0, granted, older, held }
     }
 
