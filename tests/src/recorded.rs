@@ -41,6 +41,8 @@ pub struct Options {
     pub routers: usize,
     /// How long faults are made; `None`: one node hangs for longer than results of changes are kept.
     pub time: Option<Duration>,
+    /// Whether the routers have a hot cache.
+    pub is_hot: bool,
 }
 
 /// Clients of all routers together. A key is used by all of them.
@@ -63,7 +65,7 @@ pub fn record(options: Options, path: &Path) -> io::Result<Summary> {
         None => Habits { generation: Duration::from_secs(3600), rest: 60_000 },
     };
     let seed = (options.seed, habits);
-    let mut faults = Faults::new(cluster, &ports, &history, options.seed);
+    let mut faults = Faults::new(cluster, &ports, &history, (options.seed, options.is_hot));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for number in 0..CALLERS {

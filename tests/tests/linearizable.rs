@@ -27,7 +27,8 @@ fn run(options: Options) -> Result<Summary, String> {
     }
     let kept = workspace().join("target/linearizable");
     fs::create_dir_all(&kept).expect("a directory");
-    let kept = kept.join(format!("seed-{}-routers-{}.jsonl", options.seed, options.routers));
+    let hot = if options.is_hot { "-hot" } else { "" };
+    let kept = kept.join(format!("seed-{}-routers-{}{hot}.jsonl", options.seed, options.routers));
     fs::copy(&path, &kept).expect("the history can be kept");
     let (again, kept) = (checker_sources(), kept.display());
     Err(format!("check it again: (cd {} && go run . {kept})\n{}", again.display(), verdict.said))
@@ -45,7 +46,7 @@ fn show(summary: &Summary) {
 
 fn short(routers: usize) -> Options {
     let time = Duration::from_secs(number("GUIRA_RUN_SECONDS", 8));
-    Options { seed: number("GUIRA_SEED", 1), routers, time: Some(time) }
+    Options { seed: number("GUIRA_SEED", 1), routers, time: Some(time), is_hot: false }
 }
 
 /// Has one last read of a history tell of an item that was never written.
@@ -92,6 +93,17 @@ fn each_key_is_one_register_through_three_routers() {
     }
 }
 
+/// Routers that keep values of hot keys are one register all the same.
+#[test]
+fn each_key_is_one_register_through_routers_with_a_hot_cache() {
+    for routers in [1, 3] {
+        match run(Options { is_hot: true, ..short(routers) }) {
+            Ok(summary) => show(&summary),
+            Err(words) => panic!("{words}"),
+        }
+    }
+}
+
 /// A node that hangs has requests that it didn't read. When it goes on, others have long answered their repetitions.
 #[test]
 #[ignore = "a minute: make linearizable"]
@@ -111,7 +123,9 @@ fn many_histories_are_linearizable() {
     for seed in seed..seed + runs {
         let routers = if seed % 2 == 0 { 1 } else { 3 };
         let time = Duration::from_secs(number("GUIRA_RUN_SECONDS", 20));
-        match run(Options { seed, routers, time: Some(time) }) {
+        // Each kind of run has routers with a hot cache and without.
+        let is_hot = seed % 4 >= 2;
+        match run(Options { seed, routers, time: Some(time), is_hot }) {
             Ok(summary) => all.add(&summary),
             Err(words) => {
                 eprintln!("make linearizable RUNS=1 SEED={seed}, or {words}");

@@ -312,6 +312,11 @@ fn a_configuration_is_checked_without_a_cluster_and_explained_by_one() {
             "ClusterRoute",
         ),
         (config("h:1/x\", \"timeout_m\": \"5"), "timeout_ms"),
+        (
+            config("h:1/x\", \"hot_cache\": {\"kk\": 8}, \"type\": \"ClusterRoute"),
+            "did you mean 'k'",
+        ),
+        (config("h:1/x\", \"hot_cache\": {\"k\": 0}, \"type\": \"ClusterRoute"), "above 0"),
     ] {
         let (is_good, said) = check(&config);
         assert!(!is_good && said.contains(part), "{config}: {said}");

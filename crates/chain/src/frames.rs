@@ -37,7 +37,9 @@ mod fault;
 mod tests;
 
 pub use fault::{BadFrame, VERSION};
-pub use frame::{FRAME_BYTES_MAX, Framed, HELLO_BYTES_MAX, PeerFrame, PeerHello, parse_frame};
+pub use frame::{
+    FRAME_BYTES_MAX, FRONT_END, Framed, HELLO_BYTES_MAX, PeerFrame, PeerHello, parse_frame,
+};
 #[cfg(any(test, fuzzing))]
 pub use laws::fuzz_frames;
 pub use parts::Asked;

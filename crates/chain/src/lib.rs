@@ -9,7 +9,7 @@
 //! 1. All functions are pure: a result depends only on the arguments. The caller supplies time, bytes and messages.
 //! 2. No input causes a panic.
 //!
-//! What is missing: sync in pieces, and leases of caches. No process uses the controller yet.
+//! What is missing: sync in pieces.
 //!
 //! # Example
 //! Node 2 is dead, and its chains continue without it:

@@ -39,6 +39,20 @@ pub(crate) enum Mistake {
     RepeatsWithoutIds,
     /// A base takes repeated writes for new ones, as if it had all results.
     BaseKnowsAllResults,
+    /// A hold lasts longer than the promises of the reader that grants it.
+    HoldLongerThanPromises,
+    /// A client counts a hold from its receipt instead of from the request.
+    HoldFromReceipt,
+    /// A change of a key goes on while a client may keep the key's value.
+    ChangesOvertakeHolds,
+    /// A request to drop a value counts as answered after a while, although it may be lost.
+    LostInvalidateForgotten,
+    /// A reader that is replaced forgets the holds that it granted.
+    ReplacedReaderForgets,
+    /// A member forgets the grants on which holds rest, once the past reader names a newer view.
+    NewViewEndsOldHolds,
+    /// A member calls another ready while a hold may run that the other's promise didn't limit.
+    ReadyWhileHoldsRun,
     /// The controller lets a joining node serve that isn't ready.
     ServesUnready,
     /// All serving nodes are dead, and the controller makes a joining node the chain that isn't ready.

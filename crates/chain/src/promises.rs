@@ -9,7 +9,9 @@
 //!    was.
 //! 3. A node doesn't ask in its first term. Before a restart, a reader may just have answered. Naming a new view would
 //!    end the hold that protects such answers in caches.
-//! 4. All times are microseconds of a monotonic clock that also runs during suspend.
+//! 4. A hold that X granted a client may outlast X's view. While one may run, X says so when it asks. Then M doesn't forget
+//!    what it granted by an older view.
+//! 5. All times are microseconds of a monotonic clock that also runs during suspend.
 
 use crate::planted::{Mistake, is_planted};
 use crate::view::NodeId;
@@ -24,6 +26,8 @@ pub struct Promises {
     started: u64,
     epoch: u64,
     granted: BTreeMap<NodeId, Grant>,
+    /// Grants by older views that holds of clients may rest on.
+    older: BTreeMap<NodeId, Grant>,
     held: BTreeMap<NodeId, u64>,
 }
 
@@ -37,7 +41,8 @@ impl Promises {
     /// Creates the promises of a process that started at `now`.
     #[must_use]
     pub fn new(now: u64) -> Self {
-        Self { started: now, epoch: 0, granted: BTreeMap::new(), held: BTreeMap::new() }
+        let (granted, older, held) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { started: now, epoch: 0, granted, older, held }
     }
 
     /// Records that the node follows the view of `epoch` from now on. Peers that name an older epoch get no more
@@ -53,8 +58,9 @@ impl Promises {
         (self.epoch > 0 && has_waited).then_some(self.epoch)
     }
 
-    /// Decides a request of `peer` that names `epoch`. Returns whether the peer gets a term.
-    pub fn grant(&mut self, peer: NodeId, epoch: u64, now: u64) -> bool {
+    /// Decides a request of `peer` that names `epoch`. `has_old_holds`: clients may still keep values by holds that the
+    /// peer granted by older views. Returns whether the peer gets a term.
+    pub fn grant(&mut self, peer: NodeId, epoch: u64, has_old_holds: bool, now: u64) -> bool {
         if self.epoch == 0 || epoch < self.epoch {
             // Without a view, this node has no grants that the request could end. An older epoch changes nothing.
             return false;
@@ -64,6 +70,12 @@ impl Promises {
         if let Some(old) = old.filter(|old| old.epoch > epoch) {
             self.granted.insert(peer, old);
             return false;
+        }
+        if !has_old_holds || is_planted(Mistake::NewViewEndsOldHolds) {
+            self.older.remove(&peer);
+        } else if let Some(old) = old.filter(|old| old.epoch < epoch && now < old.until) {
+            let kept = self.older.entry(peer).or_insert(old);
+            *kept = Grant { epoch: old.epoch.min(kept.epoch), until: old.until.max(kept.until) };
         }
         true
     }
@@ -82,10 +94,18 @@ impl Promises {
         self.held.get(&peer).is_some_and(|until| now < *until)
     }
 
-    /// Whether a grant of this node may still let `reader` answer reads by an epoch older than `epoch`.
+    /// For how long the promise of `peer` is valid from `now` on.
+    #[must_use]
+    pub fn left(&self, peer: NodeId, now: u64) -> u64 {
+        self.held.get(&peer).map_or(0, |until| until.saturating_sub(now))
+    }
+
+    /// Whether a grant of this node may still let `reader`, or clients to which it granted holds, answer reads by an epoch
+    /// older than `epoch`.
     #[must_use]
     pub fn protects(&self, reader: NodeId, epoch: u64, now: u64) -> bool {
-        self.granted.get(&reader).is_some_and(|it| it.epoch < epoch && now < it.until)
+        let grants = self.granted.get(&reader).into_iter().chain(self.older.get(&reader));
+        grants.into_iter().any(|it| it.epoch < epoch && now < it.until)
     }
 
     /// Whether grants that this process has forgotten, made before its start, may still be valid.
@@ -93,6 +113,18 @@ impl Promises {
     pub fn is_fresh(&self, now: u64) -> bool {
         now < self.started + longer(TERM) && !is_planted(Mistake::NoHoldAfterStart)
     }
+}
+
+/// Until when a client may keep a value by a hold of `term` that it asked for at `asked` and got at `now`, by its own clock.
+#[must_use]
+pub fn kept_until(asked: u64, now: u64, term: u64) -> u64 {
+    let from = if is_planted(Mistake::HoldFromReceipt) { now } else { asked };
+    from.saturating_add(shorter(term))
+}
+
+/// How long the node that grants a hold of `term` waits for the client, by the node's clock.
+pub(crate) fn guarded_for(term: u64) -> u64 {
+    longer(term)
 }
 
 /// Stretches a span by the drift: the clock of each node is off by less than 1 %.

@@ -17,11 +17,17 @@
 //! 7. Results travel with the content. If all copies restarted, the results are lost. A repetition of an earlier write
 //!    then gets [`Told::Unknown`], and is never executed again. So does one whose result was forgotten, however late it
 //!    comes.
+//! 8. A reader may grant a client a *hold*: the client keeps the value and answers from it. No member lets a change of a
+//!    key go on while a hold that it granted may run. It doesn't commit the change, and doesn't report it as durable.
+//! 9. A hold lasts no longer than the promises by which the reader answered. So it ends before a chain without the reader
+//!    commits anything. A member calls no other node ready while a hold of an earlier epoch may run: the new node's
+//!    promise didn't limit it.
 //!
 //! # Weaknesses
 //! A new member gets the whole content in one message, and results aren't stored on disk.
 
 mod chain;
+mod noted;
 mod message;
 mod tag;
 mod effect;

@@ -14,7 +14,7 @@ mod ranges;
 mod tests;
 
 pub use chart::Chart;
-pub use group::{Group, NodeId};
+pub use group::{Group, NODE_MAX, NodeId};
 pub use hash::SlotHash;
 pub use ranges::{Ranges, SLOTS, slot_of};
 pub use steps::IllegalStep;

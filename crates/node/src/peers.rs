@@ -6,23 +6,28 @@
 //! A link goes one way: each of two nodes dials the other. Both say hello before anything else. After that, nothing is sent
 //! against the link's direction.
 //!
+//! A front-end, such as a router's thread, dials as well, and calls itself [`FRONT_END`](guira_chain::frames::FRONT_END). Its
+//! link goes both ways, and has a number of its own, from [`FRONTS`] on.
+//!
 //! # Invariants
 //! 1. [`Peers::send`] never waits. A frame that doesn't fit into a peer's lane is refused, so a slow peer costs its own
 //!    lane only.
 //! 2. Frames from a peer arrive in the order in which they were sent; at the end of a link some may be lost. A peer that
 //!    dials anew ends its former link before anything of the new one arrives.
 //! 3. A node is no peer if it names another cluster, or has another number than the view has for its address.
-//! 4. A peer costs a bounded amount of memory: its lane; and of what it sends one frame and [`PeerLimits::arrived_bytes`].
-//! 5. A node with [`PeerTls`] has links over TLS only, and only with nodes that its view names and whose certificates fit. A
-//!    handshake has a limited time, and no link waits for another one's.
+//! 4. A front-end gets no frame of a node's chain, and can send none: it may only ask for holds and end them.
+//! 5. A peer costs a bounded amount of memory: its lane; and of what it sends one frame and [`PeerLimits::arrived_bytes`].
+//! 6. A node with [`PeerTls`] has links over TLS only: with nodes that its view names and whose certificates fit, and with
+//!    front-ends that show a certificate of the same authorities. A handshake has a limited time, and no link waits for
+//!    another one's.
 //!
 //! # Weaknesses
 //! Without [`PeerTls`], links are neither encrypted nor authenticated: use them only on networks without strangers. Frames
 //! for a peer without a link aren't kept.
 
-mod dial;
 mod accept;
 mod refusals;
+mod dial;
 mod shared;
 mod stream;
 mod tls;
@@ -33,6 +38,7 @@ mod lane;
 mod tests;
 
 pub use lane::{LinkState, Unsent};
+pub(crate) use shared::is_front;
 pub use shared::{Arrived, PeerLimits};
 pub use tls::PeerTls;
 
@@ -42,6 +48,7 @@ use std::sync::atomic::Ordering;
 
 use guira_chain::NodeId;
 use guira_chain::frames::{PeerFrame, PeerHello};
+use guira_chain::slot::ClientId;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -113,6 +120,15 @@ impl Peers {
     /// [`Unsent`] if the frame wasn't put into the lane.
     pub fn send(&self, to: NodeId, frame: &PeerFrame) -> Result<(), Unsent> {
         let lane = self.dialled.lock().get(&to).map(|it| Arc::clone(&it.lane));
+        lane.ok_or(Unsent::Unknown)?.put(frame)
+    }
+
+    /// Puts a frame into the lane of a front-end's link. The frame is lost if the link ends before the front-end read it.
+    ///
+    /// # Errors
+    /// [`Unsent`] if the frame wasn't put into the lane.
+    pub(crate) fn send_front(&self, to: ClientId, frame: &PeerFrame) -> Result<(), Unsent> {
+        let lane = self.shared.fronts.lock().get(&to).map(Arc::clone);
         lane.ok_or(Unsent::Unknown)?.put(frame)
     }
 

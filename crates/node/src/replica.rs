@@ -12,7 +12,9 @@
 //!
 //! # Invariants
 //! 1. This code decides nothing about order, commits or reads: `guira_chain::slot` does.
-//! 2. A process whose run no view names takes no part in chains; it only asks other nodes for its clients.
+//! 2. A front-end that keeps values answers from them without asking. A node that granted that commits no change of the
+//!    key before the front-end dropped the value, or its time is over.
+//! 3. A process whose run no view names takes no part in chains; it only asks other nodes for its clients.
 //!
 //! # Weaknesses
 //! One thread has all slots, and waits for the device if memory doesn't know a key. A slot is copied as a
@@ -26,6 +28,8 @@ mod view_file;
 mod membership;
 mod keeper;
 mod survey;
+mod holds;
+mod role_log;
 mod figures;
 mod event;
 mod wire;

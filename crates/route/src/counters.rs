@@ -67,9 +67,9 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Gets that a `HotCacheRoute` answered.
+    /// Gets that a `HotCacheRoute`, or a `ClusterRoute` with `hot_cache`, answered itself.
     HotCacheHits = "hot_cache_hits";
-    /// Gets that a `HotCacheRoute` passed on.
+    /// Gets that a `HotCacheRoute`, or a `ClusterRoute` with `hot_cache`, passed on.
     HotCacheMisses = "hot_cache_misses";
     /// Requests that a `ClusterRoute` sent to another node, or again.
     ClusterRepeats = "cluster_repeats";

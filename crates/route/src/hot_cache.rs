@@ -13,33 +13,33 @@
 //!    So a get that begins after a write through this process was answered never sees an older value.
 //! 2. At most `entries` keys are held, none for longer than `fresh`, none with a value above `value_bytes_max`.
 //!
+//! [`HeldCache`] is for a cluster of replicated stores, whose nodes say what was written.
+//!
 //! # Bad at
 //! Writes that bypass this process, such as another router's, and items that expire. They are noticed when the entry is
 //! no longer fresh, after a second by default.
 
+mod held;
+mod chosen;
 mod detector;
 mod sketch;
 mod stripes;
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use bytes::Bytes;
 use guira_client::Reply;
 use tokio::time::Instant;
 
-use detector::Detector;
+use chosen::Chosen;
+pub(crate) use held::{HeldCache, HeldFound, HeldLimits, clock};
 pub(crate) use stripes::{Stamp, Stripes, Write};
 
 /// The cache of a proxy thread.
 pub(crate) struct HotCache {
-    detector: Detector,
+    chosen: Chosen,
     entries: HashMap<u64, Entry>,
-    hashes: RandomState,
-    window_ends: Option<Instant>,
-    /// Gets in this window.
-    gets: usize,
     limits: Limits,
 }
 
@@ -79,21 +79,14 @@ pub(crate) struct Asked {
 
 impl HotCache {
     pub(crate) fn new(limits: Limits) -> HotCache {
-        HotCache {
-            detector: Detector::new(limits.entries),
-            entries: HashMap::new(),
-            hashes: RandomState::new(),
-            window_ends: None,
-            gets: 0,
-            limits,
-        }
+        HotCache { chosen: Chosen::new(limits.entries), entries: HashMap::new(), limits }
     }
 
     /// Counts a get, and looks up its reply.
     pub(crate) fn get(&mut self, key: &[u8], stripes: &Stripes, now: Instant) -> Found {
         self.turn_window(now);
-        let hash = self.hashes.hash_one(key);
-        if !self.detector.count(hash) {
+        let hash = self.chosen.hash(key);
+        if !self.chosen.count(hash) {
             return Found::Ask(None);
         }
         let stamp = stripes.stamp(key);
@@ -126,18 +119,11 @@ impl HotCache {
         }
     }
 
-    /// Ends the detector's window after its time, but not before there are enough gets to judge.
     fn turn_window(&mut self, now: Instant) {
-        self.gets += 1;
-        let ends = *self.window_ends.get_or_insert(now + WINDOW);
-        if now < ends || self.gets < GETS_AN_ENTRY * self.limits.entries {
-            return;
+        let Self { chosen, entries, .. } = self;
+        if chosen.turn_window(now, |hash| drop(entries.remove(&hash))) {
+            entries.retain(|_, entry| now < entry.ends);
         }
-        self.window_ends = Some(now + WINDOW);
-        self.gets = 0;
-        let Self { detector, entries, .. } = self;
-        detector.end_window(|hash| drop(entries.remove(&hash)));
-        entries.retain(|_, entry| now < entry.ends);
     }
 }
 
@@ -146,11 +132,6 @@ impl std::fmt::Debug for HotCache {
         f.debug_struct("HotCache").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
-
-/// The shortest window of the detector.
-const WINDOW: Duration = Duration::from_secs(1);
-/// The minimum number of gets in a window, per entry.
-const GETS_AN_ENTRY: usize = 8;
 
 #[cfg(test)]
 mod tests {

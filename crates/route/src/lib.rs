@@ -36,6 +36,6 @@ pub use context::Context;
 pub use counters::{Counter, Counters};
 pub use guira_config::{ConfigError, Json, Object, Value};
 pub use operate::{metrics::metric_meanings, stats::stat_tables};
-pub use server::{ClusterSpec, LeafSpec, Server};
+pub use server::{ClusterSpec, HotSpec, LeafSpec, Server};
 pub use settings::Settings;
 pub use tree::{BoxFuture, Leaves, Route, Tree, types};

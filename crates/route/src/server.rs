@@ -71,6 +71,19 @@ pub struct ClusterSpec {
     pub timeout: Duration,
     /// Whether nodes are asked over TLS.
     pub is_secured: bool,
+    /// The cache of the hottest keys, if there is one.
+    pub hot_cache: Option<HotSpec>,
+}
+
+/// The description of a cache in front of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HotSpec {
+    /// How many keys it has: k·n·ln n + 1 for n nodes.
+    pub k: f64,
+    /// How many keys it has, whatever `k` says.
+    pub entries: Option<usize>,
+    /// Larger values are left to the nodes.
+    pub value_bytes_max: usize,
 }
 
 impl Server {

@@ -17,6 +17,7 @@ pub(super) struct Faults<'h> {
     /// Routers that run, and where all listen.
     routers: Vec<Option<Server>>,
     ports: Vec<u16>,
+    is_hot: bool,
     history: &'h History,
     random: Random,
 }
@@ -62,11 +63,17 @@ enum Place {
 }
 
 impl<'h> Faults<'h> {
-    pub(super) fn new(cluster: Replicas, ports: &[u16], history: &'h History, seed: u64) -> Self {
+    pub(super) fn new(
+        cluster: Replicas,
+        ports: &[u16],
+        history: &'h History,
+        (seed, is_hot): (u64, bool),
+    ) -> Self {
         let routers = ports.iter().map(|_| None).collect();
         let random = Random::new(seed);
-        let mut all = Self { cluster, routers, ports: ports.to_vec(), history, random };
-        (0..ports.len()).for_each(|router| all.begin_router(router));
+        let ports = ports.to_vec();
+        let mut all = Self { cluster, routers, ports, is_hot, history, random };
+        (0..all.ports.len()).for_each(|router| all.begin_router(router));
         all
     }
 
@@ -116,6 +123,9 @@ impl<'h> Faults<'h> {
         for router in self.routers.iter_mut().flatten() {
             let said = router.said();
             assert!(router.is_running(), "a router ended by itself: {said}");
+            if self.is_hot {
+                within(30, "the cache answers", || hits(router) > 0);
+            }
         }
     }
 
@@ -271,7 +281,8 @@ impl<'h> Faults<'h> {
 
     fn config(&self) -> String {
         let place = self.cluster.place_of("router");
-        format!("{{\"route\": {{\"type\": \"ClusterRoute\", \"etcd\": \"{place}\"}}}}")
+        let hot = if self.is_hot { ", \"hot_cache\": {\"entries\": 256}" } else { "" };
+        format!("{{\"route\": {{\"type\": \"ClusterRoute\", \"etcd\": \"{place}\"{hot}}}}}")
     }
 
     /// Who has this place in the chain of the first key, as far as etcd knows.
@@ -294,6 +305,13 @@ impl<'h> Faults<'h> {
         let some = self.random.below(milliseconds.len());
         thread::sleep(Duration::from_millis((milliseconds.start + some) as u64));
     }
+}
+
+/// How many gets a router has answered itself.
+fn hits(router: &Server) -> u64 {
+    let told = router.connect().ask("stats");
+    let found = told.lines().find_map(|line| line.strip_prefix("STAT hot_cache_hits "));
+    found.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Begins (`add`) or ends (`del`) to drop what is sent to a port.

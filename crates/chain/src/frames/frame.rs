@@ -1,6 +1,6 @@
 //! A frame: its header, its kinds and its checksum.
 
-use super::bytes::{Body, put_name, put_u16, put_u32, put_u64};
+use super::bytes::{Body, put_key, put_name, put_u16, put_u32, put_u64};
 use super::fault::{BadFrame, VERSION};
 use super::parts::{Asked, asked, copy, effect, put_asked, put_copy, put_effect, put_told, told};
 use crate::slot::{Message, Told};
@@ -11,6 +11,10 @@ pub const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// The longest hello, in bytes: a node accepts nothing longer before it knows the peer.
 pub const HELLO_BYTES_MAX: usize = 2 << 10;
+
+/// The number in the hello of a front-end, which is no node. It dials a node's address for peers. Frames then go both ways
+/// on that one link.
+pub const FRONT_END: NodeId = NodeId::MAX;
 
 /// The bytes before those that the length counts: the length and the checksum.
 const PREFIX_BYTES: usize = 8;
@@ -54,6 +58,8 @@ pub enum PeerFrame {
         asked: u64,
         /// The run of the sender's process.
         run: String,
+        /// Whether clients may keep values by holds that the sender granted by older views.
+        has_old_holds: bool,
     },
     /// A promise; the answer to the [`PeerFrame::Renew`] with the same `asked` and `run`.
     Granted {
@@ -83,6 +89,42 @@ pub enum PeerFrame {
         number: u64,
         /// The answer.
         told: Told,
+    },
+    /// A front-end asks a reader for a hold of a key.
+    Hold {
+        /// The slot.
+        slot: u16,
+        /// The slot's epoch, as the front-end knows it.
+        epoch: u64,
+        /// The hold's number. The answer repeats it. A front-end's numbers rise.
+        number: u64,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// The answer to the [`PeerFrame::Hold`] with this number.
+    Held {
+        /// The hold's number.
+        number: u64,
+        /// How long the front-end may keep the value, in microseconds, from when it asked. 0: not at all.
+        term: u64,
+    },
+    /// Asks a front-end to drop what it keeps of a key.
+    Invalidate {
+        /// The slot.
+        slot: u16,
+        /// The number of the front-end's last hold of the key.
+        number: u64,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// The answer to the [`PeerFrame::Invalidate`] with the same parts: the value is dropped.
+    Invalidated {
+        /// The slot.
+        slot: u16,
+        /// The number.
+        number: u64,
+        /// The key.
+        key: Vec<u8>,
     },
 }
 
@@ -122,7 +164,9 @@ impl PeerFrame {
             Self::Hello(hello) => (0, hello.epoch),
             Self::Slot { slot, epoch, .. } => (*slot, *epoch),
             Self::Renew { epoch, .. } => (0, *epoch),
-            Self::Ask { slot, epoch, .. } => (*slot, *epoch),
+            Self::Ask { slot, epoch, .. } | Self::Hold { slot, epoch, .. } => (*slot, *epoch),
+            Self::Invalidate { slot, .. } | Self::Invalidated { slot, .. } => (*slot, 0),
+            Self::Held { .. } => (0, 0),
             Self::Granted { .. } | Self::AskView | Self::View(_) | Self::Told { .. } => (0, 0),
         };
         let version = version_of(self.kind());
@@ -152,12 +196,17 @@ impl PeerFrame {
                 Message::State(_) => 4,
                 Message::Copy(_) => 5,
             },
-            Self::Renew { .. } => 6,
+            Self::Renew { has_old_holds: false, .. } => 6,
+            Self::Renew { has_old_holds: true, .. } => 12,
             Self::Granted { .. } => 7,
             Self::AskView => 8,
             Self::View(_) => 9,
             Self::Ask { .. } => 10,
             Self::Told { .. } => 11,
+            Self::Hold { .. } => 13,
+            Self::Held { .. } => 14,
+            Self::Invalidate { .. } => 15,
+            Self::Invalidated { .. } => 16,
         }
     }
 
@@ -191,6 +240,16 @@ impl PeerFrame {
             Self::Told { number, told } => {
                 put_u64(out, *number);
                 put_told(out, told)?;
+            }
+            Self::Held { number, term } => {
+                put_u64(out, *number);
+                put_u64(out, *term);
+            }
+            Self::Hold { number, key, .. }
+            | Self::Invalidate { number, key, .. }
+            | Self::Invalidated { number, key, .. } => {
+                put_u64(out, *number);
+                put_key(out, key)?;
             }
         }
         Ok(())
@@ -243,10 +302,10 @@ fn frame(counted: &[u8]) -> Result<PeerFrame, BadFrame> {
     if reserved != 0 {
         return Err(BadFrame::Reserved(reserved));
     }
-    if slot >= SLOTS || slot != 0 && matches!(kind, 0 | 6..=9 | 11) {
+    if slot >= SLOTS || slot != 0 && matches!(kind, 0 | 6..=9 | 11 | 12 | 14) {
         return Err(BadFrame::Slot(slot));
     }
-    if epoch != 0 && matches!(kind, 7..=9 | 11) {
+    if epoch != 0 && matches!(kind, 7..=9 | 11 | 14..=16) {
         return Err(BadFrame::Epoch(epoch));
     }
     let message = match kind {
@@ -257,12 +316,12 @@ fn frame(counted: &[u8]) -> Result<PeerFrame, BadFrame> {
         4 if body.0.is_empty() => Message::State(None),
         4 => Message::State(Some(body.u64("number")?)),
         5 => Message::Copy(Box::new(copy(&mut body)?)),
-        6 | 7 => {
+        6 | 7 | 12 => {
             let (asked, run) = (body.u64("time")?, body.name("run")?);
             body.end()?;
             return Ok(match kind {
-                6 => PeerFrame::Renew { epoch, asked, run },
-                _ => PeerFrame::Granted { asked, run },
+                7 => PeerFrame::Granted { asked, run },
+                _ => PeerFrame::Renew { epoch, asked, run, has_old_holds: kind == 12 },
             });
         }
         8 => return body.end().map(|()| PeerFrame::AskView),
@@ -281,10 +340,31 @@ fn frame(counted: &[u8]) -> Result<PeerFrame, BadFrame> {
             body.end()?;
             return Ok(PeerFrame::Told { number, told });
         }
+        13..=16 => return front_ends(body, kind, (slot, epoch)),
         _ => return Err(BadFrame::Kind(kind)),
     };
     body.end()?;
     Ok(PeerFrame::Slot { slot, epoch, message })
+}
+
+/// Parses a frame between a reader and a front-end that keeps values.
+fn front_ends(
+    mut body: Body<'_>,
+    kind: u8,
+    (slot, epoch): (u16, u64),
+) -> Result<PeerFrame, BadFrame> {
+    let number = body.u64("number")?;
+    if kind == 14 {
+        let term = body.u64("term")?;
+        return body.end().map(|()| PeerFrame::Held { number, term });
+    }
+    let key = body.key()?;
+    body.end()?;
+    Ok(match kind {
+        13 => PeerFrame::Hold { slot, epoch, number, key },
+        15 => PeerFrame::Invalidate { slot, number, key },
+        _ => PeerFrame::Invalidated { slot, number, key },
+    })
 }
 
 fn hello(mut body: Body<'_>, epoch: u64) -> Result<PeerFrame, BadFrame> {

@@ -117,6 +117,22 @@ fn clients_kinds() -> Vec<(PeerFrame, String)> {
             told(Told::Wrote(WriteVerdict::Said(b"1".to_vec()))),
             header("0b", "0000", "00") + &number("06") + "00 05 01000000 31",
         ),
+        (
+            PeerFrame::Hold { slot: 0x1234, epoch: 5, number: 6, key: b"key".to_vec() },
+            header("0d", "3412", "05") + &number("06") + "03006b6579",
+        ),
+        (
+            PeerFrame::Held { number: 6, term: 7 },
+            header("0e", "0000", "00") + &number("06") + &number("07"),
+        ),
+        (
+            PeerFrame::Invalidate { slot: 0x1234, number: 6, key: b"key".to_vec() },
+            header("0f", "3412", "00") + &number("06") + "03006b6579",
+        ),
+        (
+            PeerFrame::Invalidated { slot: 0x1234, number: 6, key: b"key".to_vec() },
+            header("10", "3412", "00") + &number("06") + "03006b6579",
+        ),
     ]
 }
 
@@ -165,8 +181,12 @@ fn each_kind() -> Vec<(PeerFrame, String)> {
                 + &format!("010062 00 {}{}", number("02"), number("04")),
         ),
         (
-            PeerFrame::Renew { epoch: 5, asked: 6, run: run() },
+            PeerFrame::Renew { epoch: 5, asked: 6, run: run(), has_old_holds: false },
             header("06", "0000", "05") + &number("06") + "023966",
+        ),
+        (
+            PeerFrame::Renew { epoch: 5, asked: 6, run: run(), has_old_holds: true },
+            header("0c", "0000", "05") + &number("06") + "023966",
         ),
         (
             PeerFrame::Granted { asked: 6, run: run() },
@@ -202,18 +222,25 @@ fn refused(frame: &PeerFrame, change: impl FnOnce(&mut Vec<u8>)) -> BadFrame {
 fn each_breach_is_named() {
     let effect = slot(Message::Effect(effect()));
     let copy = slot(Message::Copy(Box::new(copy())));
-    let renew = PeerFrame::Renew { epoch: 5, asked: 6, run: "9f".to_owned() };
+    let (run, has_old_holds) = ("9f".to_owned(), false);
+    let renew = PeerFrame::Renew { epoch: 5, asked: 6, run, has_old_holds };
+    let held = PeerFrame::Held { number: 6, term: 7 };
+    let drop = PeerFrame::Invalidate { slot: 0, number: 6, key: b"key".to_vec() };
     type Change = fn(&mut Vec<u8>);
     let read = ask(Asked::Read { key: b"key".to_vec() });
     let stale = told(Told::Stale);
-    let cases: [(&PeerFrame, Change, BadFrame); 24] = [
+    let cases: [(&PeerFrame, Change, BadFrame); 28] = [
         (&read, |it| it[24] = 3, BadFrame::Tag("request", 3)),
         (&stale, |it| it[24] = 7, BadFrame::Tag("answer", 7)),
         (&stale, |it| it[2] = 1, BadFrame::Slot(1)),
         (&stale, |it| it[8] = 1, BadFrame::Epoch(1)),
         (&effect, |it| it[0] = 2, BadFrame::Version(2)),
         (&effect, |it| it[0] = 0, BadFrame::Version(0)),
-        (&effect, |it| it[1] = 12, BadFrame::Kind(12)),
+        (&effect, |it| it[1] = 17, BadFrame::Kind(17)),
+        (&held, |it| it[2] = 1, BadFrame::Slot(1)),
+        (&held, |it| it[8] = 1, BadFrame::Epoch(1)),
+        (&drop, |it| it[8] = 1, BadFrame::Epoch(1)),
+        (&drop, |it| it[24] = 4, BadFrame::Cut("key")),
         (&effect, |it| it[3] = 0x40, BadFrame::Slot(0x4034)),
         (&effect, |it| it[7] = 1, BadFrame::Reserved(1 << 24)),
         (&effect, |it| it[44] = 6, BadFrame::Tag("verdict", 6)),
@@ -356,6 +383,16 @@ fn some_told() -> impl Strategy<Value = PeerFrame> {
     (any::<u64>(), told).prop_map(|(number, told)| PeerFrame::Told { number, told })
 }
 
+fn some_hold() -> impl Strategy<Value = PeerFrame> {
+    let of = |(kind, slot, (epoch, number), key): (u8, u16, (u64, u64), Vec<u8>)| match kind {
+        0 => PeerFrame::Hold { slot, epoch, number, key },
+        1 => PeerFrame::Held { number, term: epoch },
+        2 => PeerFrame::Invalidate { slot, number, key },
+        _ => PeerFrame::Invalidated { slot, number, key },
+    };
+    (0..4_u8, 0..SLOTS, any::<(u64, u64)>(), some_bytes(300)).prop_map(of)
+}
+
 fn some_frame() -> impl Strategy<Value = PeerFrame> {
     let message = prop_oneof![
         some_effect().prop_map(Message::Effect),
@@ -374,8 +411,12 @@ fn some_frame() -> impl Strategy<Value = PeerFrame> {
                 PeerFrame::Hello(PeerHello { cluster, node, name, run, epoch })
             }
         ),
-        1 => (any::<u64>(), any::<u64>(), run())
-            .prop_map(|(epoch, asked, run)| PeerFrame::Renew { epoch, asked, run }),
+        1 => (any::<u64>(), any::<u64>(), run(), any::<bool>()).prop_map(
+            |(epoch, asked, run, has_old_holds)| {
+                PeerFrame::Renew { epoch, asked, run, has_old_holds }
+            }
+        ),
+        1 => some_hold(),
         1 => (any::<u64>(), run()).prop_map(|(asked, run)| PeerFrame::Granted { asked, run }),
         1 => Just(PeerFrame::AskView),
         1 => some_ask(),

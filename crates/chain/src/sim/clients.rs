@@ -1,9 +1,14 @@
 //! Clients: each has one operation at a time, and repeats it with the same number until it gets an answer.
+//!
+//! In some worlds they keep values by holds, as a router's hot cache does. A read of a kept value is an operation of no
+//! length.
 
 use super::register::{Asked, Operation};
 use super::world::{Happening, World};
+use crate::promises::kept_until;
 use crate::slot::{ClientId, REPEATED, SlotEvent, Told, WriteKind, WriteVerdict};
 use crate::view::Group;
+use std::collections::BTreeMap;
 
 /// The number of keys in use at a time, and for how long. Short histories are fast to check. One more key is always in
 /// use.
@@ -20,6 +25,19 @@ pub(super) struct Client {
     tries: u64,
     unique: u64,
     now: Operation,
+    /// Its clock's rate, in thousandths.
+    rate: u64,
+    stopped_until: u64,
+    /// When the hold ends that came for the read under way, by the client's clock.
+    held_until: u64,
+    /// The answers that it keeps, and until when.
+    kept: BTreeMap<usize, (Told, u64)>,
+}
+
+impl Client {
+    fn clock(&self, now: u64) -> u64 {
+        now * self.rate / 1000
+    }
 }
 
 impl World {
@@ -34,6 +52,7 @@ impl World {
     fn add_client(&mut self) {
         let now = Operation { begun: 0, ended: 0, asked: Asked::Read, told: None };
         let group = self.group().clone();
+        let rate = self.luck.of(991..1010);
         self.clients.push(Client {
             group,
             number: 0,
@@ -43,6 +62,10 @@ impl World {
             tries: 0,
             unique: 0,
             now,
+            rate,
+            stopped_until: 0,
+            held_until: 0,
+            kept: BTreeMap::new(),
         });
     }
 
@@ -53,6 +76,9 @@ impl World {
             return;
         }
         let open = self.histories[key].iter().filter(|it| it.told.is_none()).count();
+        if self.weather.are_kept && self.luck.percent(self.weather.freezes) {
+            self.clients[id as usize].stopped_until = self.now + self.luck.of(100_000..2_500_000);
+        }
         if self.histories[key].len() > 80 || open > 6 {
             self.at(50_000, Happening::Begin(id));
             return;
@@ -77,7 +103,54 @@ impl World {
             9 => Asked::Write(WriteKind::Delete),
             _ => Asked::Write(WriteKind::Set(new)),
         };
-        self.start(id, key, asked);
+        if asked != Asked::Read || !self.read_kept(id, key) {
+            self.start(id, key, asked);
+        }
+    }
+
+    /// Answers a read from what the client keeps. Returns whether it could.
+    fn read_kept(&mut self, id: ClientId, key: usize) -> bool {
+        let (now, client) = (self.now, &mut self.clients[id as usize]);
+        let clock = client.clock(now);
+        client.kept.retain(|_, (_, until)| clock < *until);
+        // Some reads go to the cluster, so that clients learn of new views and renew their holds.
+        let Some((told, _)) = client.kept.get(&key).filter(|_| self.luck.percent(75)) else {
+            return false;
+        };
+        if let Told::Read(Some((_, unique))) = told {
+            client.unique = *unique;
+        }
+        let told = Some(told.clone());
+        self.histories[key].push(Operation { begun: now, ended: now, asked: Asked::Read, told });
+        let delay = self.luck.of(1_000..100_000);
+        self.at(delay, Happening::Begin(id));
+        true
+    }
+
+    /// Takes a hold, or a request to drop a value.
+    pub(super) fn keep(&mut self, what: Happening) {
+        match what {
+            Happening::Hold(id, number, term) => {
+                let (now, client) = (self.now, &mut self.clients[id as usize]);
+                if client.is_busy && client.number == number {
+                    let asked = client.clock(client.now.begun);
+                    client.held_until = kept_until(asked, client.clock(now), term);
+                }
+            }
+            Happening::Invalidate(from, node, id, key) => {
+                let client = &mut self.clients[from as usize];
+                client.kept.remove(&usize::from(key[0] - b'a'));
+                let told = SlotEvent::Invalidated { from, id, key };
+                self.send(100 + from, node, Happening::Client(node, told));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns for how long the client that handles this stands still.
+    pub(super) fn is_stopped(&self, what: &Happening) -> Option<u64> {
+        let client = &self.clients[what.client()? as usize];
+        client.stopped_until.checked_sub(self.now).filter(|rest| *rest > 0)
     }
 
     /// Begins an operation.
@@ -86,6 +159,7 @@ impl World {
         let client = &mut self.clients[id as usize];
         client.number += 1;
         (client.key, client.is_busy, client.is_repeated, client.tries) = (key, true, false, 0);
+        client.held_until = 0;
         client.now = Operation { begun, ended: u64::MAX, asked, told: None };
         self.ask(id);
     }
@@ -95,10 +169,11 @@ impl World {
         client.tries += 1;
         let (tries, number) = (client.tries, client.number);
         let key = vec![b'a' + u8::try_from(client.key).unwrap()];
-        let epoch = client.group.epoch;
+        let (epoch, holds) = (client.group.epoch, self.weather.are_kept);
         let (to, event) = match client.now.asked.clone() {
             Asked::Read => {
-                (client.group.reader(), SlotEvent::Read { from: id, epoch, id: number, key })
+                let read = SlotEvent::Read { from: id, epoch, id: number, key, holds };
+                (client.group.reader(), read)
             }
             Asked::Write(wanted) => {
                 let is_repeated = std::mem::replace(&mut client.is_repeated, true);
@@ -155,6 +230,9 @@ impl World {
             Told::Wrote(_) | Told::Read(_) => {
                 if let Told::Read(Some((_, unique))) = &told {
                     client.unique = *unique;
+                }
+                if matches!(told, Told::Read(_)) && client.held_until > 0 {
+                    client.kept.insert(client.key, (told.clone(), client.held_until));
                 }
                 self.end(id, Some(told));
             }

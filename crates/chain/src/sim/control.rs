@@ -61,8 +61,19 @@ impl World {
             return;
         }
         self.past_since = 0;
+        self.deafen(&before);
         if !self.is_calm && self.random.percent(self.weather.provoked) {
             self.provoke(&before);
+        }
+    }
+
+    /// In some worlds with holds, nothing that the reader says reaches the clients for a while after a view change.
+    fn deafen(&mut self, before: &Group) {
+        let is_so = self.weather.are_kept && self.luck.percent(self.weather.deafened);
+        let Some(reader) = before.reader().filter(|_| is_so && !self.is_calm) else { return };
+        let until = self.now + self.luck.of(300_000..1_500_000);
+        for client in (0..).take(self.clients.len()) {
+            self.cuts.insert((reader, 100 + client), until);
         }
     }
 

@@ -52,10 +52,15 @@ pub(super) struct Weather {
     pub(super) provoked: u64,
     pub(super) harm_rest_max: u64,
     pub(super) first_write: u64,
+    /// Whether clients keep values by holds; and how often a client that begins a request stops for a while, in percent.
+    pub(super) are_kept: bool,
+    pub(super) freezes: u64,
+    /// The percentage of view changes after which the clients don't hear the reader for a while.
+    pub(super) deafened: u64,
 }
 
 impl Weather {
-    pub(super) fn draw(random: &mut Random) -> Self {
+    pub(super) fn draw(random: &mut Random, luck: &mut Random) -> Self {
         let pick = |random: &mut Random, of: &[u64]| random.pick(of).unwrap_or(0);
         let node =
             |random: &mut Random| NodeId::try_from(random.of(0..u64::from(NODES))).unwrap() + 1;
@@ -77,6 +82,9 @@ impl Weather {
             provoked: pick(random, &[0, 30, 60, 90]),
             harm_rest_max: pick(random, &[400_000, 1_200_000, 1_200_000, 4_000_000]),
             first_write: pick(random, &[0, 0, 0, 2_500_000]),
+            are_kept: luck.percent(50),
+            freezes: pick(luck, &[0, 1, 3]),
+            deafened: pick(luck, &[0, 30, 60]),
         }
     }
 

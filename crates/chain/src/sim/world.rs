@@ -38,8 +38,8 @@ impl Node {
 pub(super) enum Happening {
     /// A message to a node: receiver, sender, the slot's epoch, and the message.
     Peer(NodeId, NodeId, u64, Message),
-    /// A request for a promise: receiver, sender, epoch, and the sender's time and run.
-    Renew(NodeId, NodeId, u64, u64, u64),
+    /// A request for a promise: receiver, sender, epoch, the sender's time and run, and whether old holds may run.
+    Renew(NodeId, NodeId, u64, (u64, u64), bool),
     Granted(NodeId, NodeId, u64, u64),
     Client(NodeId, SlotEvent),
     Tick(NodeId, u64),
@@ -49,6 +49,10 @@ pub(super) enum Happening {
     /// An answer to a client. The simulation itself handles this and all that follow, and `Restart`; nodes handle the
     /// others.
     Answer(ClientId, u64, Told),
+    /// A hold for a client: the read's number, and the term.
+    Hold(ClientId, u64, u64),
+    /// A node asks a client to drop a value: the client, the node, the number of the hold, and the key.
+    Invalidate(ClientId, NodeId, u64, Vec<u8>),
     Retry(ClientId, u64, u64),
     Begin(ClientId),
     Control,
@@ -61,6 +65,17 @@ impl Happening {
             Self::Peer(node, ..) | Self::Renew(node, ..) | Self::Granted(node, ..) => Some(*node),
             Self::Client(node, _) | Self::Tick(node, _) | Self::Sync(node, _) => Some(*node),
             Self::Learn(node) => Some(*node),
+            _ => None,
+        }
+    }
+
+    /// The client that handles it.
+    pub(super) fn client(&self) -> Option<ClientId> {
+        match self {
+            Self::Answer(client, ..) | Self::Hold(client, ..) => Some(*client),
+            Self::Invalidate(client, ..) | Self::Retry(client, ..) | Self::Begin(client) => {
+                Some(*client)
+            }
             _ => None,
         }
     }
@@ -94,6 +109,8 @@ impl PartialEq for Due {
 
 pub(super) struct World {
     pub(super) random: Random,
+    /// For what concerns holds only. So worlds without holds are the same as before there were any.
+    pub(super) luck: Random,
     pub(super) now: u64,
     pub(super) weather: Weather,
     pub(super) nodes: Vec<Node>,
@@ -118,7 +135,8 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(seed: u64, view: View) -> Self {
         let mut random = Random(seed);
-        let weather = Weather::draw(&mut random);
+        let mut luck = Random(!seed);
+        let weather = Weather::draw(&mut random, &mut luck);
         let mut nodes = Vec::new();
         for id in 1..=NODES {
             let (rate, offset) = (random.of(991..1010), random.of(0..1 << 40));
@@ -143,6 +161,7 @@ impl World {
         }
         let mut world = Self {
             random,
+            luck,
             now: 0,
             weather,
             nodes,
@@ -227,8 +246,8 @@ impl World {
                 }
                 self.step(id, SlotEvent::Peer(from, epoch, message));
             }
-            Happening::Renew(_, from, epoch, asked, run) => {
-                if self.node(id).promises.grant(from, epoch, clock) {
+            Happening::Renew(_, from, epoch, (asked, run), holds) => {
+                if self.node(id).promises.grant(from, epoch, holds, clock) {
                     self.send(id, from, Happening::Granted(from, id, asked, run));
                 }
                 self.step(id, SlotEvent::Tick);
@@ -248,9 +267,10 @@ impl World {
     fn tick(&mut self, id: NodeId) {
         let now = self.now;
         let (clock, run) = (self.node(id).clock(now), self.node(id).run);
+        let holds = self.node(id).slot.has_old_holds();
         if let Some(epoch) = self.node(id).promises.asks(clock) {
             for peer in (1..=NODES).filter(|peer| *peer != id) {
-                self.send(id, peer, Happening::Renew(peer, id, epoch, clock, run));
+                self.send(id, peer, Happening::Renew(peer, id, epoch, (clock, run), holds));
             }
         }
         if self.random.percent(10) {
@@ -310,6 +330,13 @@ impl World {
                 }
                 SlotAction::Answer(client, number, told) => {
                     self.send(id, 100 + client, Happening::Answer(client, number, told));
+                }
+                SlotAction::Hold(client, number, term) => {
+                    self.send(id, 100 + client, Happening::Hold(client, number, term));
+                }
+                SlotAction::Invalidate(client, number, key) => {
+                    let what = Happening::Invalidate(client, id, number, key);
+                    self.send(id, 100 + client, what);
                 }
             }
         }

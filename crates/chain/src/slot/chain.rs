@@ -4,8 +4,9 @@ use super::effect::{
     Contents, Effect, REPEATED, Results, Version, WriteId, WriteKind, WriteVerdict, decide,
 };
 use super::message::{ClientId, Message, SlotAction, SlotCopy, SlotEvent, Told};
+use super::noted::Noted;
 use crate::planted::{Mistake, is_planted};
-use crate::promises::Promises;
+use crate::promises::{Promises, TERM, guarded_for};
 use crate::view::{Group, NodeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
@@ -56,7 +57,17 @@ pub struct Slot {
     ready_from: u64,
     ready: BTreeSet<NodeId>,
     writers: BTreeMap<u64, Vec<(ClientId, WriteId, WriteVerdict)>>,
-    readers: Vec<(ClientId, u64, Vec<u8>)>,
+    readers: Vec<Reader>,
+    noted: Noted,
+}
+
+/// A read that waits.
+#[derive(Debug, Clone, Hash)]
+struct Reader {
+    from: ClientId,
+    id: u64,
+    key: Vec<u8>,
+    holds: bool,
 }
 
 impl Slot {
@@ -87,6 +98,7 @@ impl Slot {
             ready: BTreeSet::new(),
             writers: BTreeMap::new(),
             readers: Vec::new(),
+            noted: Noted::default(),
         }
     }
 
@@ -120,10 +132,23 @@ impl Slot {
         self.queue_bytes
     }
 
+    /// The number of holds that this node granted and that may run, and their memory in bytes.
+    #[must_use]
+    pub fn holds_granted(&self) -> (usize, usize) {
+        (self.noted.count(), self.noted.bytes())
+    }
+
+    /// Whether a hold may run that this node granted in an earlier epoch of the slot. Then the node's requests for promises
+    /// must say so: see [`Promises::grant`].
+    #[must_use]
+    pub fn has_old_holds(&self) -> bool {
+        self.noted.has_older_than(self.group.epoch)
+    }
+
     /// Whether a client may wait for something here.
     #[must_use]
     pub fn has_waiting(&self) -> bool {
-        let is_under_way = self.place().is_some() && self.committed < self.last;
+        let is_under_way = self.group.place(self.me).is_some() && self.committed < self.last;
         self.is_filled && is_under_way || !self.readers.is_empty()
     }
 
@@ -136,7 +161,7 @@ impl Slot {
     /// Whether nothing waits here. Then an occasional [`SlotEvent::Tick`] is enough, in case a message was lost.
     #[must_use]
     pub fn is_settled(&self, around: Around<'_>, now: u64) -> bool {
-        let has_all = match self.place() {
+        let has_all = match self.group.place(self.me) {
             Some(_) => self.committed == self.last,
             None => true,
         };
@@ -196,7 +221,7 @@ impl Slot {
                 let is_new = self.last == 0 || is_planted(Mistake::BaseKnowsAllResults);
                 (self.is_filled, self.complete_since) = (true, if is_new { 0 } else { now });
             }
-        } else if !self.predecessors_know_me() {
+        } else if !self.group.joining.contains(&self.me) && !self.group.syncing.contains(&self.me) {
             self.is_filled = false;
         } else if self.attempt != self.group.attempt || !self.is_filled {
             (self.is_filled, self.attempt) = (false, self.group.attempt);
@@ -208,12 +233,18 @@ impl Slot {
         self.ready_from = self.last;
         self.ready.clear();
         self.next.clear();
+        if is_planted(Mistake::ReplacedReaderForgets) && !self.reads() {
+            self.noted = Noted::default();
+        }
+        // The next holds are limited by the promises of the new chain.
+        self.noted.recall();
         self.refuse_all()
     }
 
     /// Takes an event. Returns the actions to carry out, in order.
     pub fn step(&mut self, around: Around<'_>, event: SlotEvent, now: u64) -> Vec<SlotAction> {
         let mut out = Vec::new();
+        self.noted.expire(now);
         match event {
             SlotEvent::Peer(from, epoch, message) => {
                 let is_current = epoch == self.group.epoch
@@ -230,26 +261,29 @@ impl Slot {
                 };
                 out.extend(answer.map(|told| SlotAction::Answer(from, id.1, told)));
             }
-            SlotEvent::Read { from, epoch, id, key } => {
+            SlotEvent::Read { from, epoch, id, key, holds } => {
                 let reads = self.is_filled && self.reads();
                 if epoch == self.group.epoch && reads {
-                    self.readers.push((from, id, key));
+                    self.readers.push(Reader { from, id, key, holds });
                 } else {
                     out.push(SlotAction::Answer(from, id, Told::Stale));
                 }
             }
             SlotEvent::GaveUp { from, id } => {
-                self.readers.retain(|it| (it.0, it.1) != (from, id));
+                self.readers.retain(|it| (it.from, it.id) != (from, id));
             }
+            SlotEvent::Invalidated { from, id, key } => self.noted.release(&key, from, id),
             SlotEvent::Synced(upto) => self.synced = self.synced.max(upto.min(self.last)),
             SlotEvent::Tick => {
                 (self.told_up, self.told_down, self.asked_after) = (None, None, None);
+                self.noted.ask_again();
                 if let Some(before) = self.predecessor() {
                     let has = self.is_filled.then_some(self.last);
                     out.push(SlotAction::Send(before, Message::State(has)));
                 }
             }
         }
+        self.noted.ask(&mut out);
         self.flow(around, now, &mut out);
         self.answer_reads(around, now, &mut out);
         out
@@ -309,6 +343,9 @@ impl Slot {
     fn append(&mut self, effect: Effect, now: u64, out: &mut Vec<SlotAction>) {
         self.last = effect.version.seq;
         self.results.keep(&effect, now);
+        if effect.change.is_some() {
+            self.noted.change(&effect.key, self.last);
+        }
         self.queue_bytes += weight(&effect);
         self.queue.push_back(effect.clone());
         out.push(SlotAction::Apply(effect));
@@ -323,7 +360,7 @@ impl Slot {
         out: &mut Vec<SlotAction>,
     ) {
         let is_before = self.predecessor() == Some(from);
-        let is_after = self.is_filled && self.successors().contains(&from);
+        let is_after = self.is_filled && self.group.successors(self.me).contains(&from);
         match message {
             Message::Effect(effect) if is_before && self.is_filled => {
                 let seq = effect.version.seq;
@@ -352,7 +389,9 @@ impl Slot {
             }
             Message::Ack(upto) if is_after && self.group.is_on_path(from) => {
                 self.commit(upto, out);
-                let may_say = !self.holds(around, now) || is_planted(Mistake::ReadyWhileHolding);
+                let runs = self.has_old_holds() && !is_planted(Mistake::ReadyWhileHoldsRun);
+                let may_say =
+                    !self.holds(around, now) && !runs || is_planted(Mistake::ReadyWhileHolding);
                 if may_say && upto >= self.ready_from && self.group.joining.contains(&from) {
                     self.ready.insert(from);
                 }
@@ -380,6 +419,8 @@ impl Slot {
             // The numbers of what the disk had don't count here.
             (self.is_filled, self.committed, self.synced) = (true, 0, 0);
         }
+        // The copy may change any key.
+        self.noted.change_all(self.committed + 1);
         self.last = whole.last;
         self.ready_from = self.ready_from.max(self.last);
         // The copy contains the changes of the queue. A successor that lacks one gets a copy too.
@@ -396,11 +437,15 @@ impl Slot {
         if !self.is_filled || self.holds(around, now) {
             return;
         }
-        for node in self.successors() {
+        for node in self.group.successors(self.me) {
             self.forward(around, node, now, out);
         }
-        let Some(at) = self.place() else { return };
+        let Some(at) = self.group.place(self.me) else { return };
         let own = if self.waits_for_disk { self.synced } else { self.last };
+        let own = match self.noted.first_change() {
+            Some(change) if !is_planted(Mistake::ChangesOvertakeHolds) => own.min(change - 1),
+            _ => own,
+        };
         let is_free = at == 0 || is_planted(Mistake::CommitBeforeUpstreamDurable);
         let durable = if is_free { own } else { own.min(self.upstream) };
         if let Some(after) = self.group.path().nth(at + 1) {
@@ -468,14 +513,34 @@ impl Slot {
         if self.readers.is_empty() || !self.may_read(around, now) {
             return;
         }
-        for (client, id, key) in take(&mut self.readers) {
-            let stand = around.contents.get(&key);
+        for reader in take(&mut self.readers) {
+            let stand = around.contents.get(&reader.key);
             if stand.as_ref().is_some_and(|it| it.version.seq > self.committed) {
-                self.readers.push((client, id, key));
+                self.readers.push(reader);
                 continue;
             }
             let found = stand.and_then(|it| Some((it.value?, it.version.seq)));
-            out.push(SlotAction::Answer(client, id, Told::Read(found)));
+            if reader.holds {
+                self.grant_hold(around, &reader, now, out);
+            }
+            out.push(SlotAction::Answer(reader.from, reader.id, Told::Read(found)));
+        }
+    }
+
+    fn grant_hold(
+        &mut self,
+        around: Around<'_>,
+        reader: &Reader,
+        now: u64,
+        out: &mut Vec<SlotAction>,
+    ) {
+        let others = self.group.path().filter(|node| *node != self.me);
+        let left = others.map(|node| around.promises.left(node, now)).min().unwrap_or(TERM);
+        let is_long = is_planted(Mistake::HoldLongerThanPromises);
+        let term = if is_long { TERM } else { left.min(TERM) };
+        let (client, until) = ((reader.from, reader.id), now + guarded_for(term));
+        if term > 0 && self.noted.note(&reader.key, client, self.group.epoch, until) {
+            out.push(SlotAction::Hold(reader.from, reader.id, term));
         }
     }
 
@@ -512,34 +577,13 @@ impl Slot {
 
     fn refuse_all(&mut self) -> Vec<SlotAction> {
         let writers = take(&mut self.writers).into_values().flatten().map(|it| (it.0, it.1.1));
-        let readers = take(&mut self.readers).into_iter().map(|it| (it.0, it.1));
+        let readers = take(&mut self.readers).into_iter().map(|it| (it.from, it.id));
         let all = writers.chain(readers);
         all.map(|(client, id)| SlotAction::Answer(client, id, Told::Stale)).collect()
     }
 
-    fn place(&self) -> Option<usize> {
-        self.group.path().position(|node| node == self.me)
-    }
-
-    fn predecessors_know_me(&self) -> bool {
-        self.group.joining.contains(&self.me) || self.group.syncing.contains(&self.me)
-    }
-
     fn predecessor(&self) -> Option<NodeId> {
-        match self.place() {
-            Some(at) => self.group.path().nth(at.checked_sub(1)?),
-            None if self.group.syncing.contains(&self.me) => self.group.path().last(),
-            None => None,
-        }
-    }
-
-    /// The next node of the write path. After its last node: all nodes that are being filled.
-    fn successors(&self) -> Vec<NodeId> {
-        let Some(at) = self.place() else { return Vec::new() };
-        match self.group.path().nth(at + 1) {
-            Some(next) => vec![next],
-            None => self.group.syncing.clone(),
-        }
+        self.group.predecessor(self.me)
     }
 }
 

@@ -67,6 +67,17 @@ pub enum SlotEvent {
         id: u64,
         /// The key.
         key: Vec<u8>,
+        /// Whether the client asks for a hold, to keep the value: see [`SlotAction::Hold`].
+        holds: bool,
+    },
+    /// A client has dropped what it kept of this key under its holds up to this number.
+    Invalidated {
+        /// The client.
+        from: ClientId,
+        /// The number of the hold that [`SlotAction::Invalidate`] named.
+        id: u64,
+        /// The key.
+        key: Vec<u8>,
     },
     /// A client no longer waits for its read.
     GaveUp {
@@ -93,6 +104,13 @@ pub enum SlotAction {
     Replace(Vec<(Vec<u8>, Stand)>, u64),
     /// Answer the write or read of a client: the client, the request's number, and the answer.
     Answer(ClientId, u64, Told),
+    /// Grant the client of the read with this number a hold. It may keep the value that the next action answers, until
+    /// it gets [`SlotAction::Invalidate`], but at most for this many microseconds. It counts them from when it sent the
+    /// read, less the drift: see [`kept_until`](crate::promises::kept_until).
+    Hold(ClientId, u64, u64),
+    /// Ask the client to drop what it keeps of this key, and to say so: the client, the number of its last hold, and the
+    /// key. A link to a client keeps the order of this and of answers, and may lose any of them.
+    Invalidate(ClientId, u64, Vec<u8>),
 }
 
 /// The answer to a client.

@@ -4,6 +4,7 @@ use super::{
     Around, Contents, Decision, Effect, Message, Results, Slot, SlotAction, SlotCopy, SlotEvent,
     Stand, Told, Version, WriteKind, WriteVerdict,
 };
+use crate::planted::{Mistake, plant};
 use crate::promises::{Promises, TERM};
 use crate::view::{Group, NodeId};
 
@@ -75,7 +76,7 @@ fn only_the_base_takes_its_disk_for_the_slots_content() {
     let mut slot = Slot::new(2, false, 7, 0);
     slot.set_group(&group(&[1, 2], Some(1), &[]), true, NOW);
     assert!(!slot.is_filled(), "a controller's mistake");
-    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec() };
+    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec(), holds: false };
     let told = step(&mut slot, read);
     assert!(matches!(told[..], [SlotAction::Answer(9, 3, Told::Stale)]), "{told:?}");
     step(&mut slot, from_1(copy(6)));
@@ -186,7 +187,7 @@ fn a_slot_is_settled_once_nothing_waits_and_a_read_that_was_given_up_waits_no_mo
     assert!(!reader.is_settled(around, NOW), "it is to be filled");
     step(&mut reader, from_1(copy(0)));
     assert!(reader.is_settled(around, NOW));
-    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec() };
+    let read = SlotEvent::Read { from: 9, epoch: 5, id: 3, key: b"k".to_vec(), holds: false };
     assert!(step(&mut reader, read).is_empty(), "no promise");
     assert!(!reader.is_settled(around, NOW));
     step(&mut reader, SlotEvent::GaveUp { from: 9, id: 4 });
@@ -265,4 +266,114 @@ fn a_slot_knows_of_many_clients_what_was_forgotten() {
     let known: Vec<u32> = (0..200).filter(|client| results.is_forgotten((*client, 1))).collect();
     assert_eq!(known, (72..200).collect::<Vec<u32>>(), "those of the oldest are given up");
     assert!(!results.is_forgotten((199, 2)) && !results.is_forgotten((1000, 1)));
+}
+
+/// The base alone, and a client that holds `k` by its read with this number.
+fn held(id: u64) -> Slot {
+    let mut slot = Slot::new(1, false, 0, 0);
+    slot.set_group(&group(&[1], Some(1), &[]), true, NOW);
+    let read = SlotEvent::Read { from: 9, epoch: 5, id, key: b"k".to_vec(), holds: true };
+    let told = step(&mut slot, read);
+    let is_held = |it: &SlotAction| matches!(it, SlotAction::Hold(9, of, TERM) if *of == id);
+    assert!(is_held(&told[0]) && matches!(told[1], SlotAction::Answer(9, ..)), "{told:?}");
+    slot
+}
+
+fn is_told(out: &[SlotAction]) -> bool {
+    out.iter().any(|it| matches!(it, SlotAction::Answer(9, 1, Told::Wrote(_))))
+}
+
+fn asks(out: &[SlotAction]) -> usize {
+    out.iter().filter(|it| matches!(it, SlotAction::Invalidate(9, ..))).count()
+}
+
+#[test]
+fn a_change_waits_until_its_clients_dropped_the_value_or_their_time_is_over() {
+    let dropped = |id: u64| SlotEvent::Invalidated { from: 9, id, key: b"k".to_vec() };
+    let mut slot = held(7);
+    let out = step(&mut slot, write());
+    assert!(asks(&out) == 1 && !is_told(&out), "{out:?}");
+    assert_eq!(asks(&step(&mut slot, SlotEvent::Synced(0))), 0, "it is asked once");
+    assert_eq!(asks(&step(&mut slot, SlotEvent::Tick)), 1, "and again, since that may be lost");
+    assert!(!is_told(&step(&mut slot, dropped(6))), "that is an answer about an earlier hold");
+    let other = SlotEvent::Invalidated { from: 8, id: 7, key: b"k".to_vec() };
+    assert!(!is_told(&step(&mut slot, other)), "another client's");
+    assert!(is_told(&step(&mut slot, dropped(7))));
+    assert_eq!((slot.holds_granted(), slot.progress()), ((0, 0), (1, 1)));
+
+    let mut slot = held(7);
+    step(&mut slot, write());
+    let promises = Promises::new(0);
+    let around = Around { promises: &promises, contents: &Nothing, min_write: 1 };
+    let end = NOW + TERM + TERM / 100;
+    assert!(!is_told(&slot.step(around, SlotEvent::Synced(0), end - 1)));
+    assert!(is_told(&slot.step(around, SlotEvent::Synced(0), end)));
+}
+
+#[test]
+fn what_is_to_be_dropped_is_not_held_and_a_new_view_recalls_all() {
+    let mut slot = held(7);
+    let next = Group { epoch: 6, ..group(&[1], Some(1), &[2]) };
+    slot.set_group(&next, true, NOW);
+    assert!(slot.has_old_holds());
+    let read = SlotEvent::Read { from: 9, epoch: 6, id: 8, key: b"k".to_vec(), holds: true };
+    let out = step(&mut slot, read);
+    assert_eq!(asks(&out), 1, "{out:?}");
+    let is_answer = |it: &SlotAction| matches!(it, SlotAction::Answer(9, 8, Told::Read(None)));
+    assert!(
+        out.iter().any(is_answer) && slot.holds_granted().0 == 1,
+        "read, and not held: {out:?}"
+    );
+    step(&mut slot, SlotEvent::Invalidated { from: 9, id: 7, key: b"k".to_vec() });
+    assert!(!slot.has_old_holds());
+}
+
+#[test]
+fn a_slot_grants_so_many_holds_and_no_more() {
+    let mut slot = held(1);
+    for id in 2..2000 {
+        let read = SlotEvent::Read { from: 9, epoch: 5, id, key: b"k".to_vec(), holds: true };
+        step(&mut slot, read);
+    }
+    assert_eq!(slot.holds_granted().0, 1024);
+}
+
+/// The simulation finds this mistake in thousands of seeds only (the first was 5067).
+#[test]
+fn a_grant_lasts_on_while_holds_of_older_views_may_run() {
+    for (mistake, has_old_holds, protects) in [
+        (None, true, true),
+        (None, false, false),
+        (Some(Mistake::NewViewEndsOldHolds), true, false),
+    ] {
+        plant(mistake);
+        let mut promises = Promises::new(0);
+        promises.set_epoch(5);
+        assert!(promises.grant(2, 5, false, NOW));
+        assert!(promises.grant(2, 6, has_old_holds, NOW + 1));
+        assert_eq!(promises.protects(2, 6, NOW + TERM), protects, "{mistake:?}, {has_old_holds}");
+        let end = NOW + TERM + TERM / 100;
+        assert!(!promises.protects(2, 6, end), "it ends by itself");
+        // The holds ended early, and the next request says so.
+        assert!(promises.grant(2, 6, false, NOW + 2));
+        assert!(!promises.protects(2, 6, NOW + 3));
+        plant(None);
+    }
+}
+
+#[test]
+fn nobody_is_called_ready_while_a_hold_may_run_that_its_promise_did_not_limit() {
+    for mistake in [None, Some(Mistake::ReadyWhileHoldsRun)] {
+        plant(mistake);
+        let mut slot = held(7);
+        let joins = Group { epoch: 6, joining: vec![2], ..group(&[1], Some(1), &[]) };
+        slot.set_group(&joins, true, NOW);
+        let ack = || SlotEvent::Peer(2, 6, Message::Ack(0));
+        step(&mut slot, ack());
+        assert_eq!(slot.ready().contains(&2), mistake.is_some(), "{mistake:?}");
+        step(&mut slot, SlotEvent::Invalidated { from: 9, id: 7, key: b"k".to_vec() });
+        step(&mut slot, ack());
+        assert!(slot.ready().contains(&2));
+        plant(None);
+    }
 }

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// A node's number. It is stored on the node's disk, so a node with a replaced disk is a new node.
 pub type NodeId = u32;
 
+/// The greatest number of a node. Greater ones are for the links of front-ends.
+pub const NODE_MAX: NodeId = NodeId::MAX >> 1;
+
 /// Slots that share one chain, and the changes under way in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +68,29 @@ impl Group {
     #[must_use]
     pub fn is_on_path(&self, node: NodeId) -> bool {
         self.path().any(|it| it == node)
+    }
+
+    /// The place of `node` on the write path.
+    pub(crate) fn place(&self, node: NodeId) -> Option<usize> {
+        self.path().position(|it| it == node)
+    }
+
+    /// The node from which `node` takes effects.
+    pub(crate) fn predecessor(&self, node: NodeId) -> Option<NodeId> {
+        match self.place(node) {
+            Some(at) => self.path().nth(at.checked_sub(1)?),
+            None if self.syncing.contains(&node) => self.path().last(),
+            None => None,
+        }
+    }
+
+    /// The next node of the write path after `node`. After its last node: all nodes that are being filled.
+    pub(crate) fn successors(&self, node: NodeId) -> Vec<NodeId> {
+        let Some(at) = self.place(node) else { return Vec::new() };
+        match self.path().nth(at + 1) {
+            Some(next) => vec![next],
+            None => self.syncing.clone(),
+        }
     }
 
     /// Removes all nodes for which `keep` returns false, whatever their role. Returns whether any was removed.

@@ -1,6 +1,6 @@
 //! Tests of the text of views, the table of slots, and each rule of legal steps with a breach of it.
 
-use super::{Group, IllegalStep, Member, NodeId, Ranges, SLOTS, View, slot_of};
+use super::{Group, IllegalStep, Member, NODE_MAX, NodeId, Ranges, SLOTS, View, slot_of};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -250,4 +250,14 @@ fn a_node_follows_newer_views_of_its_cluster_only() {
         matches!(next.may_replace(&old), Err(IllegalStep::Slot { .. })),
         "a step for no reason"
     );
+}
+
+#[test]
+fn the_numbers_of_front_ends_links_are_no_nodes() {
+    for (number, is_good) in [(NODE_MAX, true), (NODE_MAX + 1, false), (NodeId::MAX, false)] {
+        let mut it = view(&[1, 2]);
+        let member = it.nodes[&1].clone();
+        it.nodes.insert(number, member);
+        assert_eq!(it.validate().is_ok(), is_good, "{number}");
+    }
 }

@@ -1,6 +1,6 @@
 //! A view: its JSON form, and the rules that it must satisfy by itself.
 
-use super::{Group, NodeId, Ranges, SLOTS};
+use super::{Group, NODE_MAX, NodeId, Ranges, SLOTS};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -103,6 +103,9 @@ impl View {
         if self.format != FORMAT {
             return Err(InvalidView::Format(self.format));
         }
+        if let Some((node, _)) = self.nodes.last_key_value().filter(|it| *it.0 > NODE_MAX) {
+            return Err(InvalidView::NodeNumber(*node));
+        }
         for group in &self.groups {
             self.validate_group(group)?;
         }
@@ -160,6 +163,8 @@ pub enum InvalidView {
     Json(String),
     /// The format isn't ours.
     Format(u32),
+    /// A node's number is above [`NODE_MAX`].
+    NodeNumber(NodeId),
     /// A slot is in two groups.
     TwoGroups(u16),
     /// Slots are in no group.
@@ -182,6 +187,9 @@ impl fmt::Display for InvalidView {
             Self::Json(error) => write!(f, "the view can't be read: {error}"),
             Self::Format(format) => {
                 write!(f, "the view has format {format}, this program knows {FORMAT}: update it")
+            }
+            Self::NodeNumber(node) => {
+                write!(f, "node {node} has a number above {NODE_MAX}: give it a smaller one")
             }
             Self::TwoGroups(slot) => write!(f, "slot {slot} is in two groups"),
             Self::NoGroup(slots) => write!(f, "slots {slots} are in no group"),

@@ -5,21 +5,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use guira_chain::NodeId;
-use guira_chain::frames::FRAME_BYTES_MAX;
+use guira_chain::frames::{FRAME_BYTES_MAX, FRONT_END, HELLO_BYTES_MAX, PeerFrame, PeerHello};
+use guira_chain::slot::ClientId;
 use parking_lot::Mutex;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::halves::{self, Reading};
+use super::dial::write;
+use super::halves;
+use super::lane::{Lane, LinkState};
 use super::refusals::Refusals;
-use super::shared::{Room, Shared};
+use super::shared::{FRONTS, Room, Shared};
 use super::stream::{Frames, LinkEnd};
 
 /// Most links that are read at a time, including those of strangers.
 const LINKS_MAX: usize = 1024;
+
+/// Most links of front-ends. The others are for nodes.
+const FRONTS_MAX: usize = 768;
+
+/// Most bytes that may wait to be written to a front-end.
+const FRONT_LANE_BYTES: usize = 1 << 20;
 
 /// A node's newest link. It ends when `_leave` is dropped, and holds `turn` until it has ended.
 struct Place {
@@ -82,7 +91,7 @@ async fn serve(
     let mut frames = Frames::new(from);
     let greet = async {
         let hello = frames.hello().await?;
-        if shared.tls.is_some() {
+        if shared.tls.is_some() && hello.node != FRONT_END {
             shared.check_certificate(hello.node, certificate.as_ref())?;
         }
         // Sent before the check, so that the other node knows who refuses it.
@@ -92,6 +101,9 @@ async fn serve(
         Ok::<_, LinkEnd>(hello)
     };
     let hello = timeout(time, greet).await.map_err(|_| LinkEnd::Late("hello", time))??;
+    if hello.node == FRONT_END {
+        return Err(serve_front(to, frames, shared, (hello, serial)).await);
+    }
     let node = hello.node;
     let (leave, left) = oneshot::channel();
     let turn = {
@@ -118,7 +130,62 @@ async fn serve(
     Err(end)
 }
 
-async fn read_all(mut frames: Frames<Reading>, shared: &Shared, node: NodeId) -> LinkEnd {
+/// Serves a front-end, both ways.
+async fn serve_front(
+    to: impl AsyncWrite + Unpin,
+    mut frames: Frames<impl AsyncRead + Unpin>,
+    shared: &Shared,
+    (hello, serial): (PeerHello, u64),
+) -> LinkEnd {
+    let number = FRONTS | ClientId::try_from(serial % u64::from(FRONTS)).unwrap_or(0);
+    let lane = Arc::new(Lane::new(FRONT_LANE_BYTES));
+    lane.set_state(LinkState::Up(hello), false);
+    {
+        let mut fronts = shared.fronts.lock();
+        if fronts.len() >= FRONTS_MAX || fronts.contains_key(&number) {
+            return LinkEnd::Closed;
+        }
+        fronts.insert(number, Arc::clone(&lane));
+    }
+    let _place = FrontPlace { shared, number };
+    let room = Room::new(&shared.limits);
+    let read = async {
+        loop {
+            match frames.next(HELLO_BYTES_MAX).await {
+                Ok((frame @ (PeerFrame::Hold { .. } | PeerFrame::Invalidated { .. }), bytes)) => {
+                    shared.arrive(&room, number, frame, bytes).await;
+                }
+                Ok(_) => return LinkEnd::Unexpected,
+                Err(why) => return why,
+            }
+        }
+    };
+    tokio::select! {
+        end = read => end,
+        end = write(shared, &lane, to) => match end {
+            Ok(never) => match never {},
+            Err(why) => why,
+        },
+    }
+}
+
+/// The place of a front-end's link among all. Dropping it gives the place back.
+struct FrontPlace<'a> {
+    shared: &'a Shared,
+    number: ClientId,
+}
+
+impl Drop for FrontPlace<'_> {
+    fn drop(&mut self) {
+        self.shared.fronts.lock().remove(&self.number);
+    }
+}
+
+async fn read_all(
+    mut frames: Frames<impl AsyncRead + Unpin>,
+    shared: &Shared,
+    node: NodeId,
+) -> LinkEnd {
     let room = Room::new(&shared.limits);
     loop {
         match frames.next(FRAME_BYTES_MAX).await {

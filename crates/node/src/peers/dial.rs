@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use guira_chain::NodeId;
 use guira_chain::frames::PeerHello;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
@@ -92,7 +92,12 @@ async fn write_all(
     }
 }
 
-async fn write(shared: &Shared, lane: &Lane, mut to: Writing) -> Result<Infallible, LinkEnd> {
+/// Writes the frames of the lane, until that fails.
+pub(super) async fn write(
+    shared: &Shared,
+    lane: &Lane,
+    mut to: impl AsyncWrite + Unpin,
+) -> Result<Infallible, LinkEnd> {
     let stall = shared.limits.stall;
     loop {
         let bytes = lane.take().await;

@@ -1,17 +1,20 @@
 //! State that all links of a node share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use guira_chain::NodeId;
 use guira_chain::frames::{FRAME_BYTES_MAX, PeerFrame, PeerHello};
+use guira_chain::slot::ClientId;
+use guira_chain::view::NODE_MAX;
 use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::lane::Lane;
 use super::stream::LinkEnd;
 use super::tls::{PeerTls, is_for};
 
@@ -43,10 +46,18 @@ impl Default for PeerLimits {
     }
 }
 
+/// The least number of a front-end's link. Nodes have smaller numbers.
+pub(super) const FRONTS: ClientId = NODE_MAX + 1;
+
+/// Whether frames of this number come from a front-end.
+pub(crate) fn is_front(client: ClientId) -> bool {
+    client >= FRONTS
+}
+
 /// A frame of a peer. The first of each link, in either direction, is the peer's hello.
 #[derive(Debug)]
 pub struct Arrived {
-    /// The peer that sent it.
+    /// The peer that sent it, or the number of a front-end's link.
     pub from: NodeId,
     /// The frame.
     pub frame: PeerFrame,
@@ -62,6 +73,8 @@ pub(super) struct Shared {
     pub(super) tls: Option<Arc<PeerTls>>,
     /// Where the view has the nodes.
     addresses: Mutex<BTreeMap<NodeId, String>>,
+    /// The lanes of front-ends, by the numbers of their links.
+    pub(super) fronts: Mutex<HashMap<ClientId, Arc<Lane>>>,
     arrivals: UnboundedSender<Arrived>,
 }
 
@@ -73,7 +86,8 @@ impl Shared {
     ) -> (Arc<Self>, UnboundedReceiver<Arrived>) {
         let (arrivals, arrived) = unbounded_channel();
         let (epoch, addresses) = (AtomicU64::new(me.epoch), Mutex::default());
-        (Arc::new(Self { me, epoch, limits, tls, addresses, arrivals }), arrived)
+        let fronts = Mutex::default();
+        (Arc::new(Self { me, epoch, limits, tls, addresses, fronts, arrivals }), arrived)
     }
 
     /// Remembers where the view has the nodes.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use guira_chain::NodeId;
-use guira_chain::frames::{Framed, PeerFrame, PeerHello, parse_frame};
+use guira_chain::frames::{FRONT_END, Framed, PeerFrame, PeerHello, parse_frame};
 use guira_chain::slot::{Effect, Message, Version, WriteVerdict};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep, timeout};
 
-use super::{Arrived, LinkState, PeerLimits, Peers, Unsent};
+use super::{Arrived, LinkState, PeerLimits, Peers, Unsent, is_front};
 
 fn hello(node: NodeId, run: &str) -> PeerHello {
     let (cluster, name) = ("c1".to_owned(), format!("store-{node}"));
@@ -350,4 +350,84 @@ async fn damage_ends_a_link_and_what_came_before_arrives() {
     assert!(!matches!(end.unwrap(), Ok(1..)));
     let _again = say_hello(&one.address, hello(2, "c")).await;
     assert_eq!(one.next().await, (2, PeerFrame::Hello(hello(2, "c"))), "not number 3");
+}
+
+/// A front-end's end of a link.
+struct Front(TcpStream, Vec<u8>);
+
+impl Front {
+    async fn dial(address: &str, cluster: &str) -> Self {
+        let mut link = Self(TcpStream::connect(address).await.unwrap(), Vec::new());
+        let hello = PeerHello { cluster: cluster.to_owned(), ..hello(FRONT_END, "") };
+        link.send(&PeerFrame::Hello(hello)).await;
+        link
+    }
+
+    async fn send(&mut self, frame: &PeerFrame) {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes).unwrap();
+        self.0.write_all(&bytes).await.unwrap();
+    }
+
+    /// The next frame; `None` at the end of the link.
+    async fn next(&mut self) -> Option<PeerFrame> {
+        let read = async {
+            loop {
+                if let Framed::Whole { frame, used } = parse_frame(&self.1, 2048).unwrap() {
+                    self.1.drain(..used);
+                    return Some(*frame);
+                }
+                match self.0.read_buf(&mut self.1).await {
+                    Ok(0) | Err(_) => return None,
+                    Ok(_) => {}
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), read).await.expect("something within a minute")
+    }
+}
+
+fn hold(number: u64) -> PeerFrame {
+    PeerFrame::Hold { slot: 3, epoch: 7, number, key: b"k".to_vec() }
+}
+
+#[tokio::test]
+async fn a_front_end_has_a_link_of_its_own_and_may_only_ask_for_holds() {
+    let mut node = Node::start(hello(1, "a"), limits()).await;
+    let (mut one, mut two) =
+        (Front::dial(&node.address, "c1").await, Front::dial(&node.address, "c1").await);
+    let mut numbers = Vec::new();
+    for (front, number) in [(&mut one, 5), (&mut two, 6)] {
+        assert_eq!(front.next().await, Some(PeerFrame::Hello(hello(1, "a"))));
+        front.send(&hold(number)).await;
+        let (from, frame) = node.next().await;
+        assert!(is_front(from) && frame == hold(number), "{from}: {frame:?}");
+        numbers.push(from);
+    }
+    assert_ne!(numbers[0], numbers[1]);
+    for (front, number) in [(&mut two, numbers[1]), (&mut one, numbers[0])] {
+        let told = PeerFrame::Held { number: number.into(), term: 7 };
+        node.peers.send_front(number, &told).unwrap();
+        assert_eq!(front.next().await, Some(told), "each gets its own");
+    }
+    // A frame of a chain is none of a front-end's business.
+    one.send(&PeerFrame::AskView).await;
+    assert_eq!(one.next().await, None);
+    let told = PeerFrame::Held { number: 1, term: 7 };
+    let gone = async {
+        while node.peers.send_front(numbers[0], &told) != Err(Unsent::Unknown) {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), gone).await.expect("its place is given back");
+    two.send(&hold(8)).await;
+    assert_eq!(
+        node.next().await,
+        (numbers[1], hold(8)),
+        "nothing else came, and the other goes on"
+    );
+    let mut strange = Front::dial(&node.address, "c2").await;
+    strange.send(&hold(9)).await;
+    assert!(matches!(strange.next().await, Some(PeerFrame::Hello(_))));
+    assert_eq!(strange.next().await, None, "another cluster's");
 }

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use guira_chain::frames::{Asked, PeerFrame, PeerHello};
 use guira_chain::promises::{Promises, TERM};
-use guira_chain::slot::{Around, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind};
+use guira_chain::slot::{
+    Around, ClientId, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind,
+};
 use guira_chain::{Chart, Group, NodeId, SLOTS, View};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -28,11 +30,13 @@ use tokio::time::MissedTickBehavior;
 
 use super::event::{Ask, Event};
 use super::figures::{Counted, ReplicaBoard, ReplicaFigures, Seen};
+use super::holds::Holds;
 use super::keeper::Keeper;
 use super::membership::Membership;
+use super::role_log::log_role;
 use super::survey::Survey;
 use crate::engine::Engine;
-use crate::peers::{Arrived, Peers, Unsent};
+use crate::peers::{Arrived, Peers, Unsent, is_front};
 
 /// See the module's head.
 pub(super) struct Driver<E> {
@@ -47,6 +51,7 @@ pub(super) struct Driver<E> {
     rests: Vec<Rest>,
     /// Slots in which reads wait.
     reading: BTreeSet<u16>,
+    holds: Holds,
     queued_bytes: usize,
     asks: HashMap<u64, oneshot::Sender<Told>>,
     /// Reads that wait: each with its end, its slot, the node that asks, and its number.
@@ -95,6 +100,7 @@ impl<E: Engine> Driver<E> {
             slots,
             rests,
             reading: BTreeSet::new(),
+            holds: Holds::default(),
             queued_bytes: 0,
             asks: HashMap::new(),
             reads: VecDeque::new(),
@@ -170,13 +176,7 @@ impl<E: Engine> Driver<E> {
     /// Answers a request that comes from a client of the node `from`.
     fn answer(&mut self, from: NodeId, (slot, epoch, number): (u16, u64, u64), asked: Asked) {
         match asked {
-            Asked::Read { key } => {
-                self.reads.push_back((clock() + REPEATED, slot, from, number));
-                self.step(slot, SlotEvent::Read { from, epoch, id: number, key });
-                if self.slots[usize::from(slot)].waiting_reads() == 0 {
-                    self.reads.pop_back();
-                }
-            }
+            Asked::Read { key } => self.read(from, (slot, epoch, number), key, false),
             Asked::Write { .. }
                 if self.queued_bytes > QUEUED_BYTES_MAX || self.keeper.is_burdened() =>
             {
@@ -190,7 +190,38 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    fn tell(&mut self, client: NodeId, number: u64, told: Told) {
+    fn read(
+        &mut self,
+        from: ClientId,
+        (slot, epoch, id): (u16, u64, u64),
+        key: Vec<u8>,
+        holds: bool,
+    ) {
+        self.reads.push_back((clock() + REPEATED, slot, from, id));
+        self.step(slot, SlotEvent::Read { from, epoch, id, key, holds });
+        if self.slots[usize::from(slot)].waiting_reads() == 0 {
+            self.reads.pop_back();
+        }
+    }
+
+    /// Takes a front-end's frame.
+    fn hear_front(&mut self, from: ClientId, frame: PeerFrame) {
+        match frame {
+            PeerFrame::Hold { slot, epoch, number, key } => {
+                let place = self.chart.borrow().as_ref().and_then(|it| Some(it.place(&key)?.0));
+                let may_hold = place == Some(slot) && self.holds.has_room();
+                self.read(from, (slot, epoch, number), key, may_hold);
+            }
+            PeerFrame::Invalidated { slot, number, key } => {
+                self.counted.invalidations_answered += 1;
+                self.step(slot, SlotEvent::Invalidated { from, id: number, key });
+            }
+            // The link lets no other frame through.
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, client: ClientId, number: u64, told: Told) {
         self.counted.told(&told);
         if client != self.me.node {
             // Without a link the client asks again.
@@ -203,6 +234,10 @@ impl<E: Engine> Driver<E> {
 
     /// Takes a peer's frame.
     fn hear(&mut self, from: NodeId, frame: PeerFrame) {
+        if is_front(from) {
+            self.hear_front(from, frame);
+            return;
+        }
         match frame {
             PeerFrame::Hello(hello) => {
                 self.note_epoch(from, hello.epoch);
@@ -218,9 +253,9 @@ impl<E: Engine> Driver<E> {
                     self.step(slot, SlotEvent::Peer(from, epoch, message));
                 }
             }
-            PeerFrame::Renew { epoch, asked, run } => {
+            PeerFrame::Renew { epoch, asked, run, has_old_holds } => {
                 self.note_epoch(from, epoch);
-                if !self.promises.grant(from, epoch, clock()) {
+                if !self.promises.grant(from, epoch, has_old_holds, clock()) {
                     self.counted.promises_refused += 1;
                 } else {
                     self.counted.promises_granted += 1;
@@ -248,7 +283,12 @@ impl<E: Engine> Driver<E> {
                     let _ = reply.send(told);
                 }
             }
-            PeerFrame::Granted { .. } => {}
+            // Front-ends ask nodes for holds; nodes don't ask each other.
+            PeerFrame::Granted { .. }
+            | PeerFrame::Hold { .. }
+            | PeerFrame::Held { .. }
+            | PeerFrame::Invalidate { .. }
+            | PeerFrame::Invalidated { .. } => {}
         }
     }
 
@@ -273,7 +313,11 @@ impl<E: Engine> Driver<E> {
     /// Does what is due now.
     fn look(&mut self) {
         let now = clock();
-        if now >= self.renew_at {
+        for slot in self.holds.slots() {
+            // Terms run out, and then changes go on.
+            self.step(slot, SlotEvent::Synced(0));
+        }
+        if now >= self.renew_at || self.holds.is_news(&self.slots) {
             self.renew_at = now + TERM / 4;
             self.renew(now);
             self.tell_progress();
@@ -311,17 +355,20 @@ impl<E: Engine> Driver<E> {
         };
         let is_leader = self.membership.as_ref().is_some_and(Membership::leads);
         let refused_links = self.peers.refused().len() as u64;
-        let seen = Seen { is_leader, refused_links, ..seen };
+        let (holds, hold_bytes) = self.holds.figures();
+        let seen = Seen { is_leader, refused_links, holds, hold_bytes, ..seen };
         self.board.show(ReplicaFigures { counted: self.counted, seen });
     }
 
     fn renew(&mut self, now: u64) {
         let Some(epoch) = self.promises.asks(now) else { return };
         let Some(chart) = self.chart.borrow().clone() else { return };
-        let run = self.me.run.clone();
+        let (run, has_old_holds) = (self.me.run.clone(), self.holds.has_old(&self.slots));
+        self.holds.said(has_old_holds);
         for peer in chart.view.nodes.keys().filter(|peer| **peer != self.me.node) {
-            let _ =
-                self.peers.send(*peer, &PeerFrame::Renew { epoch, asked: now, run: run.clone() });
+            let run = run.clone();
+            let frame = PeerFrame::Renew { epoch, asked: now, run, has_old_holds };
+            let _ = self.peers.send(*peer, &frame);
         }
     }
 
@@ -348,9 +395,10 @@ impl<E: Engine> Driver<E> {
         let shelf = self.keeper.shelf(slot);
         let min_write = usize::try_from(min_write).unwrap_or(usize::MAX);
         let around = Around { promises: &self.promises, contents: &shelf, min_write };
-        let before = state.queued_bytes();
+        let (before, held) = (state.queued_bytes(), state.holds_granted());
         let actions = state.step(around, event, now);
         self.queued_bytes = self.queued_bytes.saturating_sub(before) + state.queued_bytes();
+        self.holds.note(slot, held, state);
         self.carry_out(slot, actions);
         self.step_landed(slot);
     }
@@ -382,6 +430,8 @@ impl<E: Engine> Driver<E> {
 
     fn carry_out(&mut self, slot: u16, actions: Vec<SlotAction>) {
         let epoch = self.slots[usize::from(slot)].epoch();
+        // The hold that goes with the next answer.
+        let mut granted = 0;
         for action in actions {
             if self.keeper.failure().is_some() {
                 return;
@@ -402,7 +452,20 @@ impl<E: Engine> Driver<E> {
                     self.counted.took(&items);
                     self.keeper.replace(slot, items, last);
                 }
+                SlotAction::Answer(client, number, _) if is_front(client) => {
+                    let term = std::mem::take(&mut granted);
+                    self.counted.held(term);
+                    // Without a link the front-end asks again.
+                    let _ = self.peers.send_front(client, &PeerFrame::Held { number, term });
+                }
                 SlotAction::Answer(client, number, told) => self.tell(client, number, told),
+                SlotAction::Hold(_, _, term) => granted = term,
+                SlotAction::Invalidate(client, number, key) => {
+                    self.counted.invalidations_sent += 1;
+                    // Without a link its term runs out.
+                    let frame = PeerFrame::Invalidate { slot, number, key };
+                    let _ = self.peers.send_front(client, &frame);
+                }
             }
         }
     }
@@ -432,7 +495,7 @@ impl<E: Engine> Driver<E> {
         }
         self.counted.views += 1;
         let is_member = view.names(self.me.node, &self.me.run);
-        self.tell_role(&view, is_member);
+        log_role(&self.me, &view, is_member, self.membership.is_some());
         self.promises.set_epoch(view.epoch);
         self.peers.set_epoch(view.epoch);
         let addresses = view.nodes.iter().map(|(node, it)| (*node, it.peers.clone())).collect();
@@ -494,30 +557,6 @@ impl<E: Engine> Driver<E> {
                 "epoch {epoch}: those that join have all that node {me} has: they may serve"
             );
         }
-    }
-
-    fn tell_role(&self, view: &View, is_member: bool) {
-        let (me, epoch) = (self.me.node, view.epoch);
-        if !is_member {
-            if self.membership.is_some() {
-                tracing::info!("epoch {epoch}: node {me} has no part yet");
-                return;
-            }
-            tracing::warn!(
-                "epoch {epoch}: node {me} has no part. This process is run {}: a view has to name it",
-                self.me.run
-            );
-            return;
-        }
-        let count = |is: &dyn Fn(&Group) -> bool| -> usize {
-            view.groups.iter().filter(|group| is(group)).map(|group| group.slots.len()).sum()
-        };
-        tracing::info!(
-            "epoch {epoch}: node {me} is the head of {} slots, the reader of {}, and in the chains of {}",
-            count(&|group| group.head() == Some(me)),
-            count(&|group| group.reader() == Some(me)),
-            count(&|group| group.members().any(|node| node == me)),
-        );
     }
 }
 

@@ -29,6 +29,10 @@ pub(super) struct Counted {
     pub(super) busy: u64,
     pub(super) few_copies: u64,
     pub(super) unknown: u64,
+    pub(super) holds_granted: u64,
+    pub(super) holds_refused: u64,
+    pub(super) invalidations_sent: u64,
+    pub(super) invalidations_answered: u64,
 }
 
 /// The state of the node's slots at one moment.
@@ -52,6 +56,8 @@ pub(super) struct Seen {
     pub(super) promises_missing: u64,
     pub(super) unreadable: u64,
     pub(super) refused_links: u64,
+    pub(super) holds: u64,
+    pub(super) hold_bytes: u64,
 }
 
 /// The figures that other threads may read.
@@ -85,6 +91,15 @@ impl Counted {
     pub(super) fn took(&mut self, items: &[(Vec<u8>, Stand)]) {
         self.copies_received += 1;
         self.copy_bytes_received += bytes_of(items);
+    }
+
+    /// Counts the answer to a front-end that asked for a hold.
+    pub(super) fn held(&mut self, term: u64) {
+        if term > 0 {
+            self.holds_granted += 1;
+        } else {
+            self.holds_refused += 1;
+        }
     }
 
     /// Counts an answer that is a refusal.
@@ -191,6 +206,12 @@ rows! {
     counter cluster_promises_asked [outcome "granted"], counted.promises_granted, "promises that it gave";
     counter cluster_promises_asked [outcome "refused"], counted.promises_refused, "promises that it refused, because the node that asked has an older view";
     gauge cluster_links_refused, seen.refused_links, "nodes at whose address nobody listened when they were dialled last";
+    gauge cluster_holds, seen.holds, "values that front-ends may keep now, each counted once for each link of a front-end";
+    gauge cluster_hold_bytes, seen.hold_bytes, "the node's memory for them; above 8 MiB it grants no more";
+    counter cluster_holds_asked [outcome "granted"], counted.holds_granted, "times that it let a front-end keep a value";
+    counter cluster_holds_asked [outcome "refused"], counted.holds_refused, "times that it didn't, because it can't answer for the key now, or has no room";
+    counter cluster_invalidations_sent, counted.invalidations_sent, "times that it asked a front-end to drop a value, also again";
+    counter cluster_invalidations_answered, counted.invalidations_answered, "times that a front-end said that it dropped one";
     counter cluster_refusals [reason "stale"], counted.stale, "requests refused because its view, or its role, isn't the one that was asked for; they are asked again elsewhere";
     counter cluster_refusals [reason "busy"], counted.busy, "changes refused because too much waits";
     counter cluster_refusals [reason "few_copies"], counted.few_copies, "changes refused because fewer copies serve than a write needs";
@@ -198,7 +219,7 @@ rows! {
 }
 
 /// The metrics with a label.
-const WITH_LABELS: [(&str, &str); 6] = [
+const WITH_LABELS: [(&str, &str); 7] = [
     (
         "cluster_slots",
         "slots by the node's `role`: head (orders their writes), middle, reader (answers their reads), joining (acknowledges their writes, doesn't serve yet), syncing (is being filled). One with a single copy is the head's and the reader's",
@@ -212,6 +233,10 @@ const WITH_LABELS: [(&str, &str); 6] = [
     (
         "cluster_promises_asked",
         "promises that others asked for, by `outcome`: granted, refused (the node that asked has an older view)",
+    ),
+    (
+        "cluster_holds_asked",
+        "times that a front-end asked to keep a value, by `outcome`: granted, refused (the node can't answer for the key now, or has no room)",
     ),
     (
         "cluster_refusals",

@@ -15,6 +15,7 @@
 //! 2. Among one client's requests for one key, a change waits for the earlier ones, and the later ones wait for it.
 //! 3. Each request ends within [`asking::PATIENCE`] and one more try, with a reply, or an error that says what isn't
 //!    known.
+//! 4. A cached reply is used only while its key's reader lets nobody change the key ([`crate::hot_cache::HeldCache`]).
 //!
 //! # Costs
 //! One heap-allocated future per key. Each thread has three connections to a node, because a node answers on each in
@@ -25,6 +26,7 @@
 
 mod asking;
 mod place;
+mod hot;
 mod nodes;
 mod watches;
 

@@ -215,7 +215,7 @@ impl State {
                 let renewal = self.renewal((x, m));
                 self.renewed.insert((x, m), renewal);
                 let Some(epoch) = self.node(x).promises.asks(now) else { return };
-                if self.node(m).promises.grant(x, epoch, now) {
+                if self.node(m).promises.grant(x, epoch, false, now) {
                     self.node(x).promises.granted(m, now, now);
                 }
                 self.step(m, SlotEvent::Synced(0));
@@ -266,7 +266,7 @@ impl State {
             self.left.reads -= 1;
             let newest = self.told.keys().next_back().copied().unwrap_or(0);
             self.reads.insert(number, newest);
-            SlotEvent::Read { from: 0, epoch, id: number, key }
+            SlotEvent::Read { from: 0, epoch, id: number, key, holds: false }
         };
         self.step(id, event);
     }
@@ -314,6 +314,7 @@ impl State {
                     self.node(id).disk = Disk { last, items: items.into_iter().collect() };
                 }
                 SlotAction::Answer(_, number, told) => self.hear(number, told),
+                SlotAction::Hold(..) | SlotAction::Invalidate(..) => {}
             }
             let node = self.node(id);
             if !node.slot.waits_for_disk() {

@@ -13,6 +13,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use guira_proto::MetaFlags;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::hot::Hot;
 use super::nodes::Role;
 use super::place::{Cluster, NOT_BEGUN, meant};
 use crate::context::Context;
@@ -77,8 +78,39 @@ impl Cluster {
             Some(line) => writing = Some(line.write().await),
             None => {}
         }
-        let reply = self.settle(request, key, context).await;
+        let reply = match &self.hot {
+            // A meta get may ask for more than is kept.
+            Some(hot) if matches!(request.op, Op::Get | Op::Gets) && request.meta.is_none() => {
+                self.settle_hot(hot, request, key, context).await
+            }
+            _ => self.settle(request, key, context).await,
+        };
         drop((reading, writing));
+        reply
+    }
+
+    /// Answers from the cache, or asks nodes.
+    async fn settle_hot(
+        &self,
+        hot: &Hot,
+        request: &Request,
+        key: &[u8],
+        context: &Context,
+    ) -> Reply {
+        let chart = self.nodes.lock().chart().ok();
+        let found = hot.get(key, chart.as_deref());
+        if let Some(reply) = found.reply {
+            context.count(Counter::HotCacheHits);
+            return reply;
+        }
+        context.count(Counter::HotCacheMisses);
+        let Some(number) = found.keep else {
+            return self.settle(request, key, context).await;
+        };
+        // What is kept answers a `gets` too.
+        let request = Request { op: Op::Gets, ..request.clone() };
+        let reply = self.settle(&request, key, context).await;
+        hot.offer(key, number, &reply);
         reply
     }
 

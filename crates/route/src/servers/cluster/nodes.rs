@@ -214,6 +214,7 @@ mod tests {
             etcd: guira_etcd::EtcdFlags::default(),
             timeout: Duration::from_millis(500),
             is_secured: false,
+            hot_cache: None,
         };
         let view = View::from_json(VIEW).map(Arc::new).unwrap();
         let watch = ClusterWatch::fixed(Sight { view: Some(view), lack: None });

@@ -11,6 +11,7 @@ use guira_client::Request;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
+use super::hot::Hot;
 use super::nodes::{self, NodeLinks, Nodes};
 use super::watches::ClusterWatch;
 use crate::key;
@@ -26,6 +27,8 @@ pub(crate) struct Cluster {
     /// Identifies this thread among all that ask. With the number it identifies a change.
     client: u32,
     number: Cell<u64>,
+    /// The cache of the hottest keys.
+    pub(super) hot: Option<Hot>,
     /// Updates the links at each new view, even without requests.
     following: JoinSet<()>,
 }
@@ -83,8 +86,11 @@ impl Cluster {
         watch: Arc<ClusterWatch>,
         fleet: Option<rc::Weak<dyn NodeLinks>>,
     ) -> Self {
+        // A cluster that sends nothing keeps nothing.
+        let hot = wanted.hot_cache.filter(|_| fleet.is_some()).map(Hot::new);
         Self {
             fleet,
+            hot,
             nodes: Arc::new(Mutex::new(Nodes::new(wanted.clone(), watch))),
             client: fastrand::u32(..),
             // Random, so that no two threads use the same number and get each other's results.
@@ -96,7 +102,9 @@ impl Cluster {
     /// The name in displays of the tree.
     pub(crate) fn name(&self) -> String {
         let nodes = self.nodes.lock();
-        format!("cluster|{}|timeout={}ms", nodes.wanted.place, nodes.wanted.timeout.as_millis())
+        let hot = if nodes.wanted.hot_cache.is_some() { "|hot-cache" } else { "" };
+        let ms = nodes.wanted.timeout.as_millis();
+        format!("cluster|{}|timeout={ms}ms{hot}", nodes.wanted.place)
     }
 
     /// Where a request goes first.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use guira_config::Json;
+
 use super::{Builder, Fields, Node, Result, Shape, Takes, field, needed};
-use crate::server::ClusterSpec;
+use crate::server::{ClusterSpec, HotSpec};
 use crate::servers::register;
 
 pub(super) static SHAPE: Shape = Shape {
@@ -20,6 +22,28 @@ pub(super) static SHAPE: Shape = Shape {
             "how long a node may take before another is asked (500)",
         ),
         field("use_ssl", Takes::Bool, "nodes are asked over TLS"),
+        field("hot_cache", Takes::Object(&HOT_CACHE), "answers gets of the hottest keys itself"),
+    ]],
+};
+
+static HOT_CACHE: Shape = Shape {
+    name: "hot_cache",
+    fields: &[&[
+        field(
+            "k",
+            Takes::Number(f64::MIN_POSITIVE, 1000.0),
+            "of k·n·ln n + 1 entries for n nodes (8)",
+        ),
+        field(
+            "entries",
+            Takes::Whole(1, ENTRIES_MAX),
+            "how many replies are held, whatever the number of nodes",
+        ),
+        field(
+            "value_bytes_max",
+            Takes::Whole(0, 1 << 30),
+            "larger values are left to the nodes (65536)",
+        ),
     ]],
 };
 
@@ -35,6 +59,7 @@ pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec
         etcd: builder.settings.etcd.clone(),
         timeout: fields.milliseconds("timeout_ms")?.unwrap_or(TIMEOUT),
         is_secured: fields.boolean("use_ssl")?.unwrap_or(false),
+        hot_cache: fields.object("hot_cache")?.map(hot_cache).transpose()?,
     };
     // This only checks the address. Nothing is sent.
     register(&wanted).map(drop).map_err(|words| fields.error(words))?;
@@ -46,6 +71,21 @@ pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec
     Ok(vec![builder.cluster(&wanted)])
 }
 
+fn hot_cache(json: &Json) -> Result<HotSpec> {
+    let fields = Fields::new(json, &HOT_CACHE);
+    let k = fields.number("k")?.unwrap_or(K);
+    if !(k > 0.0 && k <= 1000.0) {
+        return Err(fields.error("k should be above 0 and at most 1000"));
+    }
+    let entries = fields.integer("entries")?;
+    let value_bytes_max = fields.integer("value_bytes_max")?.unwrap_or(VALUE_BYTES_MAX);
+    Ok(HotSpec { k, entries, value_bytes_max })
+}
+
+/// With this k, the fullest of n nodes has at most 1.21 times an equal share.
+const K: f64 = 8.0;
+const VALUE_BYTES_MAX: usize = 64 << 10;
+const ENTRIES_MAX: i64 = 1 << 22;
 const TIMEOUT: Duration = Duration::from_millis(500);
 const TIMEOUT_MS_MAX: i64 = 9000;
 /// Memory for a cluster, with its links and a share of its table.

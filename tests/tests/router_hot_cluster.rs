@@ -1,0 +1,216 @@
+//! Two routers with a hot cache in front of one cluster: what one of them keeps is never answered after another one has
+//! changed it.
+#![expect(clippy::disallowed_methods, reason = "how long a client waits is told by a clock")]
+
+use guira_tests::client::Client;
+use guira_tests::metrics::Scrape;
+use guira_tests::replicas::{NAMES, Replicas};
+use guira_tests::server::{Server, free_port, within};
+use rustix::process::Signal;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A router with a hot cache, and its port for metrics.
+struct Router {
+    server: Server,
+    http: u16,
+}
+
+impl Router {
+    fn start(cluster: &Replicas) -> Self {
+        let (place, http) = (cluster.place(), free_port());
+        let config = format!(
+            "{{\"route\": {{\"type\": \"ClusterRoute\", \"etcd\": \"{place}\", \"hot_cache\": {{\"entries\": 4}}}}}}"
+        );
+        let port = http.to_string();
+        let flags = ["--config", &config, "--num-proxies", "2", "--http", &port];
+        Self { server: Server::start_router(&flags), http }
+    }
+
+    /// The number of gets that it answered itself.
+    fn hits(&self) -> f64 {
+        Scrape::of(self.http).value("guira_route_hot_cache_hits_total")
+    }
+}
+
+/// Asks again for as long as the cluster has no answer, since a machine that does much else is slow.
+fn told(client: &mut Client, request: &str) -> String {
+    let mut told = String::new();
+    within(60, "an answer", || {
+        told = client.ask(request);
+        !told.starts_with("SERVER_ERROR slot ")
+    });
+    told
+}
+
+/// A sum over the nodes of a line of `stats cluster`.
+fn stat(cluster: &Replicas, name: &str) -> u64 {
+    let of = |node: &&str| -> u64 {
+        let told = cluster.nodes[*node].connect().ask("stats cluster");
+        let found = told.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+        found.and_then(|number| number.trim().parse().ok()).expect(name)
+    };
+    NAMES.iter().map(of).sum()
+}
+
+/// A key that counts up, and those who use it through several routers.
+#[derive(Default)]
+struct Count {
+    is_over: AtomicBool,
+    /// The last number whose store was answered.
+    stored: AtomicU64,
+    reads: AtomicU64,
+    longest: Mutex<Duration>,
+}
+
+impl Count {
+    /// Stores one number after the other.
+    fn write(&self, router: &Router, pause: Duration) {
+        let mut client = router.server.connect();
+        for number in 1_u64.. {
+            if self.is_over.load(SeqCst) {
+                return;
+            }
+            let began = Instant::now();
+            let text = number.to_string();
+            let stored = told(&mut client, &format!("set hot 0 0 {}\r\n{text}", text.len()));
+            assert_eq!(stored, "STORED\r\n");
+            self.stored.store(number, SeqCst);
+            {
+                let mut longest = self.longest.lock().expect("no panic");
+                *longest = longest.max(began.elapsed());
+            }
+            thread::sleep(pause);
+        }
+    }
+
+    /// Reads, and checks that nothing is older than what was stored before, or than what was read before.
+    fn read(&self, router: &Router) {
+        let mut client = router.server.connect();
+        let mut last = 0;
+        while !self.is_over.load(SeqCst) {
+            let least = self.stored.load(SeqCst).max(last);
+            let found = told(&mut client, "get hot");
+            if found != "END\r\n" || least > 0 {
+                let value = found.lines().nth(1).and_then(|it| it.parse().ok());
+                last = value.unwrap_or_else(|| panic!("{found}"));
+                assert!(last >= least, "{last} was read, and {least} was stored or read before");
+            }
+            self.reads.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn goes_on(&self) {
+        let before = self.stored.load(SeqCst);
+        within(60, "numbers are stored", || self.stored.load(SeqCst) > before + 3);
+    }
+}
+
+struct OnDrop<'a>(&'a Count);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn no_router_answers_what_another_one_has_changed() {
+    let cluster = Replicas::start();
+    let routers = [Router::start(&cluster), Router::start(&cluster)];
+    let count = Count::default();
+    thread::scope(|scope| {
+        let (count, one) = (&count, &routers[0]);
+        let end = OnDrop(count);
+        scope.spawn(move || {
+            let _end = OnDrop(count);
+            count.write(one, Duration::from_millis(20));
+        });
+        for router in routers.iter().cycle().take(6) {
+            scope.spawn(move || {
+                let _end = OnDrop(count);
+                count.read(router);
+            });
+        }
+        let is_used = || {
+            let is_hit = routers.iter().all(|it| it.hits() > 1000.0);
+            count.is_over.load(SeqCst) || (is_hit && count.stored.load(SeqCst) > 100)
+        };
+        within(120, "both routers answer much, and much is stored", is_used);
+        drop(end);
+    });
+    let hits = [routers[0].hits(), routers[1].hits()];
+    let (stored, reads) = (count.stored.into_inner(), count.reads.into_inner());
+    let longest = count.longest.into_inner().expect("no panic");
+    eprintln!(
+        "{stored} stored, the longest in {longest:?}; {reads} read, of them by caches {hits:?}"
+    );
+    assert!(stat(&cluster, "cluster_holds_asked_granted") > 0);
+    // The figures are those of the last second.
+    let is_counted = || stat(&cluster, "cluster_invalidations_answered") > 0;
+    within(30, "routers said that they dropped values", is_counted);
+    // What is deleted isn't found, and a `gets` has the newest unique.
+    let [mut one, mut two] = [0, 1].map(|at: usize| routers[at].server.connect());
+    for round in 0..20 {
+        let number = told(&mut two, "incr hot 1").trim().to_owned();
+        for client in [&mut one, &mut two] {
+            for _ in 0..20 {
+                let found = told(client, "gets hot");
+                assert!(found.contains(&format!("\r\n{number}\r\n")), "round {round}: {found}");
+            }
+        }
+        let found = told(&mut two, "gets hot");
+        let unique = found.lines().next().and_then(|line| line.rsplit(' ').next());
+        let cas = format!("cas hot 0 0 1 {}\r\n1", unique.expect("a unique"));
+        assert_eq!(told(&mut one, &cas), "STORED\r\n", "round {round}");
+    }
+    assert_eq!(told(&mut two, "delete hot"), "DELETED\r\n");
+    for client in [&mut one, &mut two] {
+        assert_eq!(told(client, "get hot"), "END\r\n");
+    }
+}
+
+#[test]
+fn a_router_that_hangs_delays_changes_and_answers_nothing_old_when_it_goes_on() {
+    let cluster = Replicas::start();
+    let routers = [Router::start(&cluster), Router::start(&cluster)];
+    let count = Count::default();
+    thread::scope(|scope| {
+        let (count, one, two) = (&count, &routers[0], &routers[1]);
+        let end = OnDrop(count);
+        scope.spawn(move || {
+            let _end = OnDrop(count);
+            count.write(one, Duration::from_millis(50));
+        });
+        for router in [one, two, two, two] {
+            scope.spawn(move || {
+                let _end = OnDrop(count);
+                count.read(router);
+            });
+        }
+        for round in 0..12 {
+            let before = two.hits();
+            within(60, "the router answers itself", || {
+                count.is_over.load(SeqCst) || two.hits() > before
+            });
+            *count.longest.lock().expect("no panic") = Duration::ZERO;
+            two.server.signal(Signal::STOP);
+            if round % 3 == 0 {
+                // It goes on in the middle of its holds.
+                thread::sleep(Duration::from_millis(100 * round));
+            } else {
+                count.goes_on();
+            }
+            eprintln!(
+                "stopped: the longest change takes {:?}",
+                count.longest.lock().expect("no panic")
+            );
+            two.server.signal(Signal::CONT);
+            count.goes_on();
+            assert!(!count.is_over.load(SeqCst), "a client failed");
+        }
+        drop(end);
+    });
+}
