@@ -35,7 +35,8 @@ pub struct Wire<'a> {
 type Note<'n> = &'n mut dyn FnMut(&str, Map<String, Value>);
 
 impl Wire<'_> {
-    /// Loads all items through each server.
+    /// Loads all items through each server, and then half as many again: random ones, so that no engine has all of them in
+    /// the order of the loading.
     pub fn load(&self, note: Note<'_>) {
         for maker in self.engines {
             let dir = (self.dir_of)(maker, "served");
@@ -44,6 +45,11 @@ impl Wire<'_> {
             let server = self.start(maker, &dir, "os");
             let told = self.bench(&server, &["--load", "--ops", "1", "--workload", "c"]);
             assert_eq!(told["counts"]["hits"], 1, "the first get after loading finds its item");
+            let ops = (self.sizes.items / 2).max(1).to_string();
+            let mut flags = vec!["--workload", "set", "--distribution", "uniform", "--ops", &ops];
+            flags.extend(["--connections", "4", "--pipeline", "50", "--seconds", "600"]);
+            let told = self.bench(&server, &flags);
+            assert_eq!(told["counts"]["refused"], 0, "each set is stored");
             server.rest();
             // Ending merges what an engine still has in memory; guira's goes on when it is opened again.
             server.stop();
@@ -193,7 +199,11 @@ impl Wire<'_> {
             .stderr(Stdio::inherit())
             .stdout(Stdio::null())
             .spawn();
-        let server = Server { child: child.expect("the server can be started"), port };
+        let server = Server {
+            child: child.expect("the server can be started"),
+            port,
+            is_ours: ours.is_some(),
+        };
         let ends = Instant::now() + Duration::from_secs(300);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < ends, "{} doesn't listen", maker.name);
@@ -223,6 +233,8 @@ impl Wire<'_> {
 struct Server {
     child: Child,
     port: u16,
+    /// Whether it is `guira store`.
+    is_ours: bool,
 }
 
 impl Server {
@@ -266,12 +278,13 @@ impl Server {
         }
     }
 
-    /// Ends the server, which makes all durable first.
+    /// Ends the server, which makes all durable first. Only `guira store` must end well: RocksDB's threads may still run when
+    /// the process takes its memory down, which can end in a fault.
     fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
         let ended = self.child.wait().expect("it is our child");
-        assert!(ended.success(), "the server ended with {ended}");
+        assert!(ended.success() || !self.is_ours, "the server ended with {ended}");
     }
 
     fn kill(mut self) {
