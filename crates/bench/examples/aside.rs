@@ -18,8 +18,11 @@ fn main() -> ExitCode {
     let (Ok(keys), Ok(theta), Ok(value_bytes), Ok(gets)) = numbers else { return usage() };
     let (zipf, tenths) = (Zipf::new(keys, theta), Tenths::default());
     let outcome = thread::scope(|scope| {
-        let client = |seed| Client::new((address, seed), (zipf, keys), value_bytes);
-        let run = |seed| client(seed)?.run(gets / CLIENTS, &tenths);
+        let tenths = &tenths;
+        let run = move |seed| {
+            let client = Client::new((address, seed), (zipf, keys), value_bytes);
+            client?.run(gets / CLIENTS, tenths)
+        };
         let clients: Vec<_> = (0..CLIENTS).map(|seed| scope.spawn(move || run(seed))).collect();
         clients.into_iter().try_for_each(|client| client.join().expect("clients return errors"))
     });
@@ -29,7 +32,10 @@ fn main() -> ExitCode {
     }
     for (tenth, [hits, all]) in tenths.0.iter().enumerate() {
         let (hits, all) = (hits.load(Relaxed), all.load(Relaxed));
-        println!("tenth {tenth}: {all} gets, {:.2} % hits", hits as f64 * 100.0 / all.max(1) as f64);
+        println!(
+            "tenth {tenth}: {all} gets, {:.2} % hits",
+            hits as f64 * 100.0 / all.max(1) as f64
+        );
     }
     ExitCode::SUCCESS
 }

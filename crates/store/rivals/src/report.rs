@@ -146,7 +146,8 @@ fn goals(figures: &Figures, sizes: Sizes) {
         let Some((ours, theirs)) = of("guira", name).zip(of(other, name)) else { continue };
         row(what, &format!("at least {least} × {other}"), ours / theirs, ours >= least * theirs);
     }
-    let cpu = [("CPU per hit", "hit_16_cpu_us", 0.6), ("server, CPU per hit", "wire_hit_cpu_us", 0.75)];
+    let cpu =
+        [("CPU per hit", "hit_16_cpu_us", 0.6), ("server, CPU per hit", "wire_hit_cpu_us", 0.75)];
     for (what, name, most) in cpu {
         let Some((ours, theirs)) = of("guira", name).zip(of("rocksdb", name)) else { continue };
         row(what, &format!("at most {most} × rocksdb"), ours / theirs, ours <= most * theirs);

@@ -68,11 +68,7 @@ impl Engine for Served {
         Begun::Unknown(key.clone())
     }
 
-    fn finish(
-        &self,
-        key: Bytes,
-        _: &dyn Fn(usize) -> bool,
-    ) -> Result<Option<Record>, EngineError> {
+    fn finish(&self, key: Bytes, _: &dyn Fn(usize) -> bool) -> Result<Option<Record>, EngineError> {
         let mut value = Vec::new();
         let is_there = self.rival.get(&key, &mut value);
         Ok(is_there.then(|| Record { seq: UNKNOWN, value: value.into() }))

@@ -55,7 +55,8 @@ impl Wire<'_> {
             server.stop();
             let server = self.start(maker, &dir, "os");
             server.rest();
-            let bytes: u64 = files(&dir).iter().filter_map(|it| it.metadata().ok()).map(|it| it.len()).sum();
+            let bytes: u64 =
+                files(&dir).iter().filter_map(|it| it.metadata().ok()).map(|it| it.len()).sum();
             let (items, stats) = (self.sizes.items as f64, server.stats("store"));
             let index = INDEX.iter().map(|name| stats(name)).sum::<f64>();
             let row = json!({
@@ -101,8 +102,8 @@ impl Wire<'_> {
         let (stats, bytes) = (server.stats("store"), server.read_bytes());
         let told = self.bench(server, &flags);
         let (stats_after, bytes_after) = (server.stats("store"), server.read_bytes());
-        let [found, missed] =
-            ["hits", "misses"].map(|name| number(&told["counts"][name]) + number(&told["warmup"][name]));
+        let [found, missed] = ["hits", "misses"]
+            .map(|name| number(&told["counts"][name]) + number(&told["warmup"][name]));
         let (right, wrong) = if kind == "hit" { (found, missed) } else { (missed, found) };
         assert!(right > 0.0 && wrong == 0.0, "{kind}: {found} found and {missed} not");
         let counter = if kind == "hit" { "reads_found" } else { "reads_missed" };
@@ -121,7 +122,9 @@ impl Wire<'_> {
     pub fn syncs(&self, note: Note<'_>) {
         let ours = self.engines.to_vec();
         for round in 0..self.rounds {
-            for (name, is_appended) in [("fdatasync, in place", false), ("fdatasync, appended", true)] {
+            for (name, is_appended) in
+                [("fdatasync, in place", false), ("fdatasync, appended", true)]
+            {
                 let rate = syncs(self.dir, self.sizes.seconds, is_appended);
                 let row = json!({ "wire_set_per_s": rate, "wire_incr_per_s": rate });
                 note(name, object(row));
@@ -243,7 +246,9 @@ impl Server {
         let mut client = Client::to(self.port);
         let mut line = client.ask(&format!("stats {group}"));
         let mut all = Map::new();
-        while let Some((name, figure)) = line.strip_prefix("STAT ").and_then(|it| it.split_once(' ')) {
+        while let Some((name, figure)) =
+            line.strip_prefix("STAT ").and_then(|it| it.split_once(' '))
+        {
             all.insert(name.to_owned(), json!(figure.trim().parse::<f64>().ok()));
             line = client.line();
         }
