@@ -71,7 +71,8 @@ impl Client {
         for round in 0..rounds {
             let asked: Vec<String> = (0..KEYS).map(|_| self.key()).collect();
             let found = self.get(&asked)?;
-            let [hits, all] = &tenths.0[(round * 10 / rounds) as usize];
+            let tenth = usize::try_from(round * 10 / rounds).unwrap_or_default();
+            let [hits, all] = &tenths.0[tenth];
             hits.fetch_add(found.len() as u64, Relaxed);
             all.fetch_add(KEYS, Relaxed);
             let mut out = Vec::new();
