@@ -14,7 +14,7 @@ pub const EDGES: [(&str, &[&str]); 26] = [
     ("guira-front", &["guira-client", "guira-config", "guira-log", "guira-proto"]),
     ("guira-cluster", &["guira-chain", "guira-etcd", "guira-tests"]),
     ("guira-filter-rivals", &["guira-filter"]),
-    ("guira-store-rivals", &["guira-store"]),
+    ("guira-store-rivals", &["guira-node", "guira-store"]),
     ("guira-disk", &[]),
     ("guira-flash", &["guira-disk"]),
     ("guira-store", &["guira-disk", "guira-filter"]),

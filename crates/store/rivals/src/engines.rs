@@ -9,13 +9,19 @@ mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocks;
 
+use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
+
+/// A key and its new value; `None`: the key is deleted.
+pub type Change = (Bytes, Option<Bytes>);
 
 /// A store of keys and values. A failure ends the program, because the figures of a failing store are worthless.
 pub trait Rival: Send + Sync {
     /// Sets a value. With `is_synced` it waits until the device has it.
     fn put(&self, key: &[u8], value: &[u8], is_synced: bool);
+    /// Makes several changes, in this order. With `is_synced` it waits until the device has all of them.
+    fn write(&self, changes: &[Change], is_synced: bool);
     /// Replaces `out` with the key's value. False if there is none.
     fn get(&self, key: &[u8], out: &mut Vec<u8>) -> bool;
     /// Waits until the background has nothing to do.

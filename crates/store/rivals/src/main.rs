@@ -8,10 +8,14 @@
 //! |---|---|---|
 //! | `--dir D` | | a folder; the stores stay in it, so that `--parts gets` can be repeated |
 //! | `--items N`, `--value BYTES` | 1000000, 100 | |
-//! | `--parts A,B` | load,gets,puts,sync,open,fio | what is measured |
+//! | `--parts A,B` | load,gets,puts,sync,open,fio | what is measured; also wire-load, wire-gets, wire-sync |
 //! | `--engines A,B` | all | names of [`engines::MAKERS`] |
 //! | `--rounds N`, `--seconds S` | 3, 2 | each round measures each engine in turn, for S seconds per kind of get |
 //! | `--json FILE` | | where to write all figures of all rounds |
+//! | `--guira PROGRAM` | guira | the program that is served and that asks, for the parts `wire-…` |
+//!
+//! The parts `wire-…` measure servers: `guira store`, and the other engines behind the same front. By hand:
+//! `guira-store-rivals serve rocksdb -d D -p 11311`, with the flags of `guira store`.
 //!
 //! Each engine is measured in its own process. For engines without direct I/O, their pages are dropped from the page
 //! cache ten times a second while they are read. The tables show the medians of the rounds.
@@ -22,35 +26,50 @@ mod engines;
 mod jobs;
 mod measure;
 mod report;
+mod served;
+mod wire;
 
 use engines::{MAKERS, Maker};
 use jobs::Sizes;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
+use wire::Wire;
 
 /// Figures by engine, then by name: one for each round.
 type Figures = Map<String, Value>;
 
-fn main() {
-    let args = Args::of(&std::env::args().collect::<Vec<_>>());
-    if let Some(job) = &args.job {
-        return run_job(job, &args);
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args().collect();
+    if let [_, serve, name, flags @ ..] = &words[..]
+        && serve == "serve"
+    {
+        return served::serve(engine(name), flags);
     }
+    let args = Args::of(&words);
+    match &args.job {
+        Some(job) => run_job(job, &args),
+        None => measure_all(&args),
+    }
+    ExitCode::SUCCESS
+}
+
+fn measure_all(args: &Args) {
     let mut figures = Map::new();
     for part in &args.parts {
         match part.as_str() {
-            "load" => each(&args, &mut figures, 1, &["load"], "store"),
-            "gets" => each(&args, &mut figures, args.rounds, &["gets"], "store"),
-            "puts" => each(&args, &mut figures, args.rounds, &["puts"], "put"),
-            "sync" => each(&args, &mut figures, args.rounds, &["sync"], "synced"),
-            "open" => each(&args, &mut figures, 1, &["crash", "open"], "killed"),
+            "load" => each(args, &mut figures, 1, &["load"], "store"),
+            "gets" => each(args, &mut figures, args.rounds, &["gets"], "store"),
+            "puts" => each(args, &mut figures, args.rounds, &["puts"], "put"),
+            "sync" => each(args, &mut figures, args.rounds, &["sync"], "synced"),
+            "open" => each(args, &mut figures, 1, &["crash", "open"], "killed"),
             "fio" => {
-                let rounds = (0..args.rounds).map(|_| json!(fio(&args))).collect();
+                let rounds = (0..args.rounds).map(|_| json!(fio(args))).collect();
                 let row = json!({ "hit_16_per_s": Value::Array(rounds) });
                 figures.insert("fio, 4 KiB".into(), row);
             }
-            other => panic!("no part {other}: load, gets, puts, sync, open, fio"),
+            "wire-load" | "wire-gets" | "wire-sync" => wire(args, &mut figures, part),
+            other => panic!("no part {other}: see the head of main.rs"),
         }
     }
     report::print(&figures, args.sizes);
@@ -68,6 +87,7 @@ struct Args {
     engines: Vec<&'static Maker>,
     rounds: usize,
     json: Option<PathBuf>,
+    guira: PathBuf,
     /// The job of a process that this program started itself.
     job: Option<String>,
 }
@@ -83,6 +103,7 @@ impl Args {
             "--rounds",
             "--seconds",
             "--json",
+            "--guira",
             "--job",
         ];
         for pair in args[1..].chunks(2) {
@@ -94,11 +115,6 @@ impl Args {
             text(name).map_or(usual, |it| it.parse().unwrap_or_else(|_| panic!("{name} NUMBER")))
         };
         let list = |it: String| it.split(',').map(str::to_owned).collect::<Vec<_>>();
-        let engine = |name: &String| {
-            let known = MAKERS.iter().map(|it| it.name).collect::<Vec<_>>();
-            let found = MAKERS.iter().find(|it| it.name == *name);
-            found.unwrap_or_else(|| panic!("no engine {name}: {known:?}"))
-        };
         let (items, value_bytes) =
             (number("--items", 1e6) as u64, number("--value", 100.0) as usize);
         let parts = text("--parts").unwrap_or_else(|| "load,gets,puts,sync,open,fio".into());
@@ -108,10 +124,11 @@ impl Args {
             parts: list(parts),
             engines: text("--engines").map_or_else(
                 || MAKERS.iter().collect(),
-                |it| list(it).iter().map(engine).collect(),
+                |it| list(it).iter().map(|name| engine(name)).collect(),
             ),
             rounds: number("--rounds", 3.0) as usize,
             json: text("--json").map(PathBuf::from),
+            guira: text("--guira").unwrap_or_else(|| "guira".into()).into(),
             job: text("--job"),
         }
     }
@@ -119,6 +136,41 @@ impl Args {
     /// The folder of an engine's files for a part.
     fn dir_of(&self, maker: &Maker, part: &str) -> PathBuf {
         self.dir.join(format!("{}-{part}-{}", maker.name, self.sizes.value_bytes))
+    }
+}
+
+/// The engine with this name.
+fn engine(name: &str) -> &'static Maker {
+    let known = MAKERS.iter().map(|it| it.name).collect::<Vec<_>>();
+    let found = MAKERS.iter().find(|it| it.name == name);
+    found.unwrap_or_else(|| panic!("no engine {name}: {known:?}"))
+}
+
+/// Measures servers.
+fn wire(args: &Args, figures: &mut Figures, part: &str) {
+    let wire = Wire {
+        engines: &args.engines,
+        sizes: args.sizes,
+        rounds: args.rounds,
+        guira: &args.guira,
+        dir_of: &|maker, part| args.dir_of(maker, part),
+        dir: &args.dir,
+    };
+    let note = &mut |name: &str, row| add(figures, name, row);
+    match part {
+        "wire-load" => wire.load(note),
+        "wire-gets" => wire.gets(note),
+        _ => wire.syncs(note),
+    }
+}
+
+/// Adds an engine's figures of a round.
+fn add(figures: &mut Figures, name: &str, round: Map<String, Value>) {
+    let row = figures.entry(name).or_insert_with(|| json!({}));
+    for (name, figure) in round {
+        let row = row.as_object_mut().expect("a row");
+        let all = row.entry(name).or_insert_with(|| json!([]));
+        all.as_array_mut().expect("a list").push(figure);
     }
 }
 
@@ -133,12 +185,7 @@ fn each(args: &Args, figures: &mut Figures, rounds: usize, jobs: &[&str], part: 
             }
             for job in jobs {
                 eprintln!("round {round}: {job} {}", maker.name);
-                let row = figures.entry(maker.name).or_insert_with(|| json!({}));
-                for (name, figure) in child(args, maker, job) {
-                    let row = row.as_object_mut().expect("a row");
-                    let all = row.entry(name).or_insert_with(|| json!([]));
-                    all.as_array_mut().expect("a list").push(figure);
-                }
+                add(figures, maker.name, child(args, maker, job));
             }
             if part != "store" {
                 remove(&dir);

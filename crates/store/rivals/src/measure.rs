@@ -113,7 +113,8 @@ pub fn disk_bytes(dir: &Path) -> u64 {
     files(dir).iter().filter_map(|it| it.metadata().ok()).map(|it| it.blocks() * 512).sum()
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+/// All files in a folder and in those below it.
+pub fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

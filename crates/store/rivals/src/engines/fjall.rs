@@ -3,7 +3,7 @@
 //! It reads filters and indexes of most levels through its block cache. So its statistics show what they take on the
 //! device; in memory they compete with the data for the cache.
 
-use super::{BUFFER_BYTES, CACHE_BYTES, Figures, LONG_LOG_BYTES, Purpose, Rival};
+use super::{BUFFER_BYTES, CACHE_BYTES, Change, Figures, LONG_LOG_BYTES, Purpose, Rival};
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +32,17 @@ impl Rival for Fjall {
         if is_synced {
             self.db.persist(PersistMode::SyncData).expect("fjall syncs");
         }
+    }
+
+    fn write(&self, changes: &[Change], is_synced: bool) {
+        let mut batch = self.db.batch().durability(is_synced.then_some(PersistMode::SyncData));
+        for (key, value) in changes {
+            match value {
+                Some(value) => batch.insert(&self.items, &key[..], &value[..]),
+                None => batch.remove(&self.items, &key[..]),
+            }
+        }
+        batch.commit().expect("fjall writes");
     }
 
     fn get(&self, key: &[u8], out: &mut Vec<u8>) -> bool {

@@ -1,7 +1,7 @@
 //! guira-store with its defaults, with the compact index, and with a filter on the last level.
 
-use super::{Figures, LONG_LOG_BYTES, Purpose, Rival};
-use guira_store::{Db, Durability, Options, RunIndex, WriteOptions};
+use super::{Change, Figures, LONG_LOG_BYTES, Purpose, Rival};
+use guira_store::{Batch, Db, Durability, Options, RunIndex, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -36,6 +36,19 @@ impl Rival for Guira {
     fn put(&self, key: &[u8], value: &[u8], is_synced: bool) {
         let durability = if is_synced { Durability::Always } else { Durability::Os };
         self.0.put_with(key, value, WriteOptions { durability }).expect("guira-store writes");
+    }
+
+    fn write(&self, changes: &[Change], is_synced: bool) {
+        let mut batch = Batch::new();
+        for (key, value) in changes {
+            let taken = match value {
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
+            };
+            taken.expect("guira-store takes the change");
+        }
+        let durability = if is_synced { Durability::Always } else { Durability::Os };
+        self.0.write_with(batch, WriteOptions { durability }).expect("guira-store writes");
     }
 
     fn get(&self, key: &[u8], out: &mut Vec<u8>) -> bool {

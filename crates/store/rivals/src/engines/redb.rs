@@ -3,7 +3,7 @@
 //! Each change is a transaction. Changes that need not be synced share transactions of 100,000, which aren't durable;
 //! the last transaction is.
 
-use super::{CACHE_BYTES, Figures, Purpose, Rival};
+use super::{CACHE_BYTES, Change, Figures, Purpose, Rival};
 use redb::{Database, Durability, ReadableDatabase, TableDefinition, WriteTransaction};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,6 +50,22 @@ impl Rival for Redb {
             self.commit(&waiting, Durability::None);
             waiting.clear();
         }
+    }
+
+    fn write(&self, changes: &[Change], is_synced: bool) {
+        let mut transaction: WriteTransaction = self.db.begin_write().expect("redb begins");
+        let durability = if is_synced { Durability::Immediate } else { Durability::None };
+        transaction.set_durability(durability).expect("redb takes the durability");
+        {
+            let mut table = transaction.open_table(ITEMS).expect("redb opens a table");
+            for (key, value) in changes {
+                match value {
+                    Some(value) => drop(table.insert(&key[..], &value[..]).expect("redb writes")),
+                    None => drop(table.remove(&key[..]).expect("redb removes")),
+                }
+            }
+        }
+        transaction.commit().expect("redb commits");
     }
 
     fn get(&self, key: &[u8], out: &mut Vec<u8>) -> bool {

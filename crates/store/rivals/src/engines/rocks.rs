@@ -5,7 +5,7 @@
 //! The declarations below are those of `rocksdb/c.h` of 7.8. Objects that configure a store live as long as the process. The
 //! store is only used through shared references, which RocksDB allows from any thread, and is closed once, by `drop`.
 
-use super::{BUFFER_BYTES, CACHE_BYTES, Figures, LONG_LOG_BYTES, Purpose, Rival};
+use super::{BUFFER_BYTES, CACHE_BYTES, Change, Figures, LONG_LOG_BYTES, Purpose, Rival};
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::path::Path;
 use std::ptr::{null_mut, slice_from_raw_parts};
@@ -48,6 +48,17 @@ unsafe extern "C" {
         value_len: usize,
         error: *mut *mut c_char,
     );
+    fn rocksdb_writebatch_create() -> Handle;
+    fn rocksdb_writebatch_destroy(batch: Handle);
+    fn rocksdb_writebatch_put(
+        batch: Handle,
+        key: *const c_char,
+        key_len: usize,
+        value: *const c_char,
+        value_len: usize,
+    );
+    fn rocksdb_writebatch_delete(batch: Handle, key: *const c_char, key_len: usize);
+    fn rocksdb_write(db: Handle, options: Handle, batch: Handle, error: *mut *mut c_char);
     fn rocksdb_get_pinned(
         db: Handle,
         options: Handle,
@@ -135,6 +146,27 @@ impl Rival for Rocks {
         let (at, from) = (key.as_ptr().cast(), value.as_ptr().cast());
         // SAFETY: both slices outlive the call, which copies them.
         unsafe { rocksdb_put(self.db, how, at, key.len(), from, value.len(), &raw mut error) };
+        check(error, "writes");
+    }
+
+    fn write(&self, changes: &[Change], is_synced: bool) {
+        let (how, mut error) = (self.write[usize::from(is_synced)], null_mut());
+        // SAFETY: the batch copies keys and values, is used by this thread alone, and is destroyed once.
+        unsafe {
+            let batch = rocksdb_writebatch_create();
+            for (key, value) in changes {
+                let at = key.as_ptr().cast();
+                match value {
+                    Some(value) => {
+                        let from = value.as_ptr().cast();
+                        rocksdb_writebatch_put(batch, at, key.len(), from, value.len());
+                    }
+                    None => rocksdb_writebatch_delete(batch, at, key.len()),
+                }
+            }
+            rocksdb_write(self.db, how, batch, &raw mut error);
+            rocksdb_writebatch_destroy(batch);
+        }
         check(error, "writes");
     }
 
