@@ -30,7 +30,7 @@ enum State {
     Idle,
     Wanted,
     Making,
-    Made(Made),
+    Made(Box<Made>),
     /// It couldn't be made. It isn't tried again until the log before it is full.
     Failed,
     Over,
@@ -56,7 +56,7 @@ impl NextLog {
             return None;
         }
         match std::mem::take(&mut *state) {
-            State::Made(made) => Some(made),
+            State::Made(made) => Some(*made),
             _ => None,
         }
     }
@@ -82,7 +82,7 @@ impl NextLog {
                     if matches!(*state, State::Over) {
                         return made;
                     }
-                    *state = made.map_or(State::Failed, State::Made);
+                    *state = made.map_or(State::Failed, |made| State::Made(Box::new(made)));
                     self.changed.notify_all();
                 }
                 State::Over => return None,
@@ -95,6 +95,6 @@ impl NextLog {
     pub(crate) fn end(&self) -> Option<Made> {
         let before = std::mem::replace(&mut *self.state.lock(), State::Over);
         self.changed.notify_all();
-        if let State::Made(made) = before { Some(made) } else { None }
+        if let State::Made(made) = before { Some(*made) } else { None }
     }
 }

@@ -4,7 +4,10 @@
 //! 1. Each server that the router had when it began is flushed after that, or the router has it no more.
 //! 2. One that fails holds up no other.
 
+use std::io;
 use std::time::{Duration, Instant};
+
+use super::link::RouterLink;
 
 /// Servers that are still to be flushed.
 #[derive(Debug)]
@@ -34,6 +37,14 @@ impl Spread {
     /// The server whose turn it is; `None`: all are flushed.
     pub(super) fn next(&self) -> Option<&str> {
         self.left.last().map(|(_, server)| &**server)
+    }
+
+    /// Flushes the server whose turn it is. `None`: it was flushed, or is no more; else what the router answers.
+    pub(super) fn flush(&self, link: &mut RouterLink) -> io::Result<Option<String>> {
+        let Some(server) = self.next() else { return Ok(None) };
+        let Some(words) = link.flush_one(server)? else { return Ok(None) };
+        let is_there = link.servers()?.is_none_or(|servers| servers.iter().any(|it| it == server));
+        Ok(is_there.then_some(words))
     }
 
     pub(super) fn left(&self) -> usize {

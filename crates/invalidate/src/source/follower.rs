@@ -72,9 +72,7 @@ impl Follower {
         let hosts = self.config.hosts.len().max(1);
         let (mut pause, mut broken, mut refused) = (PAUSE_LEAST, 0, 0);
         let mut reached = self.line.read_so_far().0;
-        if self.read.is_some() && self.line.store().is_ok() {
-            self.share_first();
-        }
+        self.share_read();
         while !self.line.is_ended() {
             if let Some(rules) = self.line.take_next_rules() {
                 self.rules = rules;
@@ -212,6 +210,13 @@ impl Follower {
     fn share_first(&self) {
         if let Some(desk) = &self.desk {
             desk.share_first(&self.line);
+        }
+    }
+
+    /// The same, if something was read before.
+    fn share_read(&self) {
+        if self.read.is_some() && self.line.store().is_ok() {
+            self.share_first();
         }
     }
 }

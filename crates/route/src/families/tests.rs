@@ -1,3 +1,5 @@
+//! Families of keys, samples and their estimates.
+
 use super::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
