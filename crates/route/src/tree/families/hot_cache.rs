@@ -151,7 +151,8 @@ mod tests {
     }
 
     fn of(op: Op) -> Request {
-        Request { value: "v".into(), delta: 1, ..Request::new(op, "k") }
+        let key = if op == Op::FlushAll { "" } else { "k" };
+        Request { value: "v".into(), delta: 1, ..Request::new(op, key) }
     }
 
     #[test]
