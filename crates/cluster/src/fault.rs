@@ -74,7 +74,7 @@ impl fmt::Display for Fault {
             Self::Etcd(error) => error.fmt(f),
             Self::NoCluster(name) => write!(
                 f,
-                "there is no cluster {name}: make it by guira cluster init etcd:HOST:PORT/{name}"
+                "there is no cluster {name}: make it by guira cluster init etcd:HOST:PORT/{name}; if there was one, don't: etcd has lost its keys (docs/how-to/lost-etcd.md)"
             ),
             Self::Lost(name) => write!(
                 f,
@@ -94,7 +94,7 @@ impl fmt::Display for Fault {
             ),
             Self::Exists(name) => write!(
                 f,
-                "there is a cluster {name} already: take another name, or remove it with all its data's places by etcdctl del --prefix /guira/{name}/"
+                "there is a cluster {name} already: nothing is to be done, if it is yours; else take another name"
             ),
             Self::Record { key, words } => {
                 write!(f, "the key {key} of etcd can't be read: {words}")

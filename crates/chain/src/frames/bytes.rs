@@ -48,6 +48,10 @@ impl<'a> Body<'a> {
 
     pub(super) fn key(&mut self) -> Result<Vec<u8>, BadFrame> {
         let length = usize::from(self.u16("key")?);
+        // The store has no such key, and a node whose store fails leaves its chains.
+        if length == 0 {
+            return Err(BadFrame::Empty("key"));
+        }
         Ok(self.take(length, "key")?.to_vec())
     }
 

@@ -28,6 +28,8 @@ pub enum BadFrame {
     Reserved(u32),
     /// The frame ends within this part.
     Cut(&'static str),
+    /// This part has no byte, and must have one.
+    Empty(&'static str),
     /// This many bytes follow the last part.
     Rest(usize),
     /// A part has an unknown tag.
@@ -61,6 +63,7 @@ impl fmt::Display for BadFrame {
             Self::Epoch(epoch) => write!(f, "no epoch belongs here, and it has {epoch}"),
             Self::Reserved(bytes) => write!(f, "reserved bytes are {bytes:#x}, not 0"),
             Self::Cut(what) => write!(f, "the frame ends within its {what}"),
+            Self::Empty(what) => write!(f, "the {what} is empty"),
             Self::Rest(bytes) => write!(f, "{bytes} bytes are left behind the frame's last part"),
             Self::Tag(what, tag) => write!(f, "the {what} has the unknown tag {tag}"),
             Self::NoText(what) => write!(f, "the {what} isn't UTF-8"),

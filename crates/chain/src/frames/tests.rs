@@ -229,7 +229,7 @@ fn each_breach_is_named() {
     type Change = fn(&mut Vec<u8>);
     let read = ask(Asked::Read { key: b"key".to_vec() });
     let stale = told(Told::Stale);
-    let cases: [(&PeerFrame, Change, BadFrame); 28] = [
+    let cases: [(&PeerFrame, Change, BadFrame); 29] = [
         (&read, |it| it[24] = 3, BadFrame::Tag("request", 3)),
         (&stale, |it| it[24] = 7, BadFrame::Tag("answer", 7)),
         (&stale, |it| it[2] = 1, BadFrame::Slot(1)),
@@ -241,6 +241,7 @@ fn each_breach_is_named() {
         (&held, |it| it[8] = 1, BadFrame::Epoch(1)),
         (&drop, |it| it[8] = 1, BadFrame::Epoch(1)),
         (&drop, |it| it[24] = 4, BadFrame::Cut("key")),
+        (&drop, |it| it[24] = 0, BadFrame::Empty("key")),
         (&effect, |it| it[3] = 0x40, BadFrame::Slot(0x4034)),
         (&effect, |it| it[7] = 1, BadFrame::Reserved(1 << 24)),
         (&effect, |it| it[44] = 6, BadFrame::Tag("verdict", 6)),
@@ -327,6 +328,10 @@ fn some_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 0..most)
 }
 
+fn some_key(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(any::<u8>(), 1..most)
+}
+
 fn some_verdict() -> impl Strategy<Value = WriteVerdict> {
     prop_oneof![
         any::<u64>().prop_map(WriteVerdict::Done),
@@ -340,7 +345,7 @@ fn some_verdict() -> impl Strategy<Value = WriteVerdict> {
 
 fn some_effect() -> impl Strategy<Value = Effect> {
     let change = proptest::option::of(proptest::option::of(some_bytes(300)));
-    (any::<(u64, u64)>(), any::<(u32, u64)>(), some_bytes(300), change, some_verdict()).prop_map(
+    (any::<(u64, u64)>(), any::<(u32, u64)>(), some_key(300), change, some_verdict()).prop_map(
         |((epoch, seq), id, key, change, verdict)| {
             let version = Version { epoch, seq };
             Effect { version, id, key, change, verdict }
@@ -353,7 +358,7 @@ fn some_copy() -> impl Strategy<Value = SlotCopy> {
         proptest::collection::vec((any::<(u32, u64)>(), any::<u64>(), some_verdict()), 0..9);
     let stand = (proptest::option::of(some_bytes(40)), any::<u64>(), any::<u64>())
         .prop_map(|(value, epoch, seq)| Stand { value, version: Version { epoch, seq } });
-    let items = proptest::collection::vec((some_bytes(40), stand), 0..9);
+    let items = proptest::collection::vec((some_key(40), stand), 0..9);
     let forgotten = proptest::collection::vec(any::<(u32, u64)>(), 0..9);
     (any::<u64>(), any::<u64>(), (results, forgotten), items).prop_map(
         |(last, complete_for, (results, forgotten), items)| {
@@ -365,8 +370,8 @@ fn some_copy() -> impl Strategy<Value = SlotCopy> {
 
 fn some_ask() -> impl Strategy<Value = PeerFrame> {
     let asked = prop_oneof![
-        some_bytes(40).prop_map(|key| Asked::Read { key }),
-        (any::<(u32, u64)>(), any::<bool>(), some_bytes(40), some_bytes(300)).prop_map(
+        some_key(40).prop_map(|key| Asked::Read { key }),
+        (any::<(u32, u64)>(), any::<bool>(), some_key(40), some_bytes(300)).prop_map(
             |(id, is_repeated, key, command)| Asked::Write { id, is_repeated, key, command }
         ),
     ];
@@ -390,7 +395,7 @@ fn some_hold() -> impl Strategy<Value = PeerFrame> {
         2 => PeerFrame::Invalidate { slot, number, key },
         _ => PeerFrame::Invalidated { slot, number, key },
     };
-    (0..4_u8, 0..SLOTS, any::<(u64, u64)>(), some_bytes(300)).prop_map(of)
+    (0..4_u8, 0..SLOTS, any::<(u64, u64)>(), some_key(300)).prop_map(of)
 }
 
 fn some_frame() -> impl Strategy<Value = PeerFrame> {
