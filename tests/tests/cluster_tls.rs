@@ -172,7 +172,7 @@ fn certificates_of_links_are_read_again_on_hangup() {
     let hang_up = |cluster: &Replicas, count: usize, part: &str| {
         NAMES.iter().for_each(|name| cluster.nodes[name].signal(Signal::HUP));
         let has = |name: &&str| cluster.nodes[*name].said().matches(part).count() >= count;
-        within(60, part, || NAMES.iter().all(|name| has(name)));
+        within(60, part, || NAMES.iter().all(has));
     };
     let read = "the certificates for other nodes were read again";
     fs::write(cluster.authorities(), "nobody").expect("a file");

@@ -104,7 +104,7 @@ mod tests {
         }
         let (count, bytes) = holds.figures();
         assert_eq!(count, 1024 * slots.len() as u64, "each was granted");
-        assert!(bytes >= 8 << 20 && bytes < 9 << 20, "{bytes}");
+        assert!((8 << 20..9 << 20).contains(&bytes), "{bytes}");
         assert_eq!(holds.slots().len(), slots.len());
         for (at, slot) in (0..).zip(&mut slots) {
             let before = slot.holds_granted();
