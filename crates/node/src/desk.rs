@@ -189,10 +189,6 @@ impl<E: Engine> Service for Desk<E> {
         guest.customer.take_spent()
     }
 
-    fn stores_max(&self) -> Option<usize> {
-        Some(STORED_BYTES_MAX / self.process.options.threads.max(1))
-    }
-
     fn replied(&self, _reply: &Reply) {}
 
     fn stats(&self, group: &str) -> Vec<u8> {
@@ -231,7 +227,3 @@ impl<E: Engine> Answer<Desk<E>> for Pending<E> {
         self.held_with(value_bytes)
     }
 }
-
-/// Most bytes of long values that all threads' clients store at once: they are before another client's change in the log's
-/// queue, a few milliseconds of writing.
-const STORED_BYTES_MAX: usize = 1 << 20;

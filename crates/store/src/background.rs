@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | `store-convert` | a log was frozen | sorts the frozen logs into one young run |
 //! | `store-merge` | there are `Options::runs_due` young runs, or a merge was requested or begun | merges each partition |
-//! | `store-next-log` | the log is a quarter full | makes the next log |
 //! | `store-remove` | a file was marked for removal and its last reader is gone | removes the file |
 //! | `store-reclaim` | the disk is full | freezes the log, and requests a merge of everything |
 //!
@@ -24,7 +23,6 @@ mod pace;
 
 use crate::core::Core;
 use crate::error::StoreError;
-use crate::recover;
 use crate::stats;
 use convert::Converter;
 use cycle::Merger;
@@ -59,7 +57,6 @@ impl Threads {
         threads.spawn("store-convert", move |core| work(&core, |core| converter.step(core)))?;
         let mut merger = Merger::new(Pace::new(rate));
         threads.spawn("store-merge", move |core| work(&core, |core| merger.step(core)))?;
-        threads.spawn("store-next-log", |core| recover::make_logs(&core))?;
         threads.spawn("store-reclaim", move |core| Reclaimer::new(freeze).run(&core))?;
         threads.spawn("store-remove", move |core| remove(&core, &bin))?;
         Ok(threads)

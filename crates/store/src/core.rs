@@ -13,7 +13,6 @@ use crate::error::StoreError;
 use crate::file::{FileKind, Header};
 use crate::hash::Hasher;
 use crate::manifest::{self, Edit, Identity, Manifest};
-use crate::next_log::NextLog;
 use crate::options::Options;
 use crate::stats::{self, Tally};
 use crate::version::{HeldLog, Kept, Versions, YoungRun};
@@ -40,7 +39,6 @@ pub(crate) struct Core {
     pub(crate) bin: Sender<PathBuf>,
     /// `None` in a store that was opened for reading only.
     pub(crate) manifest: Mutex<Option<Manifest>>,
-    pub(crate) next_log: NextLog,
     pub(crate) next_id: AtomicU64,
     /// Less space than the reserve is free: only deletes are accepted.
     pub(crate) is_full: AtomicBool,
@@ -122,8 +120,6 @@ impl Core {
     /// Updates whether the disk is full or tight, from its free space.
     pub(crate) fn look_at_space(&self) {
         if let Ok(free) = self.disk.free_bytes(&self.dir) {
-            // The reserve has room for the next log, which may be there already.
-            let free = free.saturating_add(self.next_log.bytes());
             let reserve = self.reserve();
             self.is_full.store(free < reserve, Relaxed);
             self.is_tight.store(free / 2 < reserve, Relaxed);
@@ -189,9 +185,6 @@ impl Core {
     pub(crate) fn close(&self) {
         self.is_closing.store(true, Relaxed);
         self.bell.ring();
-        if let Some(made) = self.next_log.end() {
-            made.log.discard(&*self.disk);
-        }
     }
 
     /// Counts the error of a read if it is a corruption, and returns it.

@@ -24,7 +24,7 @@ use crate::background::Threads;
 use crate::backpressure::Pressure;
 use crate::core::Core;
 use crate::error::StoreError;
-use crate::log::{Batch, CommitOptions, Committer, LogFile, Logs};
+use crate::log::{Batch, CommitOptions, Committer};
 use crate::manifest::Edit;
 use crate::opening::OpenProgress;
 use crate::options::{Durability, Options};
@@ -93,10 +93,14 @@ impl Db {
         let (committer, threads) = if core.options.read_only {
             (None, None)
         } else {
-            let logs = Box::new(LogsOf { core: core.clone(), _lock: lock.clone() });
+            let roller = (core.clone(), lock.clone());
+            let roll = Box::new(move || {
+                let (core, _lock) = &roller;
+                recover::new_log(core)
+            });
             let (hasher, tally) = (core.hasher.clone(), core.tally.clone());
             let how = CommitOptions { hasher, next_seq, tally };
-            let committer = Committer::start(active, logs, how).map_err(failed)?;
+            let committer = Committer::start(active, roll, how).map_err(failed)?;
             let freeze = Box::new(committer.freezer());
             (Some(committer), Some(Threads::start(&core, bin, freeze).map_err(failed)?))
         };
@@ -343,22 +347,6 @@ impl Db {
 
     fn committer(&self) -> Result<&Committer, StoreError> {
         self.committer.as_ref().ok_or(StoreError::ReadOnly)
-    }
-}
-
-/// The logs of a store.
-struct LogsOf {
-    core: Arc<Core>,
-    _lock: Option<Arc<dyn Send + Sync>>,
-}
-
-impl Logs for LogsOf {
-    fn prepare(&mut self) {
-        self.core.next_log.want();
-    }
-
-    fn next(&mut self) -> Result<Arc<LogFile>, StoreError> {
-        recover::new_log(&self.core)
     }
 }
 

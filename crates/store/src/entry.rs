@@ -56,13 +56,6 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: &'a [u8],
 }
 
-impl Entry<'_> {
-    /// The bytes of its key and its value, and about what it costs in addition.
-    pub(crate) fn bytes(&self) -> usize {
-        64 + self.key.len() + self.value.len()
-    }
-}
-
 /// The bytes of an entry before its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {

@@ -10,9 +10,6 @@
 //! durability, the thread then makes the group durable by one `fdatasync`. Last, it answers the writes. Writes that
 //! arrive meanwhile form the next group.
 //!
-//! While one log follows another, writes wait. So what can be done before, is: the next log is made while the last one
-//! fills, no more than a few MiB of that aren't durable, and the record that ends it shares the sync of its last group.
-//!
 //! # Invariants
 //! 1. In one file sequence numbers grow, and records lie in the order of the queue.
 //! 2. A record stores how much of its file was durable when the record was framed. Suppose that a record is broken. If
@@ -54,7 +51,6 @@ pub(crate) use replay::{ReplayAs, Replayed, replay};
 pub(crate) use segment::{BYTES_PER_KEY, LogFile, LogFind, LogRead};
 pub(crate) use sorted::SortedLog;
 pub(crate) use verify::verify;
-pub(crate) use writer::Logs;
 
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,6 @@ use crate::file::{FileKind, Header};
 use crate::hash::Hasher;
 use crate::log::{LogFile, ReplayAs, Replayed, replay};
 use crate::manifest::{self, FileSet, FoundManifest, Identity, Manifest};
-use crate::next_log::{Made, NextLog};
 use crate::opening::OpenProgress;
 use crate::options::Options;
 use crate::run::Run;
@@ -109,7 +108,6 @@ pub(crate) fn open(
         is_read_only: AtomicBool::new(options.read_only),
         has_panicked: AtomicBool::new(false),
         is_closing: AtomicBool::new(false),
-        next_log: NextLog::default(),
         freed: AtomicU64::new(0),
         merges_wanted: AtomicU64::new(0),
         merges_done: AtomicU64::new(0),
@@ -129,44 +127,33 @@ fn first_log(core: &Core) -> Result<Option<Arc<LogFile>>, StoreError> {
     }
 }
 
-/// Creates a log, or takes the one that was made in advance, and puts it at the front of the version's logs. On a full
-/// disk it is a small one, for deletes.
+/// Creates a log and puts it at the front of the version's logs. On a full disk it is a small one, for deletes.
 pub(crate) fn new_log(core: &Core) -> Result<Arc<LogFile>, StoreError> {
-    let mut bytes = next_log_bytes(core);
-    let made = core.next_log.take().map_or_else(|| make_log(core, bytes), Ok);
-    let name = |made: Made| made.log.name(&*core.disk).map(|()| (made.id, Arc::new(made.log)));
-    let mut named = made.and_then(name);
-    while matches!(named, Err(StoreError::NoSpace)) && bytes > LOG_BYTES_LEAST {
-        bytes = (bytes / 8).max(LOG_BYTES_LEAST);
-        named = make_log(core, bytes).and_then(name);
-    }
+    let mut bytes = core.options.log_bytes_at(core.versions.load().last_bytes());
+    let made = loop {
+        match make_log(core, bytes) {
+            Err(StoreError::NoSpace) if bytes > LOG_BYTES_LEAST => {
+                bytes = (bytes / 8).max(LOG_BYTES_LEAST);
+            }
+            made => break made,
+        }
+    };
     // The free space is checked with each new log, because a log allocates its space when it is created.
     core.look_at_space();
-    let (id, log) = named?;
+    let (id, log) = made?;
     let held = HeldLog { id, log: core.keep(log.clone(), log.path()) };
     core.versions.change(|next| next.logs.insert(0, held));
     core.bell.ring();
     Ok(log)
 }
 
-/// Makes logs in advance until the store closes, each when the thread that writes asks for it.
-pub(crate) fn make_logs(core: &Core) {
-    let made = core.next_log.serve(|| make_log(core, next_log_bytes(core)).ok());
-    made.iter().for_each(|made| made.log.discard(&*core.disk));
-}
-
-fn next_log_bytes(core: &Core) -> u64 {
-    core.options.log_bytes_at(core.versions.load().last_bytes())
-}
-
-/// Makes the log that follows the newest one, without its name.
-fn make_log(core: &Core, bytes: u64) -> Result<Made, StoreError> {
+fn make_log(core: &Core, bytes: u64) -> Result<(u64, Arc<LogFile>), StoreError> {
     let id = core.new_id();
-    // All other logs are sealed before the new one gets its name.
+    // All existing logs are sealed.
     let before = core.versions.load().logs.first().map_or(0, |it| it.id);
     let path = core.path(FileKind::Log, id);
     let header = Header { before, ..core.header(FileKind::Log, id) };
-    Ok(Made { id, log: LogFile::make(&*core.disk, &path, &header, bytes)? })
+    Ok((id, Arc::new(LogFile::create(&*core.disk, &path, &header, bytes)?)))
 }
 
 /// The smallest log.

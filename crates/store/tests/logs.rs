@@ -1,11 +1,10 @@
 //! Which logs an opening needs, and its error when one is missing or corrupt.
 
-use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
+use guira_disk::faulty::{DiskOp, Injected};
 use guira_disk::{Disk, FileAccess, SimulatedDisk};
 use guira_store::{Db, Durability, Options, StoreError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 const DIR: &str = "/store";
 
@@ -21,17 +20,7 @@ fn open(disk: &SimulatedDisk) -> Result<Db, StoreError> {
     Db::open_on(Arc::new(disk.clone()), Path::new(DIR), options())
 }
 
-/// The logs that have their names.
 fn logs(disk: &SimulatedDisk) -> Vec<PathBuf> {
-    files(disk).into_iter().filter(|it| it.extension().is_none()).collect()
-}
-
-/// How many logs have no name yet.
-fn unfinished(disk: &SimulatedDisk) -> usize {
-    files(disk).iter().filter(|it| it.extension().is_some()).count()
-}
-
-fn files(disk: &SimulatedDisk) -> Vec<PathBuf> {
     let all = disk.list(Path::new(DIR)).expect("a folder");
     all.into_iter().filter(|it| it.to_string_lossy().starts_with("/store/L-")).collect()
 }
@@ -122,49 +111,4 @@ fn a_log_that_was_made_in_vain_is_no_hindrance() {
     assert_eq!(count(&db), 3);
     assert!(disk.contents(stray).is_none());
     assert_eq!(logs(&disk).len(), 4, "it is removed, and there is a new one");
-}
-
-/// Puts `n` values from `from` on, and waits until the next log is made.
-fn put_until_one_is_made(disk: &SimulatedDisk, db: &Db, from: u32, n: u32) {
-    (from..from + n).for_each(|n| db.put(&n.to_le_bytes(), &[7; 1000]).expect("a put"));
-    for _ in 0..2000 {
-        if unfinished(disk) > 0 {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("no log is made before the last one is full");
-}
-
-/// Writes wait while the next log is made: so that is done before.
-#[test]
-fn a_full_log_is_followed_by_one_that_was_made_before() {
-    let disk = SimulatedDisk::with_dir(Path::new("/"));
-    hold_conversions(&disk);
-    let db = open(&disk).expect("a store");
-    put_until_one_is_made(&disk, &db, 0, 20);
-    // From now on no other log can be made.
-    let name = "L-".to_owned();
-    disk.inject(Injected { name, times: usize::MAX, ..Injected::once(DiskOp::Create, 5) });
-    let mut n = 20_u32;
-    while unfinished(&disk) > 0 {
-        db.put(&n.to_le_bytes(), &[7; 1000]).expect("a put");
-        n += 1;
-    }
-    assert_eq!(logs(&disk).len(), 2);
-    disk.heal();
-    hold_conversions(&disk);
-    assert_eq!(count(&db), n as usize);
-    put_until_one_is_made(&disk, &db, n, 20);
-    n += 20;
-    // A crash leaves it, and the next opening removes it.
-    let mut crashes = Crashes::of(disk.journal(), Path::new("/"));
-    while crashes.advance() {}
-    let killed = crashes.image(Fate::Kept);
-    drop(db);
-    for (disk, left) in [(killed, 1), (disk, 0)] {
-        assert_eq!(unfinished(&disk), left, "an orderly end removes what was made in vain");
-        assert_eq!(count(&open(&disk).expect("the same store")), n as usize);
-        assert_eq!(unfinished(&disk), 0);
-    }
 }

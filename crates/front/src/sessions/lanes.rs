@@ -42,8 +42,7 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Creates lanes, of which the one for long values that are stored has this many bytes.
-    pub(crate) fn new(stores: usize) -> Rc<Self> {
+    pub(crate) fn new() -> Rc<Self> {
         Rc::new(Self {
             long: Lane::new(),
             newcomers: Lane::new(),
@@ -51,7 +50,7 @@ impl Lanes {
             may_leaving_ask: Cell::new(false),
             expected: Cell::new(EXPECTED_BYTES),
             many: Lane::new(),
-            stores: Lane::with(stores),
+            stores: Lane::new(),
             changes: Lane::new(),
             rounds: Rounds::default(),
         })
@@ -132,7 +131,6 @@ impl Lanes {
 /// The bytes that may be under way at once for several clients together, and the line of clients that wait for them.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    size: usize,
     free: Cell<usize>,
     line: RefCell<VecDeque<(u64, Waker)>>,
     entered: Cell<u64>,
@@ -143,13 +141,8 @@ pub(crate) struct Lane {
 
 impl Lane {
     fn new() -> Self {
-        Self::with(LANE_BYTES)
-    }
-
-    fn with(size: usize) -> Self {
         Self {
-            size,
-            free: Cell::new(size),
+            free: Cell::new(LANE_BYTES),
             line: RefCell::default(),
             entered: Cell::new(0),
             given: Cell::new(0),
@@ -178,7 +171,7 @@ impl Lane {
     pub(crate) fn take(&self, bytes: usize, place: &mut Option<u64>, waker: &Waker) -> bool {
         let mut line = self.line.borrow_mut();
         let is_next = line.front().is_none_or(|(first, _)| Some(*first) == *place);
-        let left = self.free.get().checked_sub(bytes.min(self.size)).filter(|_| is_next);
+        let left = self.free.get().checked_sub(bytes.min(LANE_BYTES)).filter(|_| is_next);
         let Some(left) = left else {
             drop(line);
             self.queue(place, waker);
@@ -207,7 +200,7 @@ impl Lane {
         if bytes > 0 {
             self.given.set(self.given.get() + 1);
             // Bytes for which [`Lanes::watch`] made room come back as well, hence the limit.
-            self.free.set((self.free.get() + bytes).min(self.size));
+            self.free.set((self.free.get() + bytes).min(LANE_BYTES));
             self.wake_first();
         }
     }
@@ -247,10 +240,6 @@ pub(crate) struct Rounds {
     through: Cell<u64>,
     /// What all clients' turns have cost since the thread last looked at its sockets, in bytes.
     done: Cell<usize>,
-    /// What they have cost since the thread last offered its processor to others.
-    kept: Cell<usize>,
-    /// How often the thread did that.
-    offered: Cell<u64>,
 }
 
 impl Rounds {
@@ -285,20 +274,6 @@ impl Rounds {
     #[inline]
     pub(crate) fn spend(&self, bytes: usize) {
         self.done.set(self.done.get().saturating_add(bytes));
-        self.kept.set(self.kept.get().saturating_add(bytes));
-    }
-
-    /// Lets other threads have the processor, if enough was done since the last time.
-    ///
-    /// There are more threads than processors. A busy one keeps a processor for as long as the system lets it, some
-    /// milliseconds. A thread whose clients ask for little would have to wait for that, and so would one that makes their
-    /// changes durable.
-    fn offer_processor(&self) {
-        if self.kept.get() >= BUSY_BYTES {
-            self.kept.set(0);
-            self.offered.set(self.offered.get() + 1);
-            std::thread::yield_now();
-        }
     }
 
     /// Whether enough was done since the thread last looked at its sockets.
@@ -321,7 +296,6 @@ impl Rounds {
     async fn run(lanes: Rc<Lanes>) {
         let Self { line, ahead, through, done, .. } = &lanes.rounds;
         loop {
-            lanes.rounds.offer_processor();
             // The runtime looks at the sockets before this task goes on.
             tokio::task::yield_now().await;
             done.set(0);
@@ -351,8 +325,7 @@ const EXPECTED_BYTES_MIN: usize = LANE_BYTES / 64;
 const MANY_PATIENCE: Duration = Duration::from_millis(20);
 /// How long a newcomer that has closed its side waits for those that are still there, if it is the first of its lane.
 const LEAVING_PAUSE: Duration = Duration::from_millis(20);
-/// After this much work, clients with more than a few requests wait for a look at the sockets, and other threads have the
-/// processor: about half a millisecond.
+/// After this much work, clients with more than a few requests wait for a look at the sockets: about half a millisecond.
 const BUSY_BYTES: usize = 128 << 10;
 /// About what it costs to let a client in, and to let it out.
 pub(crate) const VISIT_COST: usize = 8 << 10;
@@ -394,24 +367,10 @@ mod tests {
         assert_eq!((lane.free(), lane.line.borrow().len()), (LANE_BYTES, 0));
     }
 
-    #[test]
-    fn a_lane_of_any_size_is_taken_as_a_whole_for_what_is_longer() {
-        let lane = Lane::with(100);
-        let (mut long, mut short) = (None, None);
-        assert!(lane.take(70, &mut None, Waker::noop()));
-        assert!(!lane.take(LANE_BYTES, &mut long, Waker::noop()));
-        lane.give(70);
-        assert!(lane.take(LANE_BYTES, &mut long, Waker::noop()));
-        assert!(!lane.take(1, &mut short, Waker::noop()));
-        lane.give(LANE_BYTES);
-        assert!(lane.take(1, &mut short, Waker::noop()));
-        assert_eq!(lane.free(), 99);
-    }
-
     #[tokio::test]
     async fn a_few_take_their_turns_between_two_looks_at_the_sockets() {
         let run = async {
-            let lanes = Lanes::new(LANE_BYTES);
+            let lanes = Lanes::new();
             // Three short turns, a long one, and one more of each.
             let costs = [1, 1, 1, 8, 1, 8].map(|eighths| eighths * ROUND_BYTES / 8);
             let enter = |bytes| Rounds::enter(&lanes, bytes, Waker::noop());
@@ -425,27 +384,6 @@ mod tests {
                 }
                 assert_eq!(through(), turns, "the long one ends the round that it begins in");
             }
-        };
-        tokio::task::LocalSet::new().run_until(run).await;
-    }
-
-    #[tokio::test]
-    async fn a_busy_thread_offers_its_processor_to_others_each_half_millisecond() {
-        let run = async {
-            let lanes = Lanes::new(LANE_BYTES);
-            let turn = async |bytes| {
-                let number = Rounds::enter(&lanes, bytes, Waker::noop());
-                while !lanes.rounds.is_through(number) {
-                    tokio::task::yield_now().await;
-                }
-                lanes.rounds.spend(bytes);
-            };
-            let mut offered = Vec::new();
-            for _ in 0..8 {
-                turn(BUSY_BYTES / 2).await;
-                offered.push(lanes.rounds.offered.get());
-            }
-            assert_eq!(offered, [0, 0, 1, 1, 2, 2, 3, 3]);
         };
         tokio::task::LocalSet::new().run_until(run).await;
     }

@@ -69,12 +69,6 @@ pub trait Service: Sized + 'static {
         0
     }
 
-    /// How many bytes of long values this thread's clients may have on their way to the service at once; `None`: as many as
-    /// of values on their way to clients. A value that is longer is alone.
-    fn stores_max(&self) -> Option<usize> {
-        None
-    }
-
     /// Called when a client is told a reply.
     fn replied(&self, reply: &Reply);
 

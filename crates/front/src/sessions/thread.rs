@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::sessions::clients::Clients;
 use crate::sessions::entrance::Entering;
-use crate::sessions::lanes::{LANE_BYTES, Lanes};
+use crate::sessions::lanes::Lanes;
 use crate::sessions::service::{Service, Start};
 
 /// State that the sessions of one thread share.
@@ -43,14 +43,13 @@ pub(crate) enum Phase {
 impl<S: Service> Sessions<S> {
     /// Creates the state of a thread without clients.
     pub fn new(service: Rc<S>, clients: Arc<Clients>) -> Rc<Self> {
-        let lanes = Lanes::new(service.stores_max().unwrap_or(LANE_BYTES));
         Rc::new(Self {
             service,
             clients,
             phase: Cell::new(Phase::Serving),
             is_ending: Notify::new(),
             entering: Entering::default(),
-            lanes,
+            lanes: Lanes::new(),
             stats_free_at: Cell::new(Instant::now()),
         })
     }

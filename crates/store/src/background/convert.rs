@@ -17,7 +17,6 @@ use crate::manifest::Edit;
 use crate::merge::{Source, Sources};
 use crate::run::RunOptions;
 use crate::stats;
-use crate::turns::Turns;
 use crate::version::{HeldLog, Version, YoungRun};
 
 /// The state of the thread that converts.
@@ -34,8 +33,6 @@ impl Converter {
     /// Converts the oldest frozen logs.
     pub(super) fn step(&mut self, core: &Core) -> Result<Progress, StoreError> {
         let version = core.versions.load();
-        // This is not done when a log is sealed, because writes wait then.
-        version.logs.iter().filter(|it| it.log.is_sealed()).for_each(|it| it.log.trim());
         let log_bytes = core.options.log_bytes_at(version.last_bytes());
         let logs = oldest(&version, log_bytes);
         let Some(newest) = logs.last() else { return Ok(Progress::Idle) };
@@ -82,9 +79,7 @@ impl Converter {
         let mut dropped = 0;
         // Only this thread creates the first run, so no run can appear below during the conversion.
         let is_lowest = version.runs().next().is_none();
-        let mut turns = Turns::default();
         while let Some(entry) = sources.next()? {
-            turns.spend(entry.bytes());
             if is_alive(core, &entry, version.horizon) {
                 output.push(&entry)?;
             } else if is_lowest || entry.seq <= version.horizon {

@@ -21,7 +21,6 @@ use crate::manifest::Edit;
 use crate::merge::{Source, Sources};
 use crate::run::{Run, RunIter, RunOptions};
 use crate::stats;
-use crate::turns::Turns;
 use crate::version::{Partition, Version, YoungRun};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -115,9 +114,7 @@ impl Merger {
         let counted = (&core.tally.bytes_merged, "merge: half written");
         let mut output = Output::new((core, &mut self.pace), (how, split.max(4096)), counted);
         let mut dropped = 0;
-        let mut turns = Turns::default();
         while let Some(entry) = sources.next()? {
-            turns.spend(entry.bytes());
             // An entry of a newer run stays in that run, where gets find it.
             if entry.seq <= seq_max && is_alive(core, &entry, horizon) {
                 output.push(&entry)?;

@@ -23,7 +23,7 @@ use crate::log::batch::Batch;
 use crate::log::interval::IntervalSync;
 use crate::log::queue::{Committed, OnCommit, OnDone, Queue, Request, Write};
 use crate::log::segment::LogFile;
-use crate::log::writer::{Logs, Writer};
+use crate::log::writer::{Roll, Writer};
 use crate::options::Durability;
 use crate::stats::Tally;
 use parking_lot::{Mutex, MutexGuard};
@@ -57,20 +57,20 @@ struct Shared {
 }
 
 impl Committer {
-    /// Starts the thread, which appends to `active` if there is a log. A full log is sealed; then `logs` creates and
-    /// publishes the next one. If that fails, the write that needed the new log fails, and later ones try again.
+    /// Starts the thread, which appends to `active` if there is a log. A full log is sealed; then `roll` creates and
+    /// publishes the next one. If `roll` fails, the write that needed the new log fails, and later ones try again.
     ///
     /// # Errors
     /// If the system can't start a thread.
     pub(crate) fn start(
         active: Option<Arc<LogFile>>,
-        logs: Box<dyn Logs>,
+        roll: Roll,
         options: CommitOptions,
     ) -> io::Result<Self> {
         let CommitOptions { hasher, next_seq, tally } = options;
         let queue = Arc::new(Queue::new(next_seq, QUEUE_BYTES_MAX));
         let interval = IntervalSync::start(&queue, &tally)?;
-        let writer = Mutex::new(Writer::new(active, logs, queue.clone(), interval, tally));
+        let writer = Mutex::new(Writer::new(active, roll, queue.clone(), interval, tally));
         let shared = Arc::new(Shared { queue, writer });
         let of_thread = shared.clone();
         let thread = Builder::new().name("store-commit".into()).spawn(move || of_thread.run())?;

@@ -45,66 +45,33 @@ pub(crate) struct LogFile {
     seq_max: AtomicU64,
     records: AtomicU64,
     crcs: AtomicU32,
-    /// Whether the last record is written.
-    has_end: AtomicBool,
-    /// Whether the last record is durable, and all before it.
     is_sealed: AtomicBool,
     is_broken: AtomicBool,
     syncing: Mutex<()>,
 }
 
 impl LogFile {
-    /// Creates a log that has its name at once.
-    #[cfg(test)]
+    /// Creates a log of `capacity` bytes, allocates them, and makes its name durable. A failure leaves no file.
+    ///
+    /// The file gets its name only once its header is durable. So a file that has the name but no whole header is
+    /// corrupt.
     pub(crate) fn create(
         disk: &dyn Disk,
         path: &Path,
         header: &Header,
         capacity: u64,
     ) -> Result<Self, StoreError> {
-        let log = Self::make(disk, path, header, capacity)?;
-        log.name(disk)?;
-        Ok(log)
-    }
-
-    /// Creates a log of `capacity` bytes under an unfinished name, and allocates its space. A failure leaves no file.
-    ///
-    /// The file gets its name only once its header is durable. So a file that has the name but no whole header is
-    /// corrupt.
-    pub(crate) fn make(
-        disk: &dyn Disk,
-        path: &Path,
-        header: &Header,
-        capacity: u64,
-    ) -> Result<Self, StoreError> {
-        let unfinished = unfinished(path);
+        let unfinished = path.with_extension("new");
         let _ = disk.remove(&unfinished);
         let file = disk.create(&unfinished, false);
         let file = file.map_err(|e| StoreError::io("create", &unfinished, e))?;
         let log = Self::new(path, file, header, capacity);
-        log.prepare(header).inspect_err(|_| log.discard(disk))?;
-        Ok(log)
-    }
-
-    /// Gives the log its name, and makes that durable. A failure leaves no file.
-    pub(crate) fn name(&self, disk: &dyn Disk) -> Result<(), StoreError> {
-        let path = &self.path;
-        let named = disk.rename(&unfinished(path), path);
-        let named = named.map_err(|e| StoreError::io("name", path, e)).and_then(|()| {
-            let dir = path.parent().unwrap_or(Path::new("."));
-            disk.sync_dir(dir).map_err(|e| StoreError::io("sync", dir, e))
-        });
-        named.inspect_err(|_| {
-            self.discard(disk);
+        log.prepare(disk, header, &unfinished).inspect_err(|_| {
+            // A file that can't be removed now is removed by the next open: it has no record, and no later log names it.
+            let _ = disk.remove(&unfinished);
             let _ = disk.remove(path);
-        })
-    }
-
-    /// Removes the file of a log that has no name yet.
-    ///
-    /// A file that can't be removed now is removed by the next open: it has no record, and no later log names it.
-    pub(crate) fn discard(&self, disk: &dyn Disk) {
-        let _ = disk.remove(&unfinished(&self.path));
+        })?;
+        Ok(log)
     }
 
     /// Wraps a file that may have records, none of which the log knows yet.
@@ -129,18 +96,25 @@ impl LogFile {
             seq_max: AtomicU64::new(0),
             records: AtomicU64::new(0),
             crcs: AtomicU32::new(0),
-            has_end: AtomicBool::new(false),
             is_sealed: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             syncing: Mutex::new(()),
         }
     }
 
-    fn prepare(&self, header: &Header) -> Result<(), StoreError> {
-        let io = |what| move |error| StoreError::io(what, &self.path, error);
+    fn prepare(
+        &self,
+        disk: &dyn Disk,
+        header: &Header,
+        unfinished: &Path,
+    ) -> Result<(), StoreError> {
+        let io = |what, path| move |error| StoreError::io(what, path, error);
         self.allocate(self.capacity)?;
-        self.file.write_at(&header.encode(), 0).map_err(io("write"))?;
-        self.file.sync_data().map_err(io("sync"))
+        self.file.write_at(&header.encode(), 0).map_err(io("write", &self.path))?;
+        self.file.sync_data().map_err(io("sync", &self.path))?;
+        disk.rename(unfinished, &self.path).map_err(io("name", &self.path))?;
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        disk.sync_dir(dir).map_err(io("sync", dir))
     }
 
     /// Allocates space up to `end`, and a block more.
@@ -162,7 +136,7 @@ impl LogFile {
     /// Returns whether so many bytes with so many keys fit. An empty log accepts more than that if it must.
     pub(crate) fn has_room(&self, bytes: u64, keys: usize) -> bool {
         let end = self.written() + bytes + SEAL_BYTES;
-        !self.has_end.load(Relaxed) && end <= self.capacity && self.index.has_room(keys)
+        !self.is_sealed() && end <= self.capacity && self.index.has_room(keys)
     }
 
     /// Appends a group and enters its keys. Called by the thread that writes.
@@ -270,21 +244,14 @@ impl LogFile {
         if self.unsynced() == 0 { Ok(()) } else { self.sync() }
     }
 
-    /// Appends the last record. Called by the thread that writes.
-    pub(crate) fn append_end(&self) -> Result<(), StoreError> {
-        if !self.has_end.load(Relaxed) {
+    /// Ends the log: appends the last record and makes everything durable. Called by the thread that writes.
+    pub(crate) fn seal(&self) -> Result<(), StoreError> {
+        if !self.is_sealed() {
             let mut group = self.group();
             let keys = self.index.len() as u64;
             group.seal(self.records(), keys, self.seq_max());
             self.append(group)?;
-            self.has_end.store(true, Relaxed);
         }
-        Ok(())
-    }
-
-    /// Ends the log: appends the last record and makes everything durable. Called by the thread that writes.
-    pub(crate) fn seal(&self) -> Result<(), StoreError> {
-        self.append_end()?;
         self.sync_rest()?;
         self.is_sealed.store(true, Release);
         self.tail.clear();
@@ -316,7 +283,6 @@ impl LogFile {
 
     /// Marks the log as sealed: a replay found its last record.
     pub(crate) fn set_sealed(&self) {
-        self.has_end.store(true, Relaxed);
         self.is_sealed.store(true, Release);
     }
 }
@@ -333,16 +299,6 @@ impl LogFile {
         &self.file
     }
 
-    /// Whether the log is so full that the next one should be made.
-    pub(crate) fn is_filling(&self) -> bool {
-        self.written() >= self.capacity / 4
-    }
-
-    /// The size at which the log is full.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
     pub(crate) fn salt(&self) -> Salt {
         self.salt
     }
@@ -355,11 +311,6 @@ impl LogFile {
     /// The number of bytes that are not known to be durable.
     pub(crate) fn unsynced(&self) -> u64 {
         self.written().saturating_sub(self.durable.load(Acquire))
-    }
-
-    /// Whether so much isn't durable that it should be synced soon, whatever the writes ask for.
-    pub(crate) fn has_much_unsynced(&self) -> bool {
-        self.unsynced() >= UNSYNCED_BYTES.min(self.capacity / 8)
     }
 
     /// Whether no record was ever appended.
@@ -407,11 +358,6 @@ impl fmt::Debug for LogFile {
     }
 }
 
-/// The name of a log that isn't finished.
-fn unfinished(path: &Path) -> PathBuf {
-    path.with_extension("new")
-}
-
 /// The length of a file whose records end at `end`: whole blocks, and one more.
 fn file_len(end: u64) -> u64 {
     end.next_multiple_of(BLOCK_BYTES as u64) + BLOCK_BYTES as u64
@@ -430,9 +376,6 @@ pub(crate) const LOG_START: u64 = BLOCK_BYTES as u64;
 
 /// The index has room for one key per so many bytes of the log. Smaller records fill the index before the file.
 pub(crate) const BYTES_PER_KEY: u64 = 128;
-
-/// A sync begins once this many bytes aren't durable: it takes a few milliseconds.
-const UNSYNCED_BYTES: u64 = 2 << 20;
 
 /// The end of the places that the index can hold: 32 GiB.
 const PLACES_END: u64 = u32::MAX as u64 * UNIT as u64;

@@ -8,7 +8,6 @@ use crate::error::StoreError;
 use crate::hash::{Hasher, KeyHash};
 use crate::log::record::{Record, RecordKind};
 use crate::log::segment::{LOG_START, LogFile};
-use crate::turns::{TURN_BYTES, Turns};
 
 /// The newest record of each key, in the order of (hash, key).
 pub(crate) struct SortedLog {
@@ -23,16 +22,9 @@ impl SortedLog {
     /// If it can't be read, or a record fails its checksum.
     pub(crate) fn of(log: &LogFile, hasher: &Hasher) -> Result<Self, StoreError> {
         let len = usize::try_from(log.written() - LOG_START).unwrap_or(usize::MAX);
-        // Memory is taken part by part, too: to clear all of it at once takes as long as to read it.
-        let mut bytes = Vec::with_capacity(len);
-        let mut turns = Turns::default();
-        while bytes.len() < len {
-            let from = bytes.len();
-            bytes.resize(len.min(from + TURN_BYTES), 0);
-            let read = log.file().read_at(&mut bytes[from..], LOG_START + from as u64);
-            read.map_err(|e| StoreError::io("read", log.path(), e))?;
-            turns.spend(bytes.len() - from);
-        }
+        let mut bytes = vec![0; len];
+        let read = log.file().read_at(&mut bytes, LOG_START);
+        read.map_err(|e| StoreError::io("read", log.path(), e))?;
         let salt = log.salt();
         let mut places = Vec::new();
         let mut at = 0;
@@ -45,7 +37,6 @@ impl SortedLog {
                 places.push((hasher.hash(record.key), at));
             }
             at += record.head.len();
-            turns.spend(record.head.len());
         }
         let mut sorted = Self { bytes, places: Vec::new() };
         // Of several records of one key, the last one sorts first and is kept.

@@ -20,15 +20,12 @@ struct Groups {
 impl Tail {
     /// Adds the group that was appended at `at`, and discards the oldest groups beyond [`TAIL_BYTES_MAX`].
     pub(crate) fn push(&self, at: u64, group: Bytes) {
-        // Declared before the lock, so that the memory is freed after it: readers don't wait for that.
-        let mut discarded = Vec::new();
         let mut tail = self.0.write();
         tail.bytes += group.len();
         tail.groups.push_back((at, group));
         while tail.bytes > TAIL_BYTES_MAX {
             let Some((_, oldest)) = tail.groups.pop_front() else { break };
             tail.bytes -= oldest.len();
-            discarded.push(oldest);
         }
     }
 

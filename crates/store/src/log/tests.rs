@@ -1,6 +1,5 @@
 //! The log on a simulated disk with injected faults.
 
-mod ahead;
 mod crash;
 mod faults;
 mod group;

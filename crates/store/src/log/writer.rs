@@ -23,26 +23,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the logs come from that follow the first one.
-pub(crate) trait Logs: Send {
-    /// Asks for the next log to be made soon. It is asked again and again.
-    fn prepare(&mut self) {}
-
-    /// Creates the next log and publishes it. The previous one is sealed.
-    fn next(&mut self) -> Result<Arc<LogFile>, StoreError>;
-}
-
-impl<F: FnMut() -> Result<Arc<LogFile>, StoreError> + Send> Logs for F {
-    fn next(&mut self) -> Result<Arc<LogFile>, StoreError> {
-        self()
-    }
-}
+/// Creates the next log and publishes it. The previous one is sealed.
+pub(crate) type Roll = Box<dyn FnMut() -> Result<Arc<LogFile>, StoreError> + Send>;
 
 /// The state of the thread that writes.
 pub(crate) struct Writer {
     /// `None`: all logs are sealed, and there was no space for another.
     active: Option<Arc<LogFile>>,
-    logs: Box<dyn Logs>,
+    roll: Roll,
     queue: Arc<Queue>,
     interval: IntervalSync,
     tally: Arc<Tally>,
@@ -68,12 +56,12 @@ impl Writer {
     /// Creates a writer that appends the writes of `queue` to `active`.
     pub(crate) fn new(
         active: Option<Arc<LogFile>>,
-        logs: Box<dyn Logs>,
+        roll: Roll,
         queue: Arc<Queue>,
         interval: IntervalSync,
         tally: Arc<Tally>,
     ) -> Self {
-        Self { active, logs, queue, interval, tally, taken: VecDeque::new(), is_whole: true }
+        Self { active, roll, queue, interval, tally, taken: VecDeque::new(), is_whole: true }
     }
 
     /// Does all requests that are queued now.
@@ -120,10 +108,7 @@ impl Writer {
                 }
             }
         }
-        self.commit((&active, ends.is_some()), group, waiters);
-        if active.is_filling() {
-            self.logs.prepare();
-        }
+        self.commit(&active, group, waiters);
         match ends {
             Some(Request::Freeze(done)) if active.is_empty() => done(Ok(())),
             Some(Request::Freeze(done)) => done(match self.roll(&active) {
@@ -153,8 +138,7 @@ impl Writer {
         }
     }
 
-    /// Writes a group and answers it. The last group of a log shares its sync with the record that ends the log.
-    fn commit(&mut self, (active, is_last): (&Arc<LogFile>, bool), group: Group, waiters: Waiters) {
+    fn commit(&mut self, active: &Arc<LogFile>, group: Group, waiters: Waiters) {
         let bytes = group.bytes.len() as u64;
         if bytes > 0 {
             if let Err(error) = active.append(group) {
@@ -168,16 +152,12 @@ impl Writer {
             done(Ok(committed));
         }
         if durable.is_empty() && syncs.is_empty() {
-            // The rest is synced when the log is sealed, while writes wait: it must not be much.
-            let longest = if active.has_much_unsynced() { Some(Duration::ZERO) } else { longest };
             if let Some(longest) = longest {
                 self.interval.within(longest, active);
             }
             return;
         }
-        let ended = if is_last && !active.is_empty() { active.append_end() } else { Ok(()) };
-        let synced = ended.and_then(|()| self.sync(active));
-        self.notice(active);
+        let synced = self.sync(active);
         stats::add(&self.tally.synced_writes, durable.len() as u64);
         for (committed, done) in durable {
             done(synced.clone().map(|()| committed));
@@ -198,12 +178,13 @@ impl Writer {
         let sealed = count_sync(&self.tally, || active.seal());
         self.notice(active);
         sealed?;
+        active.trim();
         self.active = None;
         self.next_log()
     }
 
     fn next_log(&mut self) -> Result<(), StoreError> {
-        self.active = Some(self.logs.next()?);
+        self.active = Some((self.roll)()?);
         Ok(())
     }
 

@@ -83,7 +83,7 @@ mod tests {
     #[tokio::test]
     async fn a_crowd_has_a_thousand_changes_on_their_way_and_each_client_its_turn() {
         let run = async {
-            let lanes = Lanes::new(LANE_BYTES);
+            let lanes = Lanes::new();
             let mut crowd: Vec<_> = (0..100).map(|_| Changes::default()).collect();
             let begun = |client: &mut Changes, from: u64| {
                 (from..from + 20).take_while(|&n| client.begin(n, &lanes, Waker::noop())).count()
@@ -115,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_is_silent_does_not_stop_the_changes_for_others() {
         let run = async {
-            let lanes = Lanes::new(LANE_BYTES);
+            let lanes = Lanes::new();
             let mut crowd: Vec<_> = (0..100).map(|_| Changes::default()).collect();
             let mut may_begin = || {
                 let begun = crowd.iter_mut().filter(|client| client.is_empty());

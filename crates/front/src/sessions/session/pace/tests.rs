@@ -12,7 +12,7 @@ fn admitted(pace: &mut Pace, keys: usize) -> usize {
 
 #[test]
 fn short_values_open_the_window_and_long_ones_share_a_lane() {
-    let lanes = Lanes::new(LANE_BYTES);
+    let lanes = Lanes::new();
     let free = || lanes.long.free();
     let mut pace = Pace::new(Rc::clone(&lanes));
     assert_eq!((admitted(&mut pace, 400), admitted(&mut pace, 1)), (1, 0));
@@ -35,7 +35,7 @@ fn short_values_open_the_window_and_long_ones_share_a_lane() {
 #[tokio::test]
 async fn newcomers_wait_for_each_other_where_the_last_ones_values_were_long() {
     let run = async {
-        let lanes = Lanes::new(LANE_BYTES);
+        let lanes = Lanes::new();
         let admitted_of_100 = || {
             let mut newcomers: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
             newcomers.iter_mut().map(|newcomer| admitted(newcomer, 400)).sum::<usize>()
@@ -56,7 +56,7 @@ async fn newcomers_wait_for_each_other_where_the_last_ones_values_were_long() {
 #[tokio::test]
 async fn newcomers_that_have_closed_their_side_are_in_nobodys_way() {
     let run = async {
-        let lanes = Lanes::new(LANE_BYTES);
+        let lanes = Lanes::new();
         lanes.learn(1 << 20);
         let mut newcomers: Vec<_> = (0..300).map(|_| Pace::new(Rc::clone(&lanes))).collect();
         assert_eq!(newcomers.iter_mut().map(|newcomer| admitted(newcomer, 1)).sum::<usize>(), 1);
@@ -80,7 +80,7 @@ async fn newcomers_that_have_closed_their_side_are_in_nobodys_way() {
 #[tokio::test]
 async fn of_newcomers_that_have_closed_their_side_few_ask_while_others_wait() {
     let run = async {
-        let lanes = Lanes::new(LANE_BYTES);
+        let lanes = Lanes::new();
         lanes.learn(1 << 20);
         let [mut served, mut waits, mut one, mut other] =
             [(); 4].map(|()| Pace::new(Rc::clone(&lanes)));
@@ -100,7 +100,7 @@ async fn of_newcomers_that_have_closed_their_side_few_ask_while_others_wait() {
 
 #[test]
 fn long_values_to_store_wait_for_each_other_until_they_are_answered() {
-    let lanes = Lanes::new(LANE_BYTES);
+    let lanes = Lanes::new();
     let [mut first, mut second] = [(); 2].map(|()| Pace::new(Rc::clone(&lanes)));
     let store = |pace: &mut Pace, line| pace.store(line, LANE_BYTES / 2, Waker::noop());
     assert!(store(&mut first, 7) && store(&mut first, 8) && !store(&mut second, 0));
@@ -120,7 +120,7 @@ fn long_values_to_store_wait_for_each_other_until_they_are_answered() {
 
 #[test]
 fn a_client_that_does_not_ask_again_keeps_no_place() {
-    let lanes = Lanes::new(LANE_BYTES);
+    let lanes = Lanes::new();
     let mut paces: Vec<_> = (0..3).map(|_| Pace::new(Rc::clone(&lanes))).collect();
     paces.iter_mut().for_each(|pace| pace.answered(1, LANE_BYTES));
     assert_eq!(paces.iter_mut().map(|pace| admitted(pace, 9)).collect::<Vec<_>>(), [1, 0, 0]);
@@ -135,7 +135,7 @@ fn a_client_that_does_not_ask_again_keeps_no_place() {
 #[tokio::test]
 async fn many_keys_share_a_lane_which_opens_if_nothing_comes_back_to_it() {
     let run = async {
-        let lanes = Lanes::new(LANE_BYTES);
+        let lanes = Lanes::new();
         let mut paces: Vec<_> = (0..6).map(|_| Pace::new(Rc::clone(&lanes))).collect();
         for pace in &mut paces {
             (0..2).for_each(|_| pace.answered(1, 100));
@@ -161,7 +161,7 @@ async fn many_keys_share_a_lane_which_opens_if_nothing_comes_back_to_it() {
 async fn a_crowd_with_short_turns_waits_for_a_look_at_the_sockets_and_a_calm_client_does_not() {
     let run = async {
         const SHORT_TURN: usize = 16 << 10;
-        let lanes = Lanes::new(LANE_BYTES);
+        let lanes = Lanes::new();
         let mut crowd: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
         let mut calm = Pace::new(Rc::clone(&lanes));
         crowd.iter_mut().chain([&mut calm]).for_each(Pace::told);
@@ -190,7 +190,7 @@ async fn a_crowd_with_short_turns_waits_for_a_look_at_the_sockets_and_a_calm_cli
 #[tokio::test]
 async fn whose_last_turn_was_long_waits_before_the_next_while_the_thread_is_busy() {
     let run = async {
-        let lanes = Lanes::new(LANE_BYTES);
+        let lanes = Lanes::new();
         let [mut long, mut other, mut calm] = [(); 3].map(|()| Pace::new(Rc::clone(&lanes)));
         [&mut long, &mut other, &mut calm].into_iter().for_each(Pace::told);
         let goes_on = |pace: &mut Pace| {
@@ -226,7 +226,7 @@ async fn whose_last_turn_was_long_waits_before_the_next_while_the_thread_is_busy
 
 #[test]
 fn a_value_longer_than_the_lane_has_it_to_itself() {
-    let lanes = Lanes::new(LANE_BYTES);
+    let lanes = Lanes::new();
     let mut pace = Pace::new(Rc::clone(&lanes));
     pace.answered(1, 100 << 20);
     assert_eq!(admitted(&mut pace, 2), 1);
@@ -240,7 +240,7 @@ fn a_client_that_has_replies_to_take_asks_for_no_long_value_that_finds_no_room()
     let limits = MemoryLimits { all: 3 << 20, each: 3 << 20, value: 1 << 20 };
     let bank = Arc::new(Bank::new(limits));
     let (own, others) = (Account::new(&bank), Account::new(&bank));
-    let mut pace = Pace::new(Lanes::new(LANE_BYTES));
+    let mut pace = Pace::new(Lanes::new());
     pace.answered(1, 1 << 20);
     assert_eq!(pace.affordable(1, &own, true), 1);
     others.hold(5 << 19);
@@ -262,7 +262,7 @@ fn has_turn(pace: &mut Pace, bytes: usize) -> bool {
 #[tokio::test]
 async fn clients_that_were_told_nothing_wait_for_a_look_at_the_sockets_however_short_their_turns() {
     let run = async {
-        let lanes = Lanes::new(LANE_BYTES);
+        let lanes = Lanes::new();
         let [mut new, mut known] = [(); 2].map(|()| Pace::new(Rc::clone(&lanes)));
         assert!(has_turn(&mut new, 300) && has_turn(&mut known, 300));
         known.told();
@@ -280,7 +280,7 @@ async fn clients_that_were_told_nothing_wait_for_a_look_at_the_sockets_however_s
 async fn whoever_is_next_in_a_lane_has_its_turn_before_those_that_came_first_but_after_a_look() {
     let run = async {
         const LONG_TURN: usize = 4 << 10;
-        let lanes = Lanes::new(LANE_BYTES);
+        let lanes = Lanes::new();
         lanes.learn(1 << 20);
         let mut crowd: Vec<_> = (0..50).map(|_| Pace::new(Rc::clone(&lanes))).collect();
         let [mut served, mut next] = [(); 2].map(|()| Pace::new(Rc::clone(&lanes)));
