@@ -1,5 +1,6 @@
 //! Three nodes of `guira store --cluster` and a real etcd.
 
+use crate::client::Client;
 use crate::etcd::Etcd;
 use crate::relay::Relay;
 use crate::server::{Address, Program, Refused, Server, free_port, guira, own_directory, within};
@@ -272,13 +273,21 @@ impl Replicas {
     }
 
     fn told(&self, name: &str, request: &str) -> String {
-        let (mut client, mut told) = (self.nodes[name].connect(), String::new());
-        within(60, "an answer", || {
-            told = client.ask(request);
-            !told.starts_with("SERVER_ERROR slot ")
-        });
-        told
+        told(&mut self.nodes[name].connect(), request)
     }
+}
+
+/// Asks a router or a node again for as long as the cluster has no answer, since a machine that does much else is slow.
+///
+/// # Panics
+/// If it has none within a minute.
+pub fn told(client: &mut Client, request: &str) -> String {
+    let mut told = String::new();
+    within(60, "an answer", || {
+        told = client.ask(request);
+        !told.starts_with("SERVER_ERROR slot ")
+    });
+    told
 }
 
 impl Drop for Replicas {

@@ -2,7 +2,7 @@
 //! certificates made for the test.
 
 use guira_tests::client::{Client, PATIENCE};
-use guira_tests::replicas::{NAMES, Replicas};
+use guira_tests::replicas::{NAMES, Replicas, told};
 use guira_tests::server::{Server, within};
 use guira_tests::tls::Authority;
 use rustix::process::Signal;
@@ -19,16 +19,6 @@ fn router(cluster: &Replicas, fields: &str, flags: &[&str]) -> Server {
     let etcd = cluster.etcd_flags();
     let etcd: Vec<&str> = etcd.iter().map(String::as_str).collect();
     Server::start_router(&[&["--config", &config, "--num-proxies", "2"], &etcd[..], flags].concat())
-}
-
-/// Asks again for as long as the cluster has no answer, since a machine that does much else is slow.
-fn told(client: &mut Client, request: &str) -> String {
-    let mut told = String::new();
-    within(60, "an answer", || {
-        told = client.ask(request);
-        !told.starts_with("SERVER_ERROR slot ")
-    });
-    told
 }
 
 fn stores_and_finds(client: &mut Client, round: &str) {

@@ -1,10 +1,9 @@
 //! `guira route` with a `ClusterRoute` in front of three nodes of `guira store --cluster` and a real etcd.
 #![expect(clippy::disallowed_methods, reason = "how long a client waits is told by a clock")]
 
-use guira_tests::client::Client;
 use guira_tests::etcd::Etcd;
 use guira_tests::metrics::Scrape;
-use guira_tests::replicas::{NAMES, Replicas};
+use guira_tests::replicas::{NAMES, Replicas, told};
 use guira_tests::server::{Server, free_port, guira, within};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,16 +20,6 @@ fn config(place: &str) -> String {
 fn router(cluster: &Replicas, flags: &[&str]) -> Server {
     let config = config(&cluster.place());
     Server::start_router(&[&["--config", &config, "--num-proxies", "2"], flags].concat())
-}
-
-/// Asks again for as long as the cluster has no answer, since a machine that does much else is slow.
-fn told(client: &mut Client, request: &str) -> String {
-    let mut told = String::new();
-    within(60, "an answer", || {
-        told = client.ask(request);
-        !told.starts_with("SERVER_ERROR slot ")
-    });
-    told
 }
 
 #[test]

@@ -2,9 +2,8 @@
 //! changed it.
 #![expect(clippy::disallowed_methods, reason = "how long a client waits is told by a clock")]
 
-use guira_tests::client::Client;
 use guira_tests::metrics::Scrape;
-use guira_tests::replicas::{NAMES, Replicas};
+use guira_tests::replicas::{NAMES, Replicas, told};
 use guira_tests::server::{Server, free_port, within};
 use rustix::process::Signal;
 use std::sync::Mutex;
@@ -33,16 +32,6 @@ impl Router {
     fn hits(&self) -> f64 {
         Scrape::of(self.http).value("guira_route_hot_cache_hits_total")
     }
-}
-
-/// Asks again for as long as the cluster has no answer, since a machine that does much else is slow.
-fn told(client: &mut Client, request: &str) -> String {
-    let mut told = String::new();
-    within(60, "an answer", || {
-        told = client.ask(request);
-        !told.starts_with("SERVER_ERROR slot ")
-    });
-    told
 }
 
 /// A sum over the nodes of a line of `stats cluster`.

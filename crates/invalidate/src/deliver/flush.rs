@@ -78,7 +78,7 @@ impl Flushes {
     /// Records that a flush wasn't acknowledged: another try comes later. Returns `true` for the first failure in a
     /// row.
     pub(super) fn note_failed(&mut self, now: Instant) -> bool {
-        let pause = (PAUSE_LEAST * 2_u32.pow(self.failures.min(16))).min(PAUSE_MOST);
+        let pause = pause(self.failures);
         self.failures += 1;
         let waiting = self.first.iter_mut().chain(&mut self.again);
         waiting.filter(|it| it.due <= now).for_each(|it| it.due = now + pause);
@@ -88,6 +88,11 @@ impl Flushes {
     fn all(&self) -> impl Iterator<Item = &Waiting> {
         self.first.iter().chain(&self.again)
     }
+}
+
+/// The pause before a flush is tried again that failed so often before.
+pub(super) fn pause(failures: u32) -> Duration {
+    (PAUSE_LEAST * 2_u32.pow(failures.min(16))).min(PAUSE_MOST)
 }
 
 const TOGETHER: Duration = Duration::from_millis(100);

@@ -7,6 +7,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::flush::pause;
 use super::link::RouterLink;
 
 /// Servers that are still to be flushed.
@@ -60,8 +61,7 @@ impl Spread {
     /// It wasn't flushed: it is tried again later. True: it is the first that failed.
     pub(super) fn note_failed(&mut self, now: Instant) -> bool {
         if let Some((_, server)) = self.left.pop() {
-            let pause = (PAUSE_LEAST * 2_u32.pow(self.failures.min(16))).min(PAUSE_MOST);
-            let due = now + pause;
+            let due = now + pause(self.failures);
             let at = self.left.partition_point(|(other, _)| *other > due);
             self.left.insert(at, (due, server));
         }
@@ -69,9 +69,6 @@ impl Spread {
         self.failures == 1
     }
 }
-
-const PAUSE_LEAST: Duration = Duration::from_secs(1);
-const PAUSE_MOST: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a time to begin with")]
