@@ -87,6 +87,41 @@ fn accepting_comes_after_serving_where_processors_are_short() {
     assert!(of("accept") >= (of("proxy-0") + 10).min(19), "{niceness:?}");
 }
 
+/// The nanoseconds that a thread may run while others wait, if this kernel tells.
+fn slice(pid: u32, thread: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/sched")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("se.slice"))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// A client's request waited for the slices of all threads that wanted the processor.
+#[test]
+fn threads_that_serve_run_in_short_slices() {
+    let own = std::process::id();
+    if slice(own, &own.to_string()).is_none() {
+        return eprintln!(
+            "NOT TESTED: this kernel doesn't tell slices (CONFIG_SCHED_DEBUG, Linux 6.12)"
+        );
+    }
+    let store = Server::start_tcp(Program::Store, &[]);
+    for (server, named) in [(router(1, &[]), "proxy-"), (store, "store-0")] {
+        assert!(server.connect().ask("version").starts_with("VERSION"), "its threads are there");
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("it runs");
+        let mut slices = Vec::new();
+        for task in tasks {
+            let task = task.expect("a thread").path();
+            let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+            let number = task.file_name().expect("a number").to_string_lossy().into_owned();
+            slices.push((name.trim().to_owned(), slice(server.pid(), &number)));
+        }
+        let serving: Vec<_> = slices.iter().filter(|(name, _)| name.starts_with(named)).collect();
+        assert!(!serving.is_empty(), "{slices:?}");
+        assert!(serving.iter().all(|(_, slice)| *slice == Some(100_000.0)), "{slices:?}");
+        let accepts = slices.iter().find(|(name, _)| name == "accept");
+        assert!(accepts.is_none_or(|(_, slice)| *slice > Some(100_000.0)), "{slices:?}");
+    }
+}
+
 /// Each kept the room of its reads, 80 kB, on nobody's account.
 #[test]
 fn values_that_are_refused_are_read_away_through_room_that_nobody_keeps() {

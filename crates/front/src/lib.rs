@@ -9,7 +9,7 @@
 //! sessions need tokio and the feature `sessions`. HTTP, metrics and certificates also serve programs that run their own
 //! threads.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(feature = "sessions")]
 pub mod sessions;
@@ -18,6 +18,8 @@ pub mod exposition;
 pub mod http;
 pub mod shares;
 pub mod size;
+#[expect(unsafe_code, reason = "two system calls that rustix doesn't have")]
+pub mod slices;
 pub mod vitals;
 
 pub use guira_config::meant;

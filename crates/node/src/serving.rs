@@ -21,6 +21,7 @@ use std::time::Duration;
 use guira_front::sessions::{
     self, Arrival, Dealer, Listening, Sessions, drain, open_http_beside, serve, start_http,
 };
+use guira_front::slices::ask_for_short_slices;
 use guira_front::vitals::Vitals;
 use guira_log::Log;
 use sd_notify::NotifyState;
@@ -152,6 +153,7 @@ fn start<E: Engine>(process: &Arc<Process<E>>, number: usize) -> io::Result<Thre
     let (arrivals, received) = unbounded_channel();
     let process = Arc::clone(process);
     let run = move || {
+        ask_for_short_slices();
         let tasks = LocalSet::new();
         let sessions = tasks.block_on(&runtime, welcome(process, number, received));
         runtime.block_on(drain(&sessions, tasks, || {}));

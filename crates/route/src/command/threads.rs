@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 
 use futures_util::future::join_all;
 use guira_front::sessions::{Sessions, drain, serve};
+use guira_front::slices::ask_for_short_slices;
 use tokio::runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
@@ -40,6 +41,7 @@ pub(crate) fn start(
     let (orders, received) = unbounded_channel();
     let (view, loaded, is_ready) = (Arc::clone(view), Arc::clone(loaded), is_ready.clone());
     let run = move || {
+        ask_for_short_slices();
         let tasks = LocalSet::new();
         let sessions = tasks.block_on(&runtime, run(view, number, loaded, received, is_ready));
         if let Some(sessions) = sessions {
