@@ -14,7 +14,7 @@ use std::time::Duration;
 const CONNECTIONS: usize = 900;
 /// More than what a connection receives at a time.
 const SENT_BYTES: usize = 200_000;
-/// Of a backlog, and of replies that nobody reads (`-m` is small).
+/// The budget of a backlog, and of replies that nobody reads (`-m` is small).
 const BUDGETS_BYTES: u64 = (8 + 8) << 20;
 /// What a connection may have beside the budgets, its state included.
 const FREE_BYTES: u64 = 12 << 10;
@@ -24,7 +24,7 @@ const SLACK_BYTES: u64 = 8 << 20;
 fn small_reader(server: &Server) -> TcpStream {
     let &Address::Tcp(port) = server.address() else { panic!("a server at a port") };
     let (family, kind, flags) = (AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC);
-    // Not for the servers that another test starts meanwhile: they would run out of descriptors.
+    // Servers that another test starts meanwhile must not inherit the socket: they would run out of descriptors.
     let client = socket_with(family, kind, flags, Some(ipproto::TCP)).expect("a socket");
     sockopt::set_socket_recv_buffer_size(&client, 2048).expect("a small buffer");
     connect(&client, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).expect("the server listens");
@@ -41,7 +41,7 @@ fn send_some(mut client: &TcpStream, requests: &[u8]) {
     }
 }
 
-/// What a client that is not read from, or closed, sees.
+/// The error that a client sees if it isn't read from or was closed.
 fn is_of_the_attack(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }

@@ -27,7 +27,7 @@ impl Ground {
         Self { server, bystander, resident_before }
     }
 
-    /// The server lives, serves others, and took no more memory than allowed.
+    /// Checks that the server lives, serves others, and took no more memory than allowed.
     fn expect_unharmed(&mut self, what: &str) {
         assert!(self.server.is_running(), "{what} ended the server: {}", self.server.said());
         let said = self.server.said();
@@ -254,7 +254,7 @@ fn a_connection_dropped_at_each_byte_of_a_store_leaves_nothing() {
 #[test]
 fn meta_commands_with_every_byte_as_a_flag_are_answered() {
     let mut ground = Ground::new(&[]);
-    // Not the item that is kept: `T1` ends it in a second.
+    // The kept item isn't used, because `T1` ends it in a second.
     assert_eq!(ground.bystander.set("there", b"1"), "STORED\r\n");
     for command in ["mg there", "md nothing", "ma there", "ms other 1", "me there"] {
         for flag in (0..=255_u8).filter(|flag| !b"\n\r".contains(flag)) {

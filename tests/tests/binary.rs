@@ -34,7 +34,7 @@ fn normal(answers: &[Answer]) -> Vec<Answer> {
     answers.iter().map(number).collect()
 }
 
-/// Plays packets one by one; all answers, and whether the server closed.
+/// Plays packets one by one. Returns all answers, and whether the server closed.
 fn play(server: &Server, packets: &[Packet], piece: usize) -> (Vec<Answer>, bool) {
     let mut connection = Packets::new(server.connect());
     let mut closed = false;
@@ -52,7 +52,7 @@ fn both(flags: &[&str]) -> [Server; 2] {
     [Program::Memcached, Program::Guira].map(|program| Server::start(program, flags))
 }
 
-/// Plays the stories to both servers, fresh ones each time; those that differ.
+/// Plays the stories to both servers, fresh ones each time. Returns those whose answers differ.
 fn compare(flags: &[&str], without: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, packets) in stories().into_iter().filter(|(name, _)| *name != without) {
@@ -233,7 +233,7 @@ fn the_flag_decides_which_protocol_is_spoken() {
 
 #[test]
 fn hostile_packets_cost_neither_the_server_nor_its_memory() {
-    // Who announces a large value holds a chunk of it, which is half a MiB in memcached's classes.
+    // A client that announces a large value holds a chunk of it, which is half a MiB in memcached's classes.
     let mut server = Server::start(Program::Guira, &["--slabs", "fine"]);
     server.connect().set("kept", b"value");
     let before = server.resident_bytes();
@@ -254,7 +254,7 @@ fn hostile_packets_cost_neither_the_server_nor_its_memory() {
         client.finish();
         client.read_to_end();
     }
-    // Announced and never sent: a value of a gigabyte, by many.
+    // Many clients announce a value of a gigabyte and never send it.
     let giant = Packet::store(SET, "k", 0, 0, b"").to_bytes(1, 0);
     let mut waiting = Vec::new();
     for body in [9u32 + 1_000_000, 1 << 30, u32::MAX] {

@@ -32,7 +32,7 @@ fn stores_and_finds(client: &mut Client, round: &str) {
     }
 }
 
-/// Waits until a node has said this.
+/// Waits until a node's log has these words.
 fn says(cluster: &Replicas, name: &str, part: &str) {
     let what = format!("{name} says {part:?}");
     within(60, &what, || cluster.nodes[name].said().contains(part));
@@ -61,7 +61,7 @@ fn nodes_a_router_and_etcd_speak_tls_with_each_other() {
     cluster.until_whole();
     stores_and_finds(&mut client, "three");
 
-    // Who shows no certificate, or speaks no TLS, gets nothing.
+    // A client that shows no certificate, or speaks no TLS, gets nothing.
     let nameless = router(&cluster, ", \"use_ssl\": true", &["--pem-ca-path", &trusted]);
     let plain = router(&cluster, "", &[]);
     for refused in [nameless, plain] {
@@ -78,7 +78,7 @@ fn a_node_without_tls_or_with_a_certificate_that_does_not_fit_is_refused_and_the
     let others_trust = cluster.etcd.dir.join("others.pem");
     fs::write(&others_trust, &other.pem).expect("a file");
 
-    // It has no certificate.
+    // This node has no certificate.
     cluster.add("kite");
     says(&cluster, "kite", "it speaks TLS, and this node doesn't");
     says(&cluster, "heron", "a link from 127.0.0.1 isn't accepted: it speaks no TLS");
@@ -94,7 +94,7 @@ fn a_node_without_tls_or_with_a_certificate_that_does_not_fit_is_refused_and_the
     says(&cluster, "lark", "it refuses this node's certificate: received fatal alert: UnknownCA");
     is_left_out(&mut cluster, "lark");
 
-    // It trusts another authority.
+    // This node trusts another authority.
     cluster.certify("merlin", &authority, "127.0.0.1", false);
     let trusted = cluster.flags.get_mut("merlin").expect("flags").last_mut().expect("one");
     *trusted = text(&others_trust);
@@ -102,7 +102,7 @@ fn a_node_without_tls_or_with_a_certificate_that_does_not_fit_is_refused_and_the
     says(&cluster, "merlin", refused);
     is_left_out(&mut cluster, "merlin");
 
-    // Its certificate is for another host: whoever dials it sees that, and whom it dials.
+    // This node's certificate is for another host: nodes on both ends of its connections see that.
     cluster.certify("owl", &authority, "elsewhere.example", false);
     cluster.add("owl");
     says(&cluster, "heron", "its certificate isn't for 127.0.0.1:");
@@ -113,13 +113,13 @@ fn a_node_without_tls_or_with_a_certificate_that_does_not_fit_is_refused_and_the
     );
     is_left_out(&mut cluster, "owl");
 
-    // One whose certificate fits comes in.
+    // A node whose certificate fits is let in.
     cluster.certify("swift", &authority, "127.0.0.1", false);
     cluster.add("swift");
     within(60, "swift gets slots", || cluster.slots_of("swift") > 0);
 }
 
-/// The node got nothing, and the others serve. It ends.
+/// Checks that the node got nothing and that the others serve, and ends it.
 fn is_left_out(cluster: &mut Replicas, name: &'static str) {
     assert_eq!(cluster.slots_of(name), 0, "{name}");
     let before = cluster.get("ibis", "k").expect("it is there");
@@ -141,7 +141,7 @@ fn a_handshake_that_does_not_end_holds_up_no_other_link_and_is_ended() {
         stranger.write_all(said).expect("it listens");
         stranger
     };
-    // Nothing, and the first bytes of a record.
+    // One client sends nothing, the other the first bytes of a record.
     let mut strangers: Vec<TcpStream> =
         (0..100).map(|n| begin(&b"\x16\x03\x01\x02"[..n % 5])).collect();
     cluster.begin("jay");

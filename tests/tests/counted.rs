@@ -1,4 +1,5 @@
-//! What each command counts, by its outcome and its form: counters, prefixes (`stats detail`) and watchers' lines.
+//! Which counters each command changes, by its outcome and its form: counters, prefixes (`stats detail`) and watchers'
+//! lines.
 //!
 //! tests/tests/counted.txt is the table. A row is played against a server whose key `p:k` the setup has made; the counters'
 //! differences, the prefix's counts and the lines that a watcher saw must be the row's. memcached plays the same rows: its
@@ -52,7 +53,7 @@ const OWN: &[&str] = &[
 ];
 
 struct Row<'t> {
-    /// Requests before the one that is looked at, which is the last.
+    /// All requests of the row. The last one is measured.
     requests: Vec<&'t str>,
     /// Counters, prefix and watchers' lines.
     want: [&'t str; 3],
@@ -76,7 +77,7 @@ fn rows(text: &str) -> Vec<Row<'_>> {
         .collect()
 }
 
-/// A server under test, and what looks at it.
+/// A server under test, and the connections that observe it.
 struct Bench {
     server: Server,
     client: Client,

@@ -148,7 +148,7 @@ fn a_listing_is_refused_behind_other_replies_and_where_dumps_are_off() {
     let refused = "EN\r\nERROR cannot pipeline other commands before metadump\r\n\
                    ERROR cannot pipeline other commands before mgdump\r\n";
     assert_eq!(String::from_utf8(reply.bytes).unwrap(), refused);
-    // What comes behind a listing is answered after it.
+    // A request behind a listing is answered after it.
     client.exchange(b"set a 0 0 1\r\nx\r\n");
     client.send(b"lru_crawler mgdump all\r\nget a\r\n");
     assert_eq!(client.read_exact(35), b"OK\r\nmg a\r\nEN\r\nVALUE a 0 1\r\nx\r\nEND\r\n"[..35]);
@@ -218,7 +218,7 @@ fn a_key_with_line_ends_passes_for_nothing_else_in_a_listing() {
         lines.sort_unstable();
         let base64 = "mg YSBiDQpFTg0KbWcgZm9yZ2VkDQpFTkQNCjox b";
         assert_eq!(lines, [base64, "mg plain"]);
-        // What is listed gets the item.
+        // A get with the listed key finds the item.
         assert!(client.ask(&format!("{base64} v")).starts_with("VA 1"), "the item");
         let metadump = metadump(&mut client, "all").join("\n");
         assert!(metadump.contains("key=a%20b%0D%0AEN"), "{metadump}");

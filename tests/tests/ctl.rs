@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// What it printed, what it said on standard error, its exit code.
+/// Its standard output, its standard error, and its exit code.
 type Said = (Vec<u8>, String, i32);
 
 fn said(output: Output) -> Said {
@@ -271,7 +271,7 @@ fn it_speaks_tls() {
     let (_, error, code) = ask(&at, &["get", "k", "--timeout", "20s"]);
     let next = "; does it speak TLS there (--tls-ca FILE)? Its log may say why";
     assert!(error.trim_end().ends_with(next) && code == 3, "{error}");
-    // As `openssl req -x509` makes them, unless it is told otherwise.
+    // `openssl req -x509` makes such certificates by default.
     let [chain, key] = authority.as_identity().write(&dir);
     let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &settings(&chain, &key)]);
     let at = address(&server).replace("127.0.0.1", "localhost");

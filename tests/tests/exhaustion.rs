@@ -1,4 +1,4 @@
-//! What runs out: descriptors and connections. Who is served already notices nothing.
+//! Descriptors and connections run out. Clients that are already served notice nothing.
 
 use guira_tests::metrics::get_http;
 use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
@@ -28,7 +28,7 @@ fn out_of_descriptors_accepting_pauses_says_so_and_goes_on_when_there_are_some()
     let mut first = server.connect();
     assert_eq!(first.set("a", b"x"), "STORED\r\n");
     set_limit(&server, descriptors(&server) + 2);
-    // Two of them are accepted, the others wait in the backlog; nobody who is served notices.
+    // Two of them are accepted, the others wait in the backlog. Clients that are served don't notice.
     let mut waiting: Vec<_> = (0..6).map(|_| server.connect()).collect();
     while first.stat("listen_disabled_num") < 3 {
         assert_eq!(first.get("a").as_deref(), Some(&b"x"[..]));
@@ -175,7 +175,7 @@ fn clients_leave_a_router_the_descriptors_for_its_servers_and_its_probes() {
     let server = Server::start_tcp(Program::Guira, &[]);
     let http = free_port();
     let router = router_before(&server, &http.to_string());
-    // It has accepted somebody by the old limit.
+    // The router has accepted a client by the old limit.
     assert!(router.connect().ask("version").starts_with("VERSION"));
     set_limit(&router, 64);
     let mut clients: Vec<_> = (0..60).map(|_| router.connect()).collect();

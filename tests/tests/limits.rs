@@ -135,7 +135,7 @@ fn settings_of_queues_are_kept_and_shown() {
     assert_eq!(without.connect().ask("lru mode flat"), "ERROR\r\n");
 }
 
-/// How often the server's workers went to sleep so far.
+/// How many times the server's workers have gone to sleep.
 fn sleeps(server: &Server) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("it runs");
     let of_task = |path: std::path::PathBuf| {

@@ -98,7 +98,7 @@ fn lines_have_the_format_that_was_asked_for() {
     assert!(!server.said().contains("DEBUG"), "{}", server.said());
 }
 
-/// A router's configuration.
+/// The configuration of a router.
 fn one_server(port: u16) -> String {
     format!(r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|A"}}"#)
 }
@@ -152,7 +152,7 @@ fn a_routers_lines_have_the_format_that_was_asked_for_wherever_they_go() {
     assert!(!router.said().contains("a client comes"), "{}", router.said());
 }
 
-/// Servers that failed are not told of as removed when it is the router that ends.
+/// When the router ends, it doesn't report servers that had failed as removed.
 #[test]
 fn a_router_that_ends_says_nothing_of_servers_that_failed() {
     let config = one_server(free_port());

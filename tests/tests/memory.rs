@@ -6,9 +6,9 @@ use guira_tests::client::Client;
 use guira_tests::server::{Program, Server, eventually};
 
 const MIB: u64 = 1 << 20;
-/// By how much a debug build's code, as far as it is resident, is larger.
+/// How much larger a debug build's resident code is.
 const DEBUG: u64 = if cfg!(debug_assertions) { 8 * MIB } else { 0 };
-/// By how much its tables of functions and its stacks are, which no file backs.
+/// How much larger its tables of functions and its stacks are, which no file backs.
 const DEBUG_BESIDE_FILES: u64 = if cfg!(debug_assertions) { 1700 << 10 } else { 0 };
 
 #[test]
@@ -21,7 +21,7 @@ fn an_idle_server_takes_five_megabytes_whatever_it_may_come_to_hold() {
     }
 }
 
-/// Stores items of 16 + 32 bytes until the server evicts; how many it then holds.
+/// Stores items of 16 + 32 bytes until the server evicts. Returns how many it then holds.
 fn fill(client: &mut Client) -> u64 {
     let mut batch = Vec::new();
     for n in 0.. {

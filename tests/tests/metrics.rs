@@ -351,7 +351,7 @@ fn probe_beside_silent_connections(port: u16) {
     assert!(!is_open, "the oldest is closed");
 }
 
-/// A bound such as 0.0000030720000000000004 is another series to whoever computes it, and hard to read.
+/// A bound such as 0.0000030720000000000004 is another series for a program that computes it, and hard to read.
 #[test]
 fn bounds_are_short_help_is_plain_and_versions_have_one_form() {
     let (server, serve) = start(&[]);

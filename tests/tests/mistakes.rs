@@ -310,7 +310,7 @@ fn a_mistake_is_named_with_the_flag_or_the_place_that_is_to_be_put_right() {
         command.args(["--config-str", r#"{"route":"NullRoute"}"#]);
         command
     });
-    // It was removed, as a socket that nobody listens on is.
+    // The server once removed the file, as it does with a socket that nobody listens on.
     let noise = fs::read_to_string(format!("{}/noise", setting.dir));
     assert_eq!(noise.expect("a file that is no socket stays"), "no colon\n");
     setting.check(CONFIGS, || {
@@ -322,7 +322,7 @@ fn a_mistake_is_named_with_the_flag_or_the_place_that_is_to_be_put_right() {
     fs::remove_dir_all(&setting.dir).expect("it is there");
 }
 
-/// Who asks for one server's deletes hears of that server, also where there are none: it may be mistyped.
+/// A user who asks for one server's deletes is told about that server even if it has none: its name may be mistyped.
 #[test]
 fn a_replay_says_that_nothing_waits_for_the_server_that_is_named() {
     let dir = own_directory();

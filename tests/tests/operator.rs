@@ -1,4 +1,4 @@
-//! What operators rely on beside the protocol: exit codes, pipes, and units for systemd.
+//! What operators rely on besides the protocol: exit codes, pipes, and units for systemd.
 
 use guira_tests::client::PATIENCE;
 use guira_tests::etcd::Etcd;
@@ -52,7 +52,7 @@ fn a_reader_that_has_enough_ends_a_program_quietly() {
     }
 }
 
-/// A disk that is full is another matter.
+/// A full disk is another case.
 #[test]
 fn output_that_cannot_be_written_is_an_error_in_a_sentence() {
     for arguments in [

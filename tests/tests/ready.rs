@@ -52,7 +52,7 @@ fn a_server_that_strangers_reach_says_that() {
     try_it(&line(&server, "try: "));
 }
 
-/// As memcached, which says nothing when it starts.
+/// Like memcached, it says nothing when it starts.
 #[test]
 fn under_memcacheds_name_no_start_is_told_of() {
     let dir = own_directory();

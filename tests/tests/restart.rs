@@ -152,7 +152,7 @@ fn a_successor_takes_sockets_and_items_over_and_nobody_is_refused() {
     });
 }
 
-/// What a server says that ends at its start. Its socket listens before it looks at the file.
+/// The message of a server that ends at its start. Its socket listens before the server looks at the file.
 fn refused(path: &str) -> String {
     match Server::try_start(Program::Guira, &["-e", path, "-m", "32"]) {
         Err(refused) => refused.said,
@@ -163,7 +163,7 @@ fn refused(path: &str) -> String {
     }
 }
 
-/// Whatever else the flags are: the name may lie where everybody can make files.
+/// This holds with any other flags: the path may lie where every user can create files.
 #[test]
 fn a_memory_file_that_is_a_link_is_refused_and_what_it_names_stays_as_it_is() {
     for flags in [&[][..], &["-m", "64"], &["-m", "1024"]] {
@@ -221,7 +221,7 @@ fn kill_under_load(rounds: usize) {
     assert!(hits > expected, "only {hits} values outlived a kill: {expected} would show nothing");
 }
 
-/// One who stores and deletes keys of its own, and knows what they may hold.
+/// A client that stores and deletes its own keys, and knows what they may hold.
 struct Writer {
     number: usize,
     /// Numbers given to what was sent.
@@ -294,7 +294,7 @@ impl Writer {
         (bytes, all)
     }
 
-    /// Reads every key; how many have a value.
+    /// Reads every key. Returns how many have a value.
     fn check(&mut self, mut client: Client) -> usize {
         let mut hits = 0;
         for (key, known) in &mut self.keys {
@@ -320,7 +320,7 @@ impl Writer {
     }
 }
 
-/// A value that tells whose it is, which store's, and how long, and then follows from that byte by byte.
+/// A value that begins with its key, the number of its store and its length. These determine all further bytes.
 fn value(key: &str, number: u64, length: usize) -> Vec<u8> {
     let mut value = format!("{key} {number} {length} ").into_bytes();
     let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -337,5 +337,5 @@ const DEPTH: usize = 16;
 const BATCHES_A_ROUND: usize = 200;
 /// Clients that connect during a hand-over, each time anew.
 const KNOCKERS: usize = 4;
-/// More than a hand-over lasts, and with all of them fewer than there are ports.
+/// Longer than a hand-over takes. All clients together connect fewer times than there are ports.
 const KNOCKS_MAX: usize = 5_000;

@@ -57,7 +57,7 @@ fn texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A router that serves by a file; dropped, it is ended, and the file gone.
+/// A router with its configuration in a file. When this is dropped, the router ends and the file is removed.
 struct Started {
     router: Server,
     main: PathBuf,

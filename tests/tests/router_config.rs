@@ -4,7 +4,7 @@ use guira_tests::server::{Address, Program, Server, eventually, free_port, own_d
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-/// A router by a file.
+/// A router that reads its configuration from a file.
 fn router(path: &str, flags: &[&str]) -> Server {
     Server::start_router(&[&["-f", path], flags].concat())
 }
@@ -109,7 +109,7 @@ fn what_one_source_left_stands_in_for_no_other() {
     );
     fs::write(&good, &text).expect("a file");
     let flags = ["--config-dump-root", &kept, "--reconfiguration-delay-ms", "0"];
-    // Who is answered has a router that kept its configuration; who is only connected may not.
+    // The answer proves that the router has kept its configuration; a connection alone doesn't.
     assert_eq!(router(&good, &flags).connect().set("k", b"v"), "STORED\r\n");
     fs::write(&other, "{\"route\": \"NoSuchRoute\"}").expect("a file");
     let refused = |from: &[&str]| {
@@ -152,7 +152,7 @@ fn what_is_kept_is_as_old_as_the_last_time_that_its_source_had_it() {
         "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
     );
     fs::write(&main, &text).expect("a file");
-    // It is kept anew four times as often as it grows too old, each hour at least.
+    // The router saves it four times within the time in which it grows too old, and once per hour at least.
     let flags = ["--config-dump-root", &kept, "--max-dumped-config-age", "4"];
     let first = router(&main, &flags);
     assert_eq!(first.connect().set("k", b"v"), "STORED\r\n");
@@ -167,7 +167,7 @@ fn what_is_kept_is_as_old_as_the_last_time_that_its_source_had_it() {
     };
     grow_old();
     eventually("it is kept anew", || !is_old());
-    // While the source is away, nothing says that it still holds.
+    // While the source is away, nothing shows that the configuration is still valid.
     fs::rename(&main, path("away")).expect("it is there");
     grow_old();
     std::thread::sleep(Duration::from_secs(3));

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 const SLACK: u64 = 64 << 20;
-/// What those may hold beyond the budget that were told to give way.
+/// Bytes that clients may hold beyond the budget when they were told to give way.
 const GIVES_WAY: u64 = 32 << 20;
 
 fn router(port: u16, flags: &[&str]) -> Server {
@@ -65,7 +65,7 @@ fn stays_within_the_budget(router: &Server, client: &mut Client) {
     assert!(peak < budget + SLACK, "{peak} bytes were resident, {budget} may be held");
 }
 
-/// Clients that connect again and again kept a processor busy with accepting, and others' replies waited.
+/// Clients that connect again and again once kept a processor busy with accepting, and others' replies waited.
 #[test]
 fn accepting_comes_after_serving_where_processors_are_short() {
     let router = router(1, &[]);
@@ -76,7 +76,7 @@ fn accepting_comes_after_serving_where_processors_are_short() {
         let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
         let Some((before, after)) = stat.rsplit_once(") ") else { continue };
         let name = before.split_once('(').expect("a name").1.to_owned();
-        // Behind the name: the state is the first, the niceness the seventeenth.
+        // Of the words after the name, the state is the first and the niceness the seventeenth.
         let nice: i32 = after.split(' ').nth(16).expect("a niceness").parse().expect("a number");
         niceness.push((name, nice));
     }
@@ -122,14 +122,14 @@ fn threads_that_serve_run_in_short_slices() {
     }
 }
 
-/// Each kept the room of its reads, 80 kB, on nobody's account.
+/// Each client once kept the room of its reads, 80 kB, which no account counted.
 #[test]
 fn values_that_are_refused_are_read_away_through_room_that_nobody_keeps() {
     const CLIENTS: usize = 1500;
     let (_server, router) = pair();
     let mut client = router.connect();
     let streams = crowd(&router, CLIENTS);
-    // Longer than any client's may be.
+    // The value is longer than a client's value may be.
     let head = b"set k 0 0 200000000\r\n";
     let text = [&head[..], &vec![b'x'; 300_000]].concat();
     send_to_all(&streams, &text, 60_000);
@@ -140,7 +140,7 @@ fn values_that_are_refused_are_read_away_through_room_that_nobody_keeps() {
     assert_eq!(client.set("k", b"v"), "STORED\r\n");
 }
 
-/// Up to 64 kB of each found room in any case.
+/// Up to 64 kB of each client's request once found room in any case.
 fn unfinished_requests_of_many(text: &[u8]) {
     let (_server, router) = pair();
     let mut client = router.connect();
@@ -168,7 +168,7 @@ fn unfinished_lines_of_many_clients_come_out_of_the_budget_however_short_each_is
 fn ask_for_all(router: &Server, text: &str) -> Vec<(TcpStream, thread::JoinHandle<()>)> {
     let send = |stream: TcpStream| {
         let (mut output, text) = (stream.try_clone().expect("a socket"), text.to_owned());
-        // It may be closed before it has sent all.
+        // The connection may be closed before the client has sent all.
         let sending = thread::spawn(move || output.write_all(text.as_bytes()).unwrap_or_default());
         (stream, sending)
     };
@@ -186,7 +186,7 @@ fn keys(from: usize, count: usize) -> String {
     (from..from + count).map(|n| format!(" nokey{n}")).collect()
 }
 
-/// They were charged twice the budget.
+/// Such requests were once charged at twice the budget.
 #[test]
 fn gets_of_many_keys_take_room_for_the_keys_that_are_under_way() {
     let (server, router) = pair();
@@ -199,7 +199,7 @@ fn gets_of_many_keys_take_room_for_the_keys_that_are_under_way() {
     end(clients);
 }
 
-/// 256 of each client were under way at once, and whoever asked meanwhile waited for 50,000.
+/// 256 keys of each client were once under way together. A client that asked meanwhile waited for 50,000 keys.
 #[test]
 fn others_wait_for_few_of_the_keys_of_clients_that_ask_for_many() {
     let (server, router) = pair();
@@ -240,10 +240,10 @@ fn slow(pause: Duration) -> (u16, Arc<AtomicUsize>) {
     (port, lines)
 }
 
-/// Each of its parts was asked for, to the last.
+/// The router once asked for all parts of such a get.
 #[test]
 fn a_get_of_many_keys_ends_when_its_client_is_gone() {
-    // All of it would take twelve seconds.
+    // All parts together would take twelve seconds.
     let (port, lines) = slow(Duration::from_millis(20));
     let router = router(port, &["-t", "60000"]);
     let mut stream = crowd(&router, 1).remove(0);
@@ -261,7 +261,7 @@ fn a_get_of_many_keys_ends_when_its_client_is_gone() {
     assert!(asked < 500, "{asked} lines of 600");
 }
 
-/// They ended one after the other, each with the time that one may take.
+/// Such clients once ended one after the other, and each took as long as one may take.
 #[test]
 fn threads_whose_servers_are_silent_end_at_the_same_time() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -275,7 +275,7 @@ fn threads_whose_servers_are_silent_end_at_the_same_time() {
     eventually("each thread waits", || asking.stat("destination_inflight_reqs") == 16);
     drop(asking);
     router.signal(Signal::TERM);
-    // One after the other, they took 36 seconds.
+    // When they ended one after the other, they took 36 seconds.
     assert!(router.ended_within(25).is_some(), "4.5 seconds and two more are enough");
     let mut answered = Vec::new();
     streams[0].read_to_end(&mut answered).expect("what was answered");
@@ -308,7 +308,7 @@ fn answers_once() -> (u16, Receiver<String>) {
     (port, lines)
 }
 
-/// What they had asked for came all the same, a megabyte each, before the replies to others.
+/// The values that they had asked for once came all the same, a megabyte each, before the replies to others.
 #[test]
 fn others_ask_for_long_values_when_those_have_come_that_clients_asked_for_and_went() {
     fifty_wait_for_one(|mut first, _, _| {
@@ -317,7 +317,7 @@ fn others_ask_for_long_values_when_those_have_come_that_clients_asked_for_and_we
     });
 }
 
-/// Nobody was told of them, so 256 were asked for at once: a quarter of a gigabyte.
+/// The router once didn't learn how long such values are, and asked for 256 at once: a quarter of a gigabyte.
 #[test]
 fn how_long_values_are_is_learnt_also_from_those_that_come_for_clients_that_have_gone() {
     fifty_wait_for_one(|first, lines, calm| {
@@ -328,7 +328,7 @@ fn how_long_values_are_is_learnt_also_from_those_that_come_for_clients_that_have
     });
 }
 
-/// Whoever asks first does as told. One after it is asked for and stays; fifty that come then and go at once are not.
+/// The first client does as `first_does` says. The next one asks and stays. Then fifty come, ask, and go at once.
 fn fifty_wait_for_one(first_does: impl FnOnce(TcpStream, &Receiver<String>, &mut Client)) {
     let (port, lines) = answers_once();
     let router = router(port, &["--num-proxies", "1", "-t", "60000"]);
@@ -342,7 +342,7 @@ fn fifty_wait_for_one(first_does: impl FnOnce(TcpStream, &Receiver<String>, &mut
     for _ in 0..50 {
         let mut stream = crowd(&router, 1).remove(0);
         stream.write_all(b"get later\r\n").expect("it is read");
-        // What came before this was read before, mostly.
+        // Requests that came before this one were mostly read before it.
         assert!(calm.ask("version").starts_with("VERSION"));
         set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
         drop(stream);
@@ -354,7 +354,7 @@ fn fifty_wait_for_one(first_does: impl FnOnce(TcpStream, &Receiver<String>, &mut
     assert_eq!(later, 0, "one has been asked for, and has not come");
 }
 
-/// They waited before all that came after them, each for a megabyte.
+/// Such clients once waited in front of all later ones, each for a megabyte.
 #[test]
 fn clients_that_closed_their_side_wait_apart_and_too_many_of_them_are_told_to_come_later() {
     const CLIENTS: usize = 300;
@@ -378,7 +378,7 @@ fn clients_that_closed_their_side_wait_apart_and_too_many_of_them_are_told_to_co
     };
     let told = || clients.iter().filter(|stream| is_told(stream)).count();
     eventually("others are told", || told() == CLIENTS - 1 - 256);
-    // Whoever waits for an answer has its value asked for.
+    // The router asks for the value of a client that waits for an answer.
     let mut waiting = crowd(&router, 1).remove(0);
     waiting.write_all(b"get mine\r\n").expect("it is read");
     assert!(lines.iter().any(|line| line == "get mine"));

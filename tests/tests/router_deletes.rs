@@ -96,7 +96,7 @@ impl Stage {
         server
     }
 
-    /// Deletes that fail: the server is away.
+    /// Sends deletes, which fail because the server is away.
     fn delete(&self, router: &Server) {
         let mut client = router.connect();
         for n in 0..COUNT {
@@ -240,7 +240,7 @@ fn a_reload_that_comes_while_a_delete_is_to_be_tried_again_does_not_forget_it() 
     let stage = Stage::new();
     stage.configure(stage.port, "");
     let mute = Mute::listen(stage.port, 0);
-    // The server is never marked: nobody probes it.
+    // The server is never marked, so the router doesn't probe it.
     let flags =
         ["--disable-tko-tracking", "--probe-timeout-initial", "1500", "--server-timeout", "100"];
     let router = stage.quick(&flags);

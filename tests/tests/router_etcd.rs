@@ -98,7 +98,7 @@ fn an_etcd_with_certificates_and_logins_is_followed_also_over_its_restart() {
     assert_eq!(client.get("k").as_deref(), Some(&b"0"[..]));
     etcd.put(KEY, &pool_of(&servers[1]));
     within(30, "the change is used", || client.get("k").as_deref() == Some(b"1"));
-    // An etcd that starts knows no tokens from before.
+    // A restarted etcd doesn't know the tokens that it gave before.
     etcd.end();
     within(30, "the router knows", || router.said().contains("it is tried again"));
     etcd.restart();

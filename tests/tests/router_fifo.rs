@@ -66,7 +66,7 @@ fn messages(pipe: &mut File) -> Vec<Message> {
     messages
 }
 
-/// Gets `key` until a reader of `pipe` sees it, and what comes with it to tell where the reply ends doesn't count.
+/// Gets `key` until a reader of `pipe` sees it. The command that marks the end of the reply doesn't count.
 fn seen(client: &mut Client, key: &str, pipe: &mut File) -> Vec<Message> {
     let mut found = Vec::new();
     eventually("the router sees that somebody reads", || {

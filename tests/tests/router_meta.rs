@@ -144,7 +144,7 @@ fn no_meta_set_travels_to_a_server_from_before_meta_commands() {
     }
 }
 
-/// Each was asked about by itself, and all others' requests to that server waited for all of these questions.
+/// The router once asked for each request separately, and all other requests to that server waited for the answers.
 #[test]
 fn a_server_that_lacks_what_was_asked_is_asked_once_however_many_try() {
     for (send, question) in
@@ -279,7 +279,7 @@ fn meta_flags_reach_the_server_whatever_the_pool_speaks() {
             assert!(reply.starts_with(expect), "{protocol}: {send}: {reply}");
         }
         assert_eq!(talk(&mut client, "verbosity 0 noreply\n"), "");
-        // And it is told as the server tells it.
+        // The router answers in the server's words.
         let ask = "ms w 2 T90 F3\nhi\nmg w s f v k Oq l\nmg w\nmg none t\nmd w I T30\nmg w s v\nmg w s v\nms w 2 s f T60 k\nhi\n\
                    mg w t R30 T90 v\nmg w T10 R30 t v\nma n N0 J5\nma n s f t v\nma n s f k\n";
         let routed = talk(&mut client, ask);

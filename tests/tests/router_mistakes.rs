@@ -158,7 +158,7 @@ fn a_router_is_not_ready_while_it_sends_what_was_left_from_before() {
     eventually("it is written down", is_written);
     router.signal(Signal::KILL);
     drop(router);
-    // Who accepts and says nothing keeps the deletes waiting.
+    // A server that accepts and says nothing keeps the deletes waiting.
     let mute = TcpListener::bind(("127.0.0.1", server)).expect("the port is free");
     let more = ["--http", &text, "--server-timeout", "4000"];
     let router = Server::start_router(&[&flags[..], &more].concat());

@@ -45,7 +45,7 @@ impl Dns {
         command.spawn().expect("dnsmasq runs (apt-get install dnsmasq-base)")
     }
 
-    /// Until it answers a question, whatever it answers.
+    /// Waits until the server answers a question, whatever the answer is.
     fn wait(&self) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let patience = Some(Duration::from_millis(50));
@@ -63,7 +63,7 @@ impl Dns {
         send_signal(self.child.id(), Signal::HUP);
     }
 
-    /// The same port with other flags.
+    /// Restarts it at the same port with other flags.
     fn restart(&mut self, flags: &[&str]) {
         self.end();
         self.child = Self::command(self.port, &self.dir, flags);

@@ -16,7 +16,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
-/// It ended the router at once, and with it what clients had asked.
+/// The signal once ended the router at once, together with all requests of its clients.
 #[test]
 fn the_second_user_signal_is_ignored() {
     let mut router = Server::start_router(&["--config", CONFIG]);
@@ -26,7 +26,7 @@ fn the_second_user_signal_is_ignored() {
     assert!(router.connect().ask("version").starts_with("VERSION"));
 }
 
-/// It was silent until somebody sent SIGHUP, or started the router anew.
+/// The router once said nothing until an operator sent SIGHUP or restarted it.
 #[test]
 fn a_configuration_that_is_removed_is_told_once_and_when_it_is_back() {
     let dir = own_directory();
@@ -58,7 +58,7 @@ const SHADOWED: &str = r#"{"pools": {"A": {"servers": ["127.0.0.1:1"]}}, "route"
     "type": "PoolRoute", "pool": "A", "shadows": [
         {"target": "NullRoute", "index_range": [0, 0], "key_fraction_range_rv": "share"}]}}"#;
 
-/// Whatever was wrong with it, its variables just had no effect.
+/// Whatever was wrong with the file, its variables once had no effect, without a message.
 #[test]
 fn a_file_of_runtime_variables_that_is_of_no_use_is_told_at_the_start_and_at_each_change() {
     let dir = own_directory();
@@ -81,7 +81,7 @@ fn a_file_of_runtime_variables_that_is_of_no_use_is_told_at_the_start_and_at_eac
     let good = r#"{"share": [0, 0.5], "of nobody": true}"#;
     fs::write(&path, good).expect("a file");
     let router = start();
-    // It accepts before it reads the file.
+    // The router accepts connections before it reads the file.
     says(&router, "listening on");
     for (text, why) in of_no_use {
         fs::write(&path, text).expect("a file");
@@ -103,7 +103,7 @@ fn the_usual_file_of_runtime_variables_need_not_be_there() {
     assert!(!router.said().contains("runtime variables"), "{}", router.said());
 }
 
-/// mcrouter takes such a pool, and so do we; but hardly anybody means it.
+/// mcrouter takes such a pool, and so does Guira, although it is probably a mistake.
 #[test]
 fn a_pool_without_servers_is_warned_of() {
     let config = r#"{"pools": {"A": {"servers": []}}, "route": "PoolRoute|A"}"#;

@@ -19,7 +19,7 @@ fn router(flags: &[&str]) -> Server {
     Server::start_router(&[&["--config", CONFIG], flags].concat())
 }
 
-/// One that listens on a unix socket alone, to which every user can connect.
+/// A router that listens only on a unix socket, to which every user can connect.
 fn router_on_unix(flags: &[&str]) -> (Server, String) {
     let dir = own_directory();
     fs::set_permissions(&dir, Permissions::from_mode(0o755)).expect("our own");
@@ -98,7 +98,7 @@ fn a_client_of_another_user_cannot_end_it() {
     }
 }
 
-/// The kernel lists a closed end as root's.
+/// The kernel lists the closed end of a connection as root's.
 #[test]
 fn a_client_of_another_user_that_has_left_cannot_end_it() {
     if !can_be_another() {

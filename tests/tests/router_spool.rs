@@ -134,7 +134,7 @@ fn a_full_disk_costs_one_file_and_few_lines_in_the_log_and_is_left_behind() {
     fs::remove_dir_all(dir).expect("it is there");
 }
 
-/// A server that stays away, and deletes without end, filled the disk.
+/// Endless deletes to a server that stays away once filled the disk.
 #[test]
 fn a_directory_holds_no_more_than_its_limit_and_clients_are_told_of_the_rest() {
     let (dir, port) = (own_directory(), free_port());
@@ -175,7 +175,7 @@ fn a_directory_that_cannot_be_written_is_reported_at_start_with_path_and_cause()
             && said.contains("--async-dir")
     });
     let good = router(free_port(), &dir.join("good"), &[]);
-    // Its socket accepts before the directory is tried.
+    // The router's socket accepts before the router tries the directory.
     eventually("it is configured", || good.said().contains("configured with"));
     assert!(!good.said().contains("written down"), "{}", good.said());
     assert!(files(&dir.join("good")).is_empty());
@@ -279,7 +279,7 @@ fn a_file_that_cannot_be_read_now_holds_up_no_client_of_the_thread_that_sends() 
     fs::remove_dir_all(dir).expect("it is there");
 }
 
-/// They failed, and no log had them, though mcrouter writes them down.
+/// Such deletes once failed and were in no log, although mcrouter writes them down.
 #[test]
 fn deletes_of_keys_that_are_no_utf_8_are_written_down_as_they_are_and_sent() {
     for version in [&[][..], &["--use-asynclog-version2"]] {

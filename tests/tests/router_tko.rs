@@ -117,7 +117,7 @@ fn a_refusal_between_timeouts_says_nothing_good_of_the_server() {
     assert_eq!(marked(&router), [0, 1]);
 }
 
-/// An average of 0.000 made a server that only timed out look like the fastest.
+/// An average of 0.000 once made a server that only timed out look like the fastest.
 #[test]
 fn a_server_that_only_times_out_is_slow_in_the_statistics() {
     let router = router(&["--num-proxies", "1"]);
@@ -144,7 +144,8 @@ fn a_server_that_goes_with_its_connection_is_marked() {
     assert!(reply.starts_with("SERVER_ERROR Server unavailable"), "{reply}");
 }
 
-/// Whoever knew a request that makes a server close its connection had the server marked for everybody, for ten seconds.
+/// A client with a request that makes a server close its connection once had the server marked for all, for ten
+/// seconds.
 #[test]
 fn a_request_for_which_a_server_closes_its_connection_marks_no_server() {
     let router = router(&["--num-proxies", "1"]);
@@ -158,7 +159,7 @@ fn a_request_for_which_a_server_closes_its_connection_marks_no_server() {
     assert!(!router.said().contains("TKO"), "{}", router.said());
 }
 
-/// It may be the first that comes after a pause.
+/// The request may be the first one after a pause.
 #[test]
 fn a_server_that_is_marked_for_the_first_request_of_a_connection_is_probed_at_once() {
     let router = router(&["--probe-timeout-initial", "3600000", "--probe-timeout-max", "3600000"]);
@@ -190,7 +191,7 @@ fn a_server_that_only_closes_connections_is_marked_and_not_asked_again_and_again
     assert!(accepted < 10, "{accepted}");
 }
 
-/// It still counted the server that had returned.
+/// The count once still had the server that had returned.
 #[test]
 fn the_lines_of_a_mark_count_the_servers_that_are_marked_then() {
     let router = router(&[]);
@@ -206,7 +207,7 @@ fn the_lines_of_a_mark_count_the_servers_that_are_marked_then() {
     assert_eq!(client.ask("get here"), "END\r\n");
 }
 
-/// Clients of a router made their servers look dead to all others by asking for long values.
+/// Clients that asked for long values once made their servers look dead to all other clients.
 #[test]
 fn a_server_that_sends_long_values_meanwhile_is_not_marked_for_what_comes_late() {
     for (slow, expected) in [("get long\r\n", [0, 0]), ("get drip\r\n", [0, 1])] {

@@ -208,7 +208,7 @@ fn a_flood_of_clients_that_are_not_let_in_is_a_line_and_a_count() {
     let (router, tls_port) = router(&pool(port_of(&memcached), ""), &flags);
     let mut plain = router.connect();
     for _ in 0..300 {
-        // Somebody who looks whether the port is open.
+        // A client that only checks whether the port is open.
         drop(Client::connect(&Address::Tcp(tls_port)));
     }
     eventually("all were seen", || plain.stat("num_authorization_failures") == 300);

@@ -41,7 +41,7 @@ fn a_hangup_says_what_was_read_again_and_only_that() {
     fs::remove_dir_all(dir).expect("it is there");
 }
 
-/// It ended the process, as it does by default: one letter beside the signal for a graceful end.
+/// The signal once ended the process, as it does by default. Its name differs by a letter from that of a graceful end.
 #[test]
 fn the_second_user_signal_is_ignored() {
     let mut server = Server::start(Program::Guira, &[]);
@@ -87,7 +87,7 @@ fn the_end_is_told_with_what_ended_it_and_what_becomes_of_the_items() {
     fs::remove_dir_all(dir).expect("it is there");
 }
 
-/// They were reset: they had connected, and the server had yet to accept them.
+/// Clients that had connected, and that the server had yet to accept, were once reset.
 #[test]
 fn clients_that_wait_to_be_accepted_at_a_graceful_end_are_answered_first() {
     let dir = own_directory();
@@ -110,7 +110,7 @@ fn clients_that_wait_to_be_accepted_at_a_graceful_end_are_answered_first() {
     fs::remove_dir_all(dir).expect("it is there");
 }
 
-/// memcached refuses to start without its database; nobody could tell why no login worked.
+/// memcached refuses to start without its database. Guira once started, and nobody could see why no login worked.
 #[test]
 fn binary_logins_without_users_are_warned_of() {
     let dir = own_directory();
@@ -131,7 +131,7 @@ fn binary_logins_without_users_are_warned_of() {
     fs::remove_dir_all(dir).expect("it is there");
 }
 
-/// `-p 0` turned UDP off too; memcached serves it.
+/// `-p 0` once turned UDP off too; memcached serves it.
 #[test]
 fn without_tcp_udp_is_served_and_without_both_it_is_said_that_nobody_can_come() {
     let start = |udp: &str| {

@@ -14,7 +14,7 @@ fn stop(server: &mut Server) {
     assert!(server.ended_within(20).is_some_and(|status| status.success()), "{}", server.said());
 }
 
-/// Each set took half a second to fail, without a word in the log, and values of 10 kB never found room again.
+/// Each set once took half a second to fail, without a log line, and values of 10 kB never found room again.
 #[test]
 fn a_full_file_system_is_said_and_sets_fail_at_once_and_find_room_when_there_is_some() {
     for flags in SIZES {
@@ -29,7 +29,7 @@ fn a_full_file_system_is_said_and_sets_fail_at_once_and_find_room_when_there_is_
             let refused = "SERVER_ERROR out of memory storing object\r\n";
             assert_eq!(client.set(&format!("k{n}"), &value), refused, "{flags:?}");
         }
-        // Half a second each would be 30 seconds.
+        // With half a second per set this would take 30 seconds.
         assert!(begin.elapsed() < Duration::from_secs(15), "{flags:?}: {:?}", begin.elapsed());
         let told = format!("WARN {path}: no room for more items: No space left on device");
         eventually("it says so", || server.said().contains(&told));
@@ -104,7 +104,7 @@ fn a_file_system_that_is_smaller_than_the_memory_is_told_at_the_start() {
     }
 }
 
-/// The mark of a clean stop found no room where items had taken all of it: the next start was one after a crash.
+/// The mark of a clean stop once found no room, because items had taken all of it. The next start then assumed a crash.
 #[test]
 fn a_clean_stop_is_marked_on_a_file_system_without_room() {
     for flags in SIZES {
@@ -131,7 +131,7 @@ fn a_file_system_without_room_for_a_new_memory_file_is_named() {
     let tmpfs = Tmpfs::new(24);
     tmpfs.fill();
     let path = tmpfs.path("memory");
-    // The socket listens before the file is looked at.
+    // The socket listens before the server looks at the file.
     let said = match tmpfs.try_start(&["-e", &path]) {
         Err(refused) => refused.said,
         Ok(mut server) => {

@@ -208,7 +208,7 @@ fn prefixes_are_counted_while_detail_is_on() {
     assert!(client.ask("stats detail dump").contains("PREFIX foo get 4 hit 3"));
 }
 
-/// Each prefix once, in order, with counts that only grow, while another client's gets are counted.
+/// A dump has each prefix once, in order. While another client's gets are counted, the counts only grow.
 #[test]
 fn a_dump_of_prefixes_is_whole_while_they_are_counted() {
     const PREFIXES: usize = 10_000;
@@ -222,7 +222,7 @@ fn a_dump_of_prefixes_is_whole_while_they_are_counted() {
         let dumps: Vec<Vec<u64>> = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut counting = server.connect();
-                // Bounded, should the dumps never end.
+                // The number is bounded in case that the dumps never end.
                 for round in 0..100_000 {
                     let from = round * 100 % PREFIXES;
                     let gets: String =
@@ -278,7 +278,7 @@ fn connections_are_listed_with_address_and_state() {
 
 const HELD: [&str; 3] = ["unfinished_bytes", "unsent_bytes", "backlog_bytes"];
 
-/// What `stats conns` says of one thing, of each client.
+/// The value of one field of `stats conns`, for each client.
 fn of_each(listed: &str, name: &str) -> Vec<usize> {
     let words = listed.lines().filter_map(|line| line.split_once(&format!(":{name} ")));
     words.map(|(_, number)| number.parse().expect(listed)).collect()

@@ -131,7 +131,7 @@ fn what_is_lost_when_the_device_is_overtaken_is_counted() {
     println!("{lost} of {KEYS} were lost");
 }
 
-/// They held what they had been given, and waited for each other for ever.
+/// The gets of such a crowd once held the memory that they had got, and waited for each other forever.
 #[test]
 fn a_crowd_that_asks_for_many_stored_items_at_once_is_answered() {
     let below = Below::new();
@@ -207,7 +207,7 @@ fn who_watches_evictions_is_told_what_goes_to_storage() {
     assert!(line.contains(" fetch=no ttl=-1 la=") && line.contains(" bucket=0"), "{line}");
 }
 
-/// What a write meets on a full device, and again when there is room.
+/// A write fails on a full device, and succeeds when there is room again.
 #[test]
 fn a_full_device_costs_items_and_nothing_else() {
     let tmpfs = Tmpfs::new(24);
@@ -236,7 +236,7 @@ fn a_full_device_costs_items_and_nothing_else() {
 fn replies_of_a_pipeline_keep_their_order_around_what_is_read() {
     let below = Below::new();
     let (server, client) = filled(&below, "", 2000, 8_000);
-    // Others go on while one waits.
+    // Other clients are served while one waits.
     let mut other = server.connect();
     let (mut asked, mut want) = (String::new(), String::new());
     for n in 0..400 {
@@ -333,7 +333,7 @@ fn settle(file: &Path, bytes: u64) {
     eventually("the writer writes", || fs::metadata(file).is_ok_and(|m| m.blocks() * 512 >= bytes));
 }
 
-/// Gets all keys: how many hits; each must be right.
+/// Gets all keys, and checks each value. Returns the number of hits.
 fn hits(client: &mut Client, keys: usize, bytes: usize) -> usize {
     let mut hits = 0;
     for n in 0..keys {

@@ -70,19 +70,20 @@ fn who_connects_and_goes_stops_nobody() {
         hear_the_end(&mut door);
         assert_eq!(client.get("k"), Some(b"v".to_vec()), "the connection goes on");
         assert!(server.is_running());
-        // And there is still a door.
+        // The socket for hand-overs still accepts connections.
         hear(&mut memory.knock(), b"sockets");
     }
 }
 
 fn hear_the_end(door: &mut UnixStream) {
     let mut rest = Vec::new();
-    // Either way the connection is over.
+    // In both cases the connection is over.
     let _ = door.read_to_end(&mut rest);
     assert_eq!(rest, b"");
 }
 
-/// The successor dies once the old server has stopped for it: who connects waits, and is served by the old one.
+/// The successor dies once the old server has stopped for it: clients that connect wait, and the old server serves
+/// them.
 #[test]
 fn a_successor_that_dies_leaves_its_predecessor_serving() {
     for size in SIZES {
@@ -120,7 +121,7 @@ fn a_successor_with_another_port_is_refused_and_changes_nothing() {
     let (path, text) = (memory.path(), other.to_string());
     let flags = ["-l", "127.0.0.1", "-p", &text, "-e", &path, "--take-over"];
     let new = Server::start_at(Program::Guira, &flags, Address::Tcp(other));
-    // It listens for a moment, before it looks at what it inherited.
+    // The server listens for a moment before it looks at what it inherited.
     let said = match new {
         Err(refused) => refused.said,
         Ok(mut new) => {
@@ -175,11 +176,11 @@ fn a_successor_that_would_start_empty_is_refused_and_changes_nothing() {
     }
 }
 
-/// It was told that another program had its port, and to stop that one.
+/// The operator was once told that another program had the port, and to stop that program.
 #[test]
 fn a_successor_that_runs_as_another_user_is_told_so() {
     let memory = Memory::new();
-    // The file belongs to whom the test runs as.
+    // The file belongs to the user that runs the test.
     let (mut server, port) = memory.start(&["-u", "root"]);
     let mut client = server.connect();
     assert_eq!(client.set("k", b"v"), "STORED\r\n");

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// A server with a certificate, its ports, and who signed.
+/// A server with a certificate, its ports, and the authority that signed it.
 struct Setup {
     server: Server,
     authority: Authority,
@@ -145,7 +145,7 @@ fn clients_show_certificates_where_they_are_asked_to() {
         assert_eq!(served[0], [false, false, true], "ssl_verify_mode=2");
         assert_eq!(served[1], [true, true, true], "btls");
         assert_eq!(served[2], [false, false, true], "mtls");
-        // The session that nobody got at btls: is no way into the others.
+        // The session that a client without a certificate got at btls: doesn't let it in at the other ports.
         assert!(is_served(&nobody, never) && !is_served(&nobody, always));
     }
     let mut client = with(Some(&friend), true).connect(set);

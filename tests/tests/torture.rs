@@ -94,7 +94,7 @@ fn with_fault(fault: Fault, seconds: u64) -> Report {
     mutant::serve(&socket, fault);
     let options = Options {
         time: Duration::from_secs(seconds),
-        // Few keys show a fault fast; what never expires shows only if nobody overwrites it first.
+        // With few keys a fault is seen soon. An item that never expires is seen only if nobody overwrites it first.
         registers: if fault == Fault::Expired { 2_000 } else { 40 },
         shared: 3,
         value_bytes_max: 2_000,

@@ -45,7 +45,7 @@ impl Sender {
         Self::at(Ipv4Addr::LOCALHOST, port)
     }
 
-    /// Sends a request; its number.
+    /// Sends a request. Returns its number.
     fn send(&mut self, payload: &[u8]) -> u16 {
         self.number = self.number.wrapping_add(1);
         let [high, low] = self.number.to_be_bytes();
@@ -54,7 +54,7 @@ impl Sender {
         self.number
     }
 
-    /// The next whole reply: its number and its bytes.
+    /// Waits for the next whole reply. Returns its number and its bytes.
     fn receive(&self) -> (u16, Vec<u8>) {
         let mut parts = BTreeMap::new();
         loop {
@@ -227,7 +227,7 @@ fn a_source_without_a_connection_gets_no_more_than_its_budget() {
     assert_eq!(dropped.stat_word("stats guira", "udp_dropped"), "34");
 }
 
-/// Asked in the name of a client that is connected, a server once sent that client whatever it could.
+/// A request with the forged address of a connected client once made the server send that client all it could.
 #[test]
 fn nobody_turns_the_server_on_a_client_that_is_connected() {
     for memory in [&[][..], &["-m", "64"], &["-m", "1024"]] {
@@ -239,7 +239,7 @@ fn nobody_turns_the_server_on_a_client_that_is_connected() {
         tcp.ask("debugtime 1");
         let mut udp = Sender::new(port);
         let answered = (0..350).filter(|_| udp.is_answered(b"get k\r\n")).count();
-        // 16 MiB of replies, and of frames.
+        // The budget is 16 MiB. It counts the datagrams' headers, too.
         assert!((300..340).contains(&answered), "{memory:?}: {answered}");
     }
 }
@@ -351,11 +351,11 @@ fn hostile_datagrams_cost_neither_the_server_nor_its_memory() {
         }
         udp.socket.send(&datagram).expect("it goes out");
         if round % 50 == 0 {
-            // So that the system's queue is never full.
+            // This keeps the system's queue from filling up.
             assert_eq!(bystander.ask(b"mn\r\n"), b"MN\r\n");
         }
     }
-    // A gigabyte, if it were answered.
+    // The answers would have a gigabyte.
     let greedy = format!("get{}\r\n", " big".repeat(15_000));
     udp.send(greedy.as_bytes());
     udp.send(&Packet::key(GET, "big").to_bytes(1, 0).repeat(1000));

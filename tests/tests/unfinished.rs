@@ -22,7 +22,7 @@ fn read(asking: &mut Client, bytes: u64) {
     eventually("the server reads all", || asking.stat("bytes_read") >= bytes);
 }
 
-/// 70 MB of items of 10,000 bytes; how many are there.
+/// Stores 70 MB of items of 10,000 bytes. Returns how many are there.
 fn fill(client: &mut Client) -> u64 {
     let value = vec![b'v'; 10_000];
     for hundred in 0..70 {
@@ -60,7 +60,7 @@ fn what_is_announced_and_not_sent_holds_nothing_and_evicts_nobody() {
         let large = vec![b'l'; 400_000];
         assert_eq!(asking.set("large", &large), "STORED\r\n", "{flags:?}");
         assert_eq!(asking.get("large").as_deref(), Some(&large[..]), "{flags:?}");
-        // Who announced may still send.
+        // A client that announced a value may still send it.
         let mut last = clients.pop().unwrap();
         last.send(&vec![b'x'; 500_000]);
         assert_eq!(last.exchange(b"\r\n").bytes, b"STORED\r\n", "{flags:?}");
@@ -110,7 +110,7 @@ fn values_but_for_their_last_byte_stay_within_the_budget_and_as_many_are_told_as
     }
 }
 
-/// A hundred that hold a tenth of what they need each kept them out for as long as they hung.
+/// A hundred clients that each hold a tenth of what they need once kept other values out for as long as they hung.
 #[test]
 fn large_values_find_their_way_past_many_small_unfinished_ones() {
     for (flags, limit, bytes) in
@@ -131,7 +131,7 @@ fn large_values_find_their_way_past_many_small_unfinished_ones() {
     }
 }
 
-/// Six values but for their last bytes kept all others' large values out of a server for half a minute.
+/// Six values without their last bytes once kept all other large values out of a server for half a minute.
 #[test]
 fn large_values_find_their_way_past_as_many_unfinished_ones_as_fill_the_budget() {
     for (flags, limit) in SERVERS {
@@ -267,14 +267,14 @@ fn each_protocol_is_told_in_its_own_words_and_stays_in_step() {
     let reply = client.read_exact(24 + "Out of memory allocating item".len() + 24);
     assert_eq!((&reply[..2], &reply[6..8]), (&b"\x81\x01"[..], &[0, 0x82][..]));
     assert_eq!(&reply[24 + 29..][..2], b"\x81\x0a");
-    // Who was first holds little, and was left alone.
+    // The first client holds little, and was left alone.
     for client in &mut first {
         let reply = client.exchange(&[&[b'x'; 500][..], b"\r\n"].concat());
         assert_eq!(reply.bytes, b"STORED\r\n");
     }
 }
 
-/// Two clients that have sent all of their values but for a byte.
+/// Two clients that have sent their values without the last byte.
 fn large_ones(server: &Server, asking: &mut Client) -> [Client; 2] {
     let set = [&b"set large 0 0 600000\r\n"[..], &[b'l'; 599_999]].concat();
     let before = asking.stat("bytes_read");
@@ -287,7 +287,7 @@ fn large_ones(server: &Server, asking: &mut Client) -> [Client; 2] {
     clients
 }
 
-/// Their last bytes come.
+/// Sends the last byte of each value.
 fn store(clients: [Client; 2]) {
     for mut client in clients {
         assert_eq!(client.exchange(b"l\r\n").bytes, b"STORED\r\n");
@@ -318,7 +318,7 @@ fn pieces_of_many_count_too() {
     assert_eq!(told, refused);
 }
 
-/// Uses the budget up, but for less than one of the smallest of these values: sets without their last bytes.
+/// Uses up the budget by sets without their last bytes. What is left is less than the smallest of these values.
 fn use_up(server: &Server, asking: &mut Client, limit: usize) -> Vec<Client> {
     let mut clients = Vec::new();
     for bytes in [900_000, 300_000, 100_000, 30_000, 10_000, 3_000] {

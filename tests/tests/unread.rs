@@ -1,4 +1,4 @@
-//! Replies that clients don't read: what they may hold, and that whoever reads is served as before.
+//! Replies that clients don't read: how many bytes they may hold, and that clients that read are served as before.
 //!
 //! 100 connections that each asked for 400 values of 1 MB and read nothing once made a server of 64 MB take 224 MB.
 
@@ -119,7 +119,7 @@ fn settle(asking: &mut Client, bytes_read: u64) {
     eventually("the server sends no more", || {
         sleep(Duration::from_millis(100));
         let written = asking.stat("bytes_written");
-        // What this asks for is some KB.
+        // The reply to this request has some KB.
         written - std::mem::replace(&mut before, written) < 64 << 10
     });
 }
@@ -156,7 +156,7 @@ fn values_that_nobody_reads_stay_within_the_budget_and_readers_get_all_of_theirs
             assert!(held > limit / 4 && held <= limit, "{flags:?}: {held} of {limit}");
             let taken = server.resident_bytes().saturating_sub(before);
             assert!(taken < limit as u64 + BESIDE_BYTES, "{flags:?}: {taken} more");
-            // Whoever reads is served, large values too.
+            // A client that reads is served, large values too.
             assert_eq!(asking.get("small").as_deref(), Some(&b"s"[..]), "{flags:?}");
             assert!(asking.get("k7").as_deref() == Some(value(7)), "{flags:?}");
             // The first, whose replies are copied, and the last, of which values are held.
@@ -285,7 +285,7 @@ fn long_packets_that_nobody_reads_wait_in_pieces_and_are_whole_when_they_are_rea
     }
 }
 
-/// 2.5 to 4 MB for each, on no budget.
+/// Each such client once took 2.5 to 4 MB, which no budget counted.
 #[test]
 fn the_system_keeps_little_of_what_clients_do_not_read() {
     const CLIENTS: usize = 30;

@@ -31,7 +31,7 @@ fn ids(server: &Running, name: &str) -> Vec<u32> {
 const OTHER_USERS: &str = "mount --bind $0/passwd /etc/passwd && mount --bind $0/group /etc/group";
 const NO_USERS: &str = "mount -t tmpfs none /etc";
 
-/// It had no supplementary groups, so that it couldn't read a key that a group may read.
+/// The server once had no supplementary groups, so it couldn't read a key that a group may read.
 #[test]
 fn a_server_has_the_groups_of_its_user_and_no_others() {
     if !geteuid().is_root() {

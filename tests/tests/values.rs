@@ -2,7 +2,7 @@
 
 use guira_tests::server::{Program, Server};
 
-/// `bytes` bytes that differ from place to place, so that a chunk out of place shows.
+/// Returns `bytes` bytes that differ from place to place, so that a misplaced chunk is noticed.
 fn value(bytes: usize, seed: usize) -> Vec<u8> {
     (0..bytes).map(|at| b"abcdefghijklmnopqrstuvwxyz"[(at / 7 + at / 4096 + seed) % 26]).collect()
 }

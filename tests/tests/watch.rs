@@ -1,4 +1,4 @@
-//! Watchers over sockets: what they are told, in memcached's format, and what becomes of those that don't read.
+//! Watchers over sockets: the lines that they get, in memcached's format, and what happens to watchers that don't read.
 
 use guira_tests::client::Client;
 use guira_tests::server::{Program, Server};
@@ -11,7 +11,7 @@ fn watcher(server: &Server, kinds: &str) -> Client {
     client
 }
 
-/// The next line, from its type on; its time and its number are checked.
+/// Reads the next line, and checks its time and its number. Returns the rest, from its type on.
 fn next(watcher: &mut Client) -> String {
     let line = line(watcher);
     let (ts, rest) =

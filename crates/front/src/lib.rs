@@ -16,6 +16,7 @@ pub mod sessions;
 pub mod certificates;
 pub mod exposition;
 pub mod http;
+pub mod sample;
 pub mod shares;
 pub mod size;
 #[expect(unsafe_code, reason = "two system calls that rustix doesn't have")]

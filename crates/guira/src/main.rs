@@ -12,7 +12,7 @@ mod reference;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, FromArgMatches};
-use guira_serve::{Flags, ServerSettings};
+use guira_serve::Flags;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
@@ -186,8 +186,7 @@ fn serve(matches: &ArgMatches, name: &str) -> ExitCode {
         );
         return ExitCode::SUCCESS;
     }
-    let served = ServerSettings::new(&flags).and_then(|settings| guira_serve::run(settings, name));
-    match served {
+    match guira_serve::run(&flags, name) {
         Ok(code) => ExitCode::from(code),
         Err(refusal) => {
             refusal.say(flags.log_format);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use guira_client::Address;
+use guira_front::sample::KeySample;
 
 pub(crate) use etcd::EtcdConfig;
 pub(crate) use fields::duration;
@@ -66,8 +67,8 @@ impl InvalidateConfig {
 /// Which deletes are checked later, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AuditConfig {
-    /// Keys whose hash is at most this are sampled; 0: none.
-    pub(crate) most: u64,
+    /// The keys whose deletes are checked.
+    pub(crate) sample: KeySample,
     /// How long after the delete, in ascending order: at least one time, at most [`AuditConfig::AT_MAX`].
     pub(crate) at: Vec<Duration>,
 }

@@ -13,20 +13,22 @@
 //! 2. A parked key (`parked.rs`) holds the cursor before its entry until a router accepts the key.
 //! 3. A flush that fails, or that waits for `flush_after`, holds the cursor too. Deletes go on between its tries: a
 //!    flush after them does no harm. During a try they wait for the router's answer, as for any other answer.
-//! 4. What was sent unproven is sent again once it is proven, as if it hadn't been sent. So the second delete follows
-//!    `again` after the new first one.
+//! 4. What was sent unproven is sent again once it is proven, as if it hadn't been sent ([`Cursors`]).
 //! 5. Batches don't wait to become full: what arrives while the last one is in flight goes with the next.
 //!
 //! # Bad at
 //! Routers that refuse a few keys for long. Each is sent alone, and there are at most `PARKED_MAX` of them.
 
+mod preflight;
 mod audit;
 mod resend;
 mod unmark;
+mod cursors;
 mod supply;
 mod spread;
 mod flush;
 mod parked;
+mod uplink;
 mod link;
 mod pace;
 
@@ -36,23 +38,21 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use guira_client::Address;
-
 use crate::config::DestinationConfig;
 use crate::counts::CourierCounts;
-use crate::key::Key;
 use crate::line::{Line, Reach, Seat, Work};
-use crate::rule::How;
 use crate::term::now;
 pub(crate) use audit::{Audit, Scout};
+use cursors::{Batch, Cursors};
 use flush::Flushes;
 use link::{Parcel, RouterLink};
 use pace::{IDLE, PAUSE_LEAST, PAUSE_MOST, note_ack};
 use parked::Parked;
+pub(crate) use preflight::{Asks, check};
 pub(crate) use resend::Resender;
 use spread::Spread;
-use supply::{Load, Supply};
 pub(crate) use unmark::Unmarker;
+use uplink::Uplink;
 
 /// Sends the deletes and flushes of one source to one destination.
 pub(crate) struct Courier {
@@ -61,19 +61,9 @@ pub(crate) struct Courier {
     number: usize,
     line: Arc<Line>,
     seat: Arc<Seat>,
-    link: Option<RouterLink>,
-    router: usize,
+    uplink: Uplink,
     in_flight: VecDeque<Batch>,
-    first: Supply,
-    again: Supply,
-    /// Entries before this one are acknowledged; in `done_again` for the second time.
-    done: u64,
-    done_again: u64,
-    /// When entries up to a number were acknowledged: their second delete follows `again` later.
-    acked: VecDeque<(u64, Instant)>,
-    again_until: u64,
-    /// The entries that were sent unproven: the first, and the one after the last.
-    unproven: Option<(u64, u64)>,
+    cursors: Cursors,
     parked: Parked,
     flushes: Flushes,
     /// Of the flush that is under way.
@@ -81,48 +71,17 @@ pub(crate) struct Courier {
     scout: Option<Scout>,
 }
 
-/// Deletes that are sent together.
-struct Batch {
-    parcels: Vec<Parcel>,
-    begin: u64,
-    /// All entries before this one are in this batch or in earlier ones.
-    end: u64,
-    is_again: bool,
-    /// The time of its newest change, in Unix seconds.
-    at_s: u32,
-    is_failed: bool,
-}
-
-impl Batch {
-    /// Creates the batch of a load. That of a flush has no deletes: it only moves the cursor. The flush itself, and its
-    /// second one, are scheduled apart.
-    fn new(load: Load, begin: u64, end: u64, is_again: bool) -> Self {
-        let (parcels, at_s) = match load {
-            Load::Deletes(parcels, at_s) => (parcels, at_s),
-            Load::Flush(at_s) => (Vec::new(), at_s),
-        };
-        Self { parcels, begin, end, is_again, at_s, is_failed: false }
-    }
-}
-
 impl Courier {
     pub(crate) fn new(config: DestinationConfig, number: usize, line: Arc<Line>) -> Self {
         let cursor = line.cursor(number).cursor;
         Self {
+            cursors: Cursors::new(cursor, config.again),
             config,
             number,
             seat: line.seat(number),
             line,
-            link: None,
-            router: 0,
+            uplink: Uplink::default(),
             in_flight: VecDeque::new(),
-            first: Supply::new(cursor),
-            again: Supply::new(cursor),
-            done: cursor,
-            done_again: cursor,
-            acked: VecDeque::new(),
-            again_until: cursor,
-            unproven: None,
             parked: Parked::new(),
             flushes: Flushes::default(),
             spread: None,
@@ -153,7 +112,7 @@ impl Courier {
             match self.turn(&reach) {
                 Ok(Turn::Idle) if reach.is_ended => return,
                 Ok(Turn::Idle) => {
-                    if !matches!(self.line.work(self.first.next(), 1, IDLE), Work::Nothing) {
+                    if !matches!(self.line.work(self.cursors.next(), 1, IDLE), Work::Nothing) {
                         // There are entries. Only parked keys can keep them back.
                         thread::sleep(if self.parked.is_full() { IDLE } else { Duration::ZERO });
                     }
@@ -176,13 +135,16 @@ impl Courier {
 
     /// Sends what may be sent, then waits for the oldest answer.
     fn turn(&mut self, reach: &Reach) -> io::Result<Turn> {
-        self.note_due(reach);
+        self.cursors.release_due();
+        if self.in_flight.is_empty() {
+            self.cursors.rewind_proven(reach);
+        }
         while self.in_flight.len() < IN_FLIGHT
             && !self.parked.is_full()
             && !self.is_flush_due()
             && !self.parked.is_retry_due()
             // Otherwise something would always be in flight, and what was proven would never be sent again.
-            && !self.is_proven(reach)
+            && !self.cursors.is_proven(reach)
         {
             let Some(batch) = self.next_batch(reach)? else { break };
             if let Some(scout) = self.scout.as_mut().filter(|_| !batch.is_again) {
@@ -192,8 +154,8 @@ impl Courier {
             self.in_flight.push_back(batch);
             self.connect()?;
             self.check_term()?;
-            if let (Some(link), Some(batch)) = (&mut self.link, self.in_flight.back()) {
-                link.send(&batch.parcels, &self.config.prefix)?;
+            if let Some(batch) = self.in_flight.back() {
+                self.uplink.open()?.send(&batch.parcels, &self.config.prefix)?;
             }
         }
         if !self.in_flight.is_empty() {
@@ -317,69 +279,21 @@ impl Courier {
         now() + self.config.flush_after.saturating_sub(age) + again
     }
 
-    /// Releases second deletes that are due, and rewinds to entries that were proven after they were sent.
-    fn note_due(&mut self, reach: &Reach) {
-        while let Some((end, at)) = self.acked.front()
-            && at.elapsed() >= self.config.again + TOGETHER
-        {
-            self.again_until = self.again_until.max(*end);
-            self.acked.pop_front();
-        }
-        if let Some((from, _)) = self.unproven.filter(|_| self.is_proven(reach))
-            && self.in_flight.is_empty()
-        {
-            self.unproven = None;
-            self.first.rewind(from);
-            self.done = self.done.min(from);
-            self.again_until = self.again_until.min(from);
-            let kept = self.acked.iter().take_while(|(end, _)| *end < from).count() + 1;
-            self.acked.truncate(kept);
-            if let Some((end, _)) = self.acked.back_mut() {
-                *end = from.min(*end);
-            }
-            if self.again.after() > from {
-                self.again.rewind(from);
-                self.done_again = self.done_again.min(from);
-            }
-        }
-    }
-
-    /// Whether what was sent unproven has been proven.
-    fn is_proven(&self, reach: &Reach) -> bool {
-        self.unproven.is_some_and(|(_, until)| reach.proven >= until)
-    }
-
     fn next_batch(&mut self, reach: &Reach) -> io::Result<Option<Batch>> {
-        let begin = self.first.next();
         let own = (&*self.seat.name, self.config.how);
-        if let Some(load) = self.first.take(&self.line, own, reach.released)? {
-            let end = self.first.next();
-            if let Load::Flush(at_s) = load {
-                self.flushes.want(begin, self.flush_due(at_s));
-                self.counts().is_flush_due.set(1);
-            }
-            if end > reach.proven {
-                let (from, until) = self.unproven.unwrap_or((u64::MAX, 0));
-                let unproven =
-                    (from.min(begin.max(reach.proven)), until.max(end).max(self.first.after()));
-                self.unproven = Some(unproven);
-            }
-            return Ok(Some(Batch::new(load, begin, end, false)));
+        let batch = self.cursors.take(&self.line, own, reach)?;
+        if let Some(batch) = batch.as_ref().filter(|batch| batch.is_flush && !batch.is_again) {
+            self.flushes.want(batch.begin, self.flush_due(batch.at_s));
+            self.counts().is_flush_due.set(1);
         }
-        if self.config.again.is_zero() {
-            return Ok(None);
-        }
-        let begin = self.again.next();
-        let taken = self.again.take(&self.line, own, self.again_until)?;
-        Ok(taken.map(|load| Batch::new(load, begin, self.again.next(), true)))
+        Ok(batch)
     }
 
     /// Waits for the answer to the oldest batch. After an error, it waits for all other answers, too: only then can the
     /// connection be used for single keys. Batches are acknowledged in order.
     fn settle(&mut self) -> io::Result<()> {
         for at in 0..self.in_flight.len() {
-            let link = self.link.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-            match link.answer(&self.in_flight[at].parcels)? {
+            match self.uplink.open()?.answer(&self.in_flight[at].parcels)? {
                 None if at == 0 => {
                     if let Some(batch) = self.in_flight.pop_front() {
                         self.note_acked(&batch);
@@ -412,7 +326,7 @@ impl Courier {
     /// Sends halves, and halves of them, until the bad keys stand alone, and parks those.
     fn deliver_carefully(&mut self, parcels: &[Parcel], entry: u64) -> io::Result<()> {
         self.check_term()?;
-        let link = self.link.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let link = self.uplink.open()?;
         link.send(parcels, &self.config.prefix)?;
         match (link.answer(parcels)?, parcels) {
             (None, _) => Ok(()),
@@ -438,8 +352,7 @@ impl Courier {
     fn retry(&mut self) -> io::Result<()> {
         self.parked.note_retry();
         self.check_term()?;
-        self.connect()?;
-        let link = self.link.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let link = self.uplink.connect(&self.config, &self.seat.counts)?;
         self.parked.retry(link, &self.config.prefix)?;
         self.counts().parked.set(self.parked.count());
         self.note_cursor();
@@ -451,110 +364,34 @@ impl Courier {
         counts.batches.add(1);
         let sent = if batch.is_again { &counts.again } else { &counts.deletes };
         sent.add(batch.parcels.len() as u64);
-        if batch.is_again {
-            self.done_again = self.done_again.max(batch.end);
-        } else {
+        if !batch.is_again {
             note_ack(counts, batch.at_s);
-            self.done = self.done.max(batch.end);
-            self.note_for_again(batch.end);
         }
+        self.cursors.note_acked(batch);
         self.note_cursor();
     }
 
-    /// Records an acknowledgement for the second delete. Those within a tenth of a second are combined, and delayed by
-    /// as much. So there are few, however long `again` is.
-    fn note_for_again(&mut self, end: u64) {
-        if self.config.again.is_zero() {
-            return;
-        }
-        match self.acked.back_mut() {
-            Some((before, at)) if at.elapsed() < TOGETHER => *before = end,
-            _ => self.acked.push_back((end, now())),
-        }
-    }
-
     fn note_cursor(&self) {
-        let done =
-            if self.config.again.is_zero() { self.done } else { self.done.min(self.done_again) };
-        let unproven = self.unproven.map(|(from, _)| from);
         self.counts().is_flush_due.set(self.flushes.held().is_some().into());
-        let holders = [unproven, self.parked.held(), self.flushes.held(), Some(done)];
-        let cursor = holders.into_iter().flatten().min().unwrap_or(done);
+        let holders = [self.parked.held(), self.flushes.held()];
+        let cursor = holders.into_iter().flatten().fold(self.cursors.done(), u64::min);
         self.line.note_cursor(self.number, cursor);
     }
 
     fn connect(&mut self) -> io::Result<&mut RouterLink> {
-        if self.link.is_none() {
-            self.link = Some(RouterLink::connect(self.router())?);
-            self.counts().connects.add(1);
-            self.counts().is_connected.set(1);
-        }
-        self.link.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
-    }
-
-    fn router(&self) -> &Address {
-        &self.config.routers[self.router % self.config.routers.len()]
+        self.uplink.connect(&self.config, &self.seat.counts)
     }
 
     /// Rewinds to what wasn't acknowledged, and selects the next router.
     fn lose(&mut self, error: &io::Error) {
-        let router = self.router();
-        tracing::warn!("destination {}: router {router}: {error}", self.config.name);
-        self.link = None;
-        self.counts().is_connected.set(0);
-        self.router += 1;
+        self.uplink.lose(&self.config, &self.seat.counts, error);
         for batch in std::mem::take(&mut self.in_flight).into_iter().rev() {
-            if batch.is_again {
-                self.again.rewind(batch.begin);
-            } else {
-                self.first.rewind(batch.begin);
+            self.cursors.rewind(&batch);
+            if !batch.is_again {
                 self.flushes.forget_from(batch.begin);
             }
         }
     }
-}
-
-/// What a destination asks of its routers besides deletes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asks {
-    /// Flushes.
-    pub(crate) is_flushed: bool,
-    /// Flushes of one server at a time.
-    pub(crate) is_spread: bool,
-}
-
-/// Checks that a router answers, knows the meta commands, deletes a key with the destination's prefix, and, if it
-/// `is_flushed`, accepts flushes: for `guira invalidate check`.
-///
-/// # Errors
-/// The router fails one of these checks.
-pub(crate) fn check(router: &Address, prefix: &str, asks: Asks) -> io::Result<()> {
-    let Asks { is_flushed, is_spread } = asks;
-    let mut link = RouterLink::connect(router)?;
-    let key = Key::new(CHECKED).map_err(|why| io::Error::other(why.to_string()))?;
-    let parcels = [Parcel { key, how: How::Delete }];
-    link.send(&parcels, prefix)?;
-    if let Some(answer) = link.answer(&parcels)? {
-        let key = CHECKED.escape_ascii();
-        let route = match prefix {
-            "" => String::new(),
-            _ => format!(
-                ". The router needs a route for this prefix: --route-prefix={prefix}, or \"aliases\": [\"{prefix}\"] at one of its \"routes\""
-            ),
-        };
-        let words = format!("a delete of {prefix}{key} is answered '{answer}'{route}");
-        return Err(io::Error::other(words));
-    }
-    if is_flushed && link.option("enable_flush_cmd")?.is_some_and(|it| it == "0") {
-        let words = "it refuses flush_all, which on_gap, on_truncate or on_unknown needs: start it with --enable-flush-cmd";
-        return Err(io::Error::other(words));
-    }
-    if is_flushed && is_spread && link.servers()?.is_none() {
-        let words =
-            "it doesn't tell its servers, which flush_over needs: it would flush all at once";
-        return Err(io::Error::other(words));
-    }
-    Ok(())
 }
 
 enum Turn {
@@ -562,11 +399,8 @@ enum Turn {
     Idle,
 }
 
-/// A key that nothing is stored under.
-const CHECKED: &[u8] = b"guira-invalidate-check";
 /// The most batches in flight.
 const IN_FLIGHT: usize = 4;
-const TOGETHER: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests;

@@ -300,6 +300,8 @@ pub fn invalidate_metric_meanings() -> impl Iterator<Item = (String, &'static st
 
 #[cfg(test)]
 mod tests {
+    use guira_front::sample::KeySample;
+
     use super::*;
     use crate::config::{JournalLimits, WhenFull};
 
@@ -312,7 +314,10 @@ mod tests {
             when_full: WhenFull::Taint,
         };
         let (line, _) = Line::open("db", folder.path(), &["c1"], limits, 0).unwrap();
-        let audit = AuditConfig { most: 1, at: vec![std::time::Duration::from_secs(60)] };
+        let audit = AuditConfig {
+            sample: KeySample::of_share(1.0),
+            at: vec![std::time::Duration::from_secs(60)],
+        };
         let scraped = Scraped::new(audit, Arc::new(Term::endless()));
         scraped.begin(vec![Arc::new(line)]);
         let text = scraped.metrics();

@@ -225,7 +225,7 @@ fn start_courier(
         return spawn("unmarker", move || unmarker.run());
     }
     let mut courier = Courier::new(destination.clone(), number, Arc::clone(line));
-    if config.audit.most > 0 {
+    if !config.audit.sample.is_empty() {
         let (audit, destination) = (config.audit.clone(), destination.clone());
         let audit = Arc::new(Audit::new(audit, destination, number, Arc::clone(line)));
         courier = courier.audited(Scout::new(Arc::clone(&audit)));

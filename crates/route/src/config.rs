@@ -15,16 +15,16 @@ pub(crate) mod fields;
 pub(crate) mod shape;
 
 pub(crate) use guira_config::{ConfigError, Json};
-pub use sources::Sources;
+pub(crate) use sources::Sources;
 
-use crate::Settings;
+use crate::settings::Settings;
 use flavor::Flavors;
 use guira_config::ConfigFindings;
 use guira_config::budget::Budget;
 
 /// A configuration that was read and expanded, for all proxy threads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RouteConfig {
+pub(crate) struct RouteConfig {
     json: Json,
     /// Second routers that its routes name.
     flavors: Flavors,
@@ -36,7 +36,7 @@ impl RouteConfig {
     ///
     /// # Errors
     /// The text can't be read or expanded.
-    pub fn read(
+    pub(crate) fn read(
         text: &str,
         settings: &Settings,
         sources: &mut dyn Sources,
@@ -63,7 +63,7 @@ impl RouteConfig {
 
     /// The configuration without macros.
     #[must_use]
-    pub fn expanded(&self) -> &Json {
+    pub(crate) fn expanded(&self) -> &Json {
         &self.json
     }
 }

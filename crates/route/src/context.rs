@@ -13,40 +13,40 @@ use bytes::Bytes;
 use guira_client::{Caller, Outcome, Purse};
 use tokio::sync::RwLock;
 
-use crate::Server;
 use crate::counters::{Counter, Counters};
 use crate::hot_cache::Write;
+use crate::server::Server;
 
 /// What a route may know besides its request.
 #[derive(Clone, Debug, Default)]
-pub struct Context {
+pub(crate) struct Context {
     /// The client's address, if it has one and the router keeps it.
-    pub client: Option<IpAddr>,
+    pub(crate) client: Option<IpAddr>,
     /// The client's address, if it has one, for what is counted. No route chooses by it.
     pub(crate) peer: Option<IpAddr>,
     /// The name under which a failed delete is logged to be sent later. `None`: it isn't logged.
-    pub asynclog: Option<Rc<str>>,
+    pub(crate) asynclog: Option<Rc<str>>,
     /// Whether the request is a copy whose reply is discarded.
-    pub is_shadow: bool,
+    pub(crate) is_shadow: bool,
     /// How often this request has failed over.
-    pub failovers: u32,
+    pub(crate) failovers: u32,
     /// The key's bucket, if the pool has buckets.
-    pub bucket: Option<u64>,
+    pub(crate) bucket: Option<u64>,
     /// If set, leaves record their servers here instead of sending, and answer a miss.
-    pub record: Option<Rc<RefCell<Vec<Server>>>>,
+    pub(crate) record: Option<Rc<RefCell<Vec<Server>>>>,
     /// The key for choosing buckets, if it isn't the key up to its hash stop.
-    pub routing_key: Option<Bytes>,
+    pub(crate) routing_key: Option<Bytes>,
     /// The pool that the request reached first, if pools are counted.
     pub(crate) first_pool: Option<Rc<Cell<Option<usize>>>>,
     /// The write that this request is, or is a copy of. Hot caches hold nothing of its key until all copies are
     /// answered.
     pub(crate) write: Option<Rc<Write>>,
     /// Charged for the values that the client's requests bring.
-    pub purse: Option<Arc<dyn Purse>>,
+    pub(crate) purse: Option<Arc<dyn Purse>>,
     /// Keeps the client's requests to clusters of stores in order.
     pub(crate) order: ClientOrder,
     /// This proxy thread's counters.
-    pub counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl Context {
@@ -67,7 +67,7 @@ impl Context {
     }
 
     /// Counts one event.
-    pub fn count(&self, counter: Counter) {
+    pub(crate) fn count(&self, counter: Counter) {
         self.counters.add(counter, 1);
     }
 }

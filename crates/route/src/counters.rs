@@ -14,7 +14,7 @@ macro_rules! counters {
         /// An event that is counted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
-        pub enum Counter {
+        pub(crate) enum Counter {
             $(
                 $(#[doc = $doc])*
                 $(#[doc = concat!("Keys that clients asked `", $command, "` for.")])?
@@ -30,12 +30,12 @@ macro_rules! counters {
 
         impl Counter {
             /// All counters, in the order of their discriminants.
-            pub const ALL: &[Counter] =
+            pub(crate) const ALL: &[Counter] =
                 &[$(Counter::$name,)* $(Counter::$error, Counter::$with_shadows),*];
 
             /// The name in statistics.
             #[must_use]
-            pub const fn name(self) -> &'static str {
+            pub(crate) const fn name(self) -> &'static str {
                 match self {
                     $(Counter::$name => $text,)*
                     $(Counter::$error => concat!($base, "_count"),)*
@@ -45,7 +45,7 @@ macro_rules! counters {
 
             /// What it counts.
             #[must_use]
-            pub const fn meaning(self) -> &'static str {
+            pub(crate) const fn meaning(self) -> &'static str {
                 match self {
                     $(Counter::$name => concat!(
                         $($doc,)* $("Keys that clients asked `", $command, "` for.",)?
@@ -59,7 +59,7 @@ macro_rules! counters {
 
             /// The counter of client requests with this command.
             #[must_use]
-            pub const fn of(op: Op) -> Counter {
+            pub(crate) const fn of(op: Op) -> Counter {
                 match op { $($($op => Counter::$name,)?)* }
             }
         }
@@ -158,7 +158,7 @@ counters! {
 impl Counter {
     /// The counters of server errors with this outcome: without shadows, and with them.
     #[must_use]
-    pub const fn of_error(outcome: Outcome) -> (Counter, Counter) {
+    pub(crate) const fn of_error(outcome: Outcome) -> (Counter, Counter) {
         let counter = match outcome {
             Outcome::ConnectError => Counter::ResultConnectError,
             Outcome::ConnectTimeout => Counter::ResultConnectTimeout,
@@ -179,7 +179,7 @@ impl Counter {
 
 /// The counters of one thread.
 #[derive(Debug)]
-pub struct Counters {
+pub(crate) struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
 }
 
@@ -191,14 +191,14 @@ impl Default for Counters {
 
 impl Counters {
     /// Adds to a counter. Only the owning thread may call it.
-    pub fn add(&self, counter: Counter, n: u64) {
+    pub(crate) fn add(&self, counter: Counter, n: u64) {
         let cell = &self.cells[counter as usize];
         cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
     /// The current count.
     #[must_use]
-    pub fn get(&self, counter: Counter) -> u64 {
+    pub(crate) fn get(&self, counter: Counter) -> u64 {
         self.cells[counter as usize].load(Relaxed)
     }
 }

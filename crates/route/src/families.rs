@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use guira_front::sample::{KeySample, hash};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -29,8 +30,7 @@ use crate::key::without_prefix;
 #[derive(Debug)]
 pub(crate) struct Families {
     share: f64,
-    /// Keys with a hash up to this are sampled.
-    most: u64,
+    keys: KeySample,
     sample: Mutex<Sample>,
 }
 
@@ -106,20 +106,14 @@ impl Families {
             before: None,
         };
         let windows = [("day", 24), ("week", 7 * 24)].map(window);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a cast to integers stays within their range"
-        )]
-        let most = (share * u64::MAX as f64) as u64;
-        Self { share, most, sample: Mutex::new(Sample { windows, left_out: 0 }) }
+        let keys = KeySample::of_share(share);
+        Self { share, keys, sample: Mutex::new(Sample { windows, left_out: 0 }) }
     }
 
     /// Whether what is asked of a key is to be noted.
     #[inline]
     pub(crate) fn is_sampled(&self, key: &[u8]) -> bool {
-        hash(without_prefix(key)) <= self.most
+        self.keys.has(without_prefix(key))
     }
 
     /// Notes what a sampled key was asked for.
@@ -279,17 +273,6 @@ fn family(key: &[u8]) -> String {
 #[expect(clippy::cast_precision_loss, reason = "estimates")]
 fn real(number: u64) -> f64 {
     number as f64
-}
-
-/// FNV-1a, and the end of `MurmurHash3`, which brings each bit to each other one.
-fn hash(key: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in key {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ hash >> 33
 }
 
 /// At one key in a million: ten billion keys.

@@ -9,14 +9,9 @@ pub(crate) fn default_reply(request: &Request) -> Reply {
     Reply::new(if request.op.is_update() { Outcome::NotStored } else { Outcome::NotFound })
 }
 
-/// Whether the request failed, for any reason.
-pub(crate) const fn is_error(outcome: Outcome) -> bool {
-    outcome.is_error()
-}
-
 /// Whether another server may succeed, by default.
 pub(crate) const fn is_failover_error(outcome: Outcome) -> bool {
-    is_error(outcome)
+    outcome.is_error()
         && !matches!(
             outcome,
             Outcome::BadKey | Outcome::BadValue | Outcome::BadCommand | Outcome::ClientError
@@ -173,7 +168,7 @@ mod tests {
     #[test]
     fn each_error_has_its_name_and_failover_is_for_those_that_another_server_may_not_have() {
         for outcome in ERRORS {
-            assert!(is_error(outcome));
+            assert!(outcome.is_error());
             assert_eq!(error_named(name(outcome)), Some(outcome));
             assert_eq!(ErrorSet::failover().contains(outcome), is_failover_error(outcome));
         }

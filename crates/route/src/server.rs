@@ -17,73 +17,73 @@ use guira_etcd::EtcdFlags;
 
 /// The address of a server and how to talk to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Server {
+pub(crate) struct Server {
     /// A name, an address without brackets, or a path.
-    pub host: String,
+    pub(crate) host: String,
     /// 0 for a path.
-    pub port: u16,
+    pub(crate) port: u16,
     /// Whether the host is the path of a unix socket.
-    pub is_unix: bool,
+    pub(crate) is_unix: bool,
     /// The protocol's name as written, for display.
-    pub protocol: String,
+    pub(crate) protocol: String,
     /// The security of the connection, as written: usually `plain` or `ssl`.
-    pub security: String,
+    pub(crate) security: String,
     /// As written. In the text protocol nothing is compressed.
-    pub is_compressed: bool,
+    pub(crate) is_compressed: bool,
 }
 
 /// The description of a leaf.
 #[derive(Clone, Debug)]
-pub struct LeafSpec {
+pub(crate) struct LeafSpec {
     /// The server that it sends to.
-    pub server: Server,
+    pub(crate) server: Server,
     /// The time limit of a reply.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// The time limit for opening a connection.
-    pub connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     /// Whether keys are sent with their routing prefix.
-    pub keep_routing_prefix: bool,
+    pub(crate) keep_routing_prefix: bool,
     /// The pool that the leaf belongs to.
-    pub pool: Rc<str>,
+    pub(crate) pool: Rc<str>,
     /// Its place in the pool, from 0.
-    pub index: usize,
+    pub(crate) index: usize,
     /// The byte that marks the pool's packets for the network (DSCP); 0: none.
-    pub dscp: u8,
+    pub(crate) dscp: u8,
     /// The limits of a pool that fails open. If a server fails while the first number is marked, no more are marked,
     /// until at most the second number is.
-    pub fail_open: Option<(usize, usize)>,
+    pub(crate) fail_open: Option<(usize, usize)>,
     /// The failure domain, whose servers fail together. `Route::failure_domain` returns it; 0: unknown.
-    pub failure_domain: u32,
+    pub(crate) failure_domain: u32,
     /// How many seconds a deleted value is kept for lease requests; 0: not at all.
-    pub stale_on_delete_s: u32,
+    pub(crate) stale_on_delete_s: u32,
     /// The number of connections per proxy thread to the server, at least one.
-    pub connections: u32,
+    pub(crate) connections: u32,
 }
 
 /// The description of a cluster of stores.
 #[derive(Clone, Debug)]
-pub struct ClusterSpec {
+pub(crate) struct ClusterSpec {
     /// The place of its view: `etcd:HOST:PORT/NAME`, or `etcds:`.
-    pub place: String,
+    pub(crate) place: String,
     /// The credentials and certificates for etcd.
-    pub etcd: EtcdFlags,
+    pub(crate) etcd: EtcdFlags,
     /// How long a node may take before another is asked.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// Whether nodes are asked over TLS.
-    pub is_secured: bool,
+    pub(crate) is_secured: bool,
     /// The cache of the hottest keys, if there is one.
-    pub hot_cache: Option<HotSpec>,
+    pub(crate) hot_cache: Option<HotSpec>,
 }
 
 /// The description of a cache in front of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HotSpec {
+pub(crate) struct HotSpec {
     /// How many keys it has: k·n·ln n + 1 for n nodes.
-    pub k: f64,
+    pub(crate) k: f64,
     /// How many keys it has, whatever `k` says.
-    pub entries: Option<usize>,
+    pub(crate) entries: Option<usize>,
     /// Larger values are left to the nodes.
-    pub value_bytes_max: usize,
+    pub(crate) value_bytes_max: usize,
 }
 
 impl Server {
@@ -91,7 +91,7 @@ impl Server {
     ///
     /// # Errors
     /// A message about the part that can't be parsed.
-    pub fn parse(text: &str, defaults: &Server) -> Result<Server, String> {
+    pub(crate) fn parse(text: &str, defaults: &Server) -> Result<Server, String> {
         let bad = |what: &str| {
             format!("{what} in server '{text}': write host:port, [v6]:port or unix:/path")
         };
@@ -146,7 +146,7 @@ impl Server {
 
     /// The address for connections to it.
     #[must_use]
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         if self.is_unix {
             Address::Unix(self.host.clone().into())
         } else {
@@ -156,19 +156,19 @@ impl Server {
 
     /// Whether it is asked in meta commands.
     #[must_use]
-    pub fn speaks_meta(&self) -> bool {
+    pub(crate) fn speaks_meta(&self) -> bool {
         self.protocol == "meta"
     }
 
     /// Whether it is asked over TLS.
     #[must_use]
-    pub fn is_secured(&self) -> bool {
+    pub(crate) fn is_secured(&self) -> bool {
         self.security != "plain"
     }
 
     /// `host:port`: the name under which the server's state is shared and shown.
     #[must_use]
-    pub fn host_port(&self) -> String {
+    pub(crate) fn host_port(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {

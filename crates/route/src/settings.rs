@@ -15,70 +15,69 @@ use guira_config::{Json, Object, Value};
 
 /// Flags that the tree of routes reads. A timeout of zero means that the pool's applies.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The routing prefix of keys without one: `/region/cluster/`.
-    pub default_route: String,
+    pub(crate) default_route: String,
     /// The number of this host, for routes that choose by host.
-    pub host_id: u32,
+    pub(crate) host_id: u32,
     /// The memory for a configuration, see [`Budget`](guira_config::budget::Budget).
     pub(crate) config_budget_bytes: usize,
     /// The router's name, in statistics and log files.
-    pub router_name: String,
+    pub(crate) router_name: String,
     /// The service's name, in statistics and log files.
-    pub service_name: String,
+    pub(crate) service_name: String,
     /// The number of proxy threads.
-    pub num_proxies: u32,
+    pub(crate) num_proxies: u32,
     /// `--config-params`: constants that the configuration can read.
-    pub config_params: BTreeMap<String, String>,
+    pub(crate) config_params: BTreeMap<String, String>,
     /// The values of all flags, which the configuration reads as `mcr_opts-NAME`.
-    pub options: BTreeMap<String, String>,
+    pub(crate) options: BTreeMap<String, String>,
     /// The time limit of a reply, if the pool sets none.
-    pub server_timeout: Duration,
+    pub(crate) server_timeout: Duration,
     /// The limit for pools in the router's region and cluster, which overrides theirs.
-    pub within_cluster_timeout: Duration,
+    pub(crate) within_cluster_timeout: Duration,
     /// The limit for pools in the router's region, but another cluster.
-    pub cross_cluster_timeout: Duration,
+    pub(crate) cross_cluster_timeout: Duration,
     /// The limit for pools in another region.
-    pub cross_region_timeout: Duration,
+    pub(crate) cross_region_timeout: Duration,
     /// The default class and path of the packets' quality of service. `None`: packets aren't marked.
-    pub qos: Option<(u8, u8)>,
+    pub(crate) qos: Option<(u8, u8)>,
     /// Whether failed deletes are logged, unless the pool forbids it.
-    pub is_asynclog_enabled: bool,
+    pub(crate) is_asynclog_enabled: bool,
     /// Whether the field `shard_splits` of pools is ignored.
-    pub ignores_shard_splits: bool,
+    pub(crate) ignores_shard_splits: bool,
     /// Whether all requests except gets are answered as a miss, without being sent.
-    pub allow_only_gets: bool,
+    pub(crate) allow_only_gets: bool,
     /// Whether every error is answered as a remote error, so that a router above attributes it to this one.
-    pub group_remote_errors: bool,
+    pub(crate) group_remote_errors: bool,
     /// Whether a key with an unknown routing prefix is routed like one without.
-    pub send_invalid_route_to_default: bool,
+    pub(crate) send_invalid_route_to_default: bool,
     /// Leases from other servers than a key's own. Shared by all threads and configurations.
-    pub lease_tokens: Arc<LeaseTokens>,
+    pub(crate) lease_tokens: Arc<LeaseTokens>,
     /// Leases of shadows, by the clients' leases. Shared by all threads and configurations.
-    pub shadow_tokens: Arc<ShadowTokens>,
+    pub(crate) shadow_tokens: Arc<ShadowTokens>,
     /// Detects writes for hot caches. Shared by all threads and configurations.
     pub(crate) stripes: Stripes,
     /// The current runtime variables.
-    pub runtime_variables: RuntimeVariables,
+    pub(crate) runtime_variables: RuntimeVariables,
     /// The time of day.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// The log that a `LoggingRoute` writes to.
-    pub log: LogSink,
+    pub(crate) log: LogSink,
     /// The number of this proxy thread.
-    pub proxy_index: u32,
+    pub(crate) proxy_index: u32,
     /// Whether connections to servers can use TLS.
-    pub has_tls: bool,
+    pub(crate) has_tls: bool,
     /// The credentials and certificates for the etcd of a `ClusterRoute`.
     pub(crate) etcd: EtcdFlags,
     /// Whether a `LoggingRoute` is above the root.
-    pub is_logging_route_enabled: bool,
+    pub(crate) is_logging_route_enabled: bool,
     /// Values longer than this many bytes are cut into chunks; 0: none.
-    pub big_value_split_threshold: usize,
+    pub(crate) big_value_split_threshold: usize,
     /// The number of chunks under way at once; 0: all.
-    pub big_value_batch_size: usize,
+    pub(crate) big_value_batch_size: usize,
     /// Whether clients don't see the flag of a value in chunks.
-    pub hides_big_value_flag: bool,
+    pub(crate) hides_big_value_flag: bool,
 }
 
 impl Default for Settings {
@@ -154,7 +153,7 @@ impl Settings {
 
     /// The parts of [`Self::default_route`].
     #[must_use]
-    pub fn region_and_cluster(&self) -> (&str, &str) {
+    pub(crate) fn region_and_cluster(&self) -> (&str, &str) {
         let route = self.default_route.trim_matches('/');
         route.split_once('/').unwrap_or((route, ""))
     }
@@ -162,7 +161,7 @@ impl Settings {
 
 /// Variables that can change while the router runs, by name: mcrouter's `--runtime-vars-file`.
 #[derive(Clone, Debug, Default)]
-pub struct RuntimeVariables {
+pub(crate) struct RuntimeVariables {
     values: Arc<RwLock<Option<Json>>>,
     /// The variables that routes read, with the form that each must have.
     wanted: Arc<RwLock<BTreeMap<String, Wanted>>>,
@@ -173,7 +172,7 @@ type Wanted = (fn(&Json) -> bool, &'static str);
 
 impl RuntimeVariables {
     /// Replaces all variables by the members of an object.
-    pub fn set(&self, values: Json) {
+    pub(crate) fn set(&self, values: Json) {
         *self.values.write() = Some(values);
     }
 
@@ -202,33 +201,33 @@ impl RuntimeVariables {
 
     /// The value of a variable.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<Json> {
+    pub(crate) fn get(&self, name: &str) -> Option<Json> {
         self.values.read().as_ref()?.get(name).cloned()
     }
 }
 
 /// The time of day, for routes that depend on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     now: fn() -> SystemTime,
 }
 
 impl Clock {
     /// Creates a clock that shows the time that `now` returns.
     #[must_use]
-    pub const fn new(now: fn() -> SystemTime) -> Self {
+    pub(crate) const fn new(now: fn() -> SystemTime) -> Self {
         Self { now }
     }
 
     /// Seconds since 1970.
     #[must_use]
-    pub fn unix_s(&self) -> i64 {
+    pub(crate) fn unix_s(&self) -> i64 {
         i64::try_from(self.since_1970().as_secs()).unwrap_or(i64::MAX)
     }
 
     /// Milliseconds since 1970.
     #[must_use]
-    pub fn unix_ms(&self) -> u64 {
+    pub(crate) fn unix_ms(&self) -> u64 {
         u64::try_from(self.since_1970().as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -245,18 +244,18 @@ impl Default for Clock {
 
 /// A receiver of log lines.
 #[derive(Clone)]
-pub struct LogSink {
+pub(crate) struct LogSink {
     write: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl LogSink {
     /// Creates a log that passes each line to `write`.
-    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { write: Arc::new(write) }
     }
 
     /// Writes a line.
-    pub fn write(&self, line: &str) {
+    pub(crate) fn write(&self, line: &str) {
         (self.write)(line);
     }
 }

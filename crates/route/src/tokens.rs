@@ -21,7 +21,7 @@ const MAGIC_MASK: u64 = 0xffff_ffff_0000_0000;
 /// The router's tokens and the leases that they stand for. All threads share them, because a set may use another
 /// connection.
 #[derive(Debug, Default)]
-pub struct LeaseTokens {
+pub(crate) struct LeaseTokens {
     tokens: Mutex<Tokens>,
 }
 
@@ -43,7 +43,7 @@ struct Lease {
 impl LeaseTokens {
     /// Whether a token has the form of the router's.
     #[must_use]
-    pub fn is_ours(token: u64) -> bool {
+    pub(crate) fn is_ours(token: u64) -> bool {
         token & MAGIC_MASK == MAGIC
     }
 
@@ -73,7 +73,7 @@ impl LeaseTokens {
 
 /// Tokens of shadows' leases, by the tokens that clients got. The latest ones are kept.
 #[derive(Debug)]
-pub struct ShadowTokens {
+pub(crate) struct ShadowTokens {
     tokens: Mutex<Shadows>,
     tokens_max: usize,
 }

@@ -9,11 +9,12 @@ mod leaves;
 mod route;
 #[cfg(test)]
 mod canned;
+#[cfg(test)]
+mod docs;
 
 pub(crate) use build::{CONFIG, POLICY, shapes};
-pub use builder::Tree;
+pub(crate) use builder::Tree;
 pub(crate) use families::KeyHash;
-pub use families::types;
-pub use leaves::Leaves;
-pub use route::{BoxFuture, Route};
+pub(crate) use leaves::Leaves;
+pub(crate) use route::{BoxFuture, Route};
 pub(crate) use route::{last, outline, servers};

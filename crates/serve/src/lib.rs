@@ -10,7 +10,7 @@
 //! crawler    lists items, removes expired and flushed ones, on command               server/crawl.rs
 //! http       /metrics, /livez, /readyz: --http                                       metrics.rs
 //! ```
-//! The threads share `Process` (process.rs); [`ServerSettings`] holds what was decided before the start.
+//! The threads share `Process` (process.rs); `ServerSettings` (settings.rs) holds what was decided before the start.
 //!
 //! `guira-proto` implements the protocol and `guira-cache` the items; this crate has the sockets, the
 //! clock and the event loop. Start reading at `Worker::turn`.
@@ -41,11 +41,8 @@ mod time;
 mod version;
 
 pub use metrics::metric_meanings;
+pub use options::{EXIT_CODES, Refusal};
 pub use server::{SIGNALS, run};
-pub use settings::suboptions_markdown;
-pub use settings::{
-    AbsentFlags, ClientCerts, EXIT_CODES, Extended, Flags, Host, KeyFormat, Listen, ListenAddress,
-    Refusal, ServerSettings, SlabsName, StorageOptions, TlsSettings, Verify, WireProtocol,
-};
-pub use stats::{Meaning, stat_meanings, stat_tables};
+pub use settings::{Flags, suboptions_markdown};
+pub use stats::{Meaning, stat_tables};
 pub use version::MEMCACHED_VERSION;

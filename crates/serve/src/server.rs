@@ -14,7 +14,7 @@ use crate::auth::Auth;
 use crate::privileges;
 use crate::process::roster::{Doing, Peer};
 use crate::process::{Opened, Process};
-use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
+use crate::settings::{EXIT_SYSTEM, Flags, Refusal, ServerSettings};
 use crate::sockets::{self, Inherited, Sockets};
 use crate::time::monotonic_ms;
 use crate::tls::Tls;
@@ -47,14 +47,15 @@ pub const SIGNALS: [(&str, &str); 4] = [
     ("SIGUSR2", "ignored (memcached ends)"),
 ];
 
-/// Serves as `settings` say until a signal ends it. `name` becomes the name of the process: the name by
+/// Serves as `flags` say until a signal ends it. `name` becomes the name of the process: the name by
 /// which it was started, since health checks look for `memcached`.
 ///
 /// Returns the exit code: 0 after a signal, or the code of the child that went into the background.
 ///
 /// # Errors
-/// The server can't be started. The refusal has the reason, and memcached's exit code for it.
-pub fn run(settings: ServerSettings, name: &str) -> Result<u8, Refusal> {
+/// The flags can't be used, or the server can't be started. The refusal has the reason, and memcached's exit code for it.
+pub fn run(flags: &Flags, name: &str) -> Result<u8, Refusal> {
+    let settings = ServerSettings::new(flags)?;
     if settings.daemon && !daemon::is_child() {
         return daemon::spawn();
     }

@@ -10,12 +10,12 @@ mod suboption;
 #[cfg(test)]
 mod tests;
 
-pub use crate::options::{
-    EXIT_CODES, Extended, KeyFormat, Refusal, StorageOptions, TlsSettings, Verify,
+pub(crate) use crate::options::{
+    EXIT_SYSTEM, EXIT_VALUE, Extended, KeyFormat, Refusal, Shown, TlsSettings, Verify,
 };
-pub(crate) use crate::options::{EXIT_SYSTEM, EXIT_VALUE, Shown};
-pub use flags::{AbsentFlags, Flags, SlabsName};
-pub use listen::{ClientCerts, Host, ListenAddress};
+pub use flags::Flags;
+pub(crate) use flags::SlabsName;
+pub(crate) use listen::{ClientCerts, Host, ListenAddress};
 pub(crate) use suboption::all as suboptions;
 pub use suboption::markdown as suboptions_markdown;
 
@@ -26,88 +26,88 @@ use std::path::PathBuf;
 
 /// Everything that is decided before the server starts.
 #[derive(Clone, Debug)]
-pub struct ServerSettings {
+pub(crate) struct ServerSettings {
     /// The sockets to open.
-    pub listen: Listen,
+    pub(crate) listen: Listen,
     /// The address at which metrics are served over HTTP.
-    pub http: Option<ListenAddress>,
+    pub(crate) http: Option<ListenAddress>,
     /// memcached's `inter`: the `-l` values joined by commas, if any.
-    pub inter: Option<String>,
+    pub(crate) inter: Option<String>,
     /// The UDP port; 0: none, -1: any free one.
-    pub udp_port: i32,
+    pub(crate) udp_port: i32,
     /// Bytes of memory for items.
-    pub memory_bytes: usize,
+    pub(crate) memory_bytes: usize,
     /// The kind of the index that finds the items.
-    pub index: IndexKind,
+    pub(crate) index: IndexKind,
     /// Whether a full cache evicts.
-    pub evictions: bool,
+    pub(crate) evictions: bool,
     /// The policy by which it chooses the item to evict.
-    pub eviction: Eviction,
+    pub(crate) eviction: Eviction,
     /// How memory is cut into chunks.
-    pub slabs: Slabs,
+    pub(crate) slabs: Slabs,
     /// The limit of connections: refused from file descriptor `connections_max - 1` on.
-    pub connections_max: u32,
+    pub(crate) connections_max: u32,
     /// Worker threads.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Requests that a connection may have executed before it is the next one's turn.
-    pub requests_per_turn: u32,
+    pub(crate) requests_per_turn: u32,
     /// The length of the accept queue.
-    pub backlog: i32,
+    pub(crate) backlog: i32,
     /// `auto`, `ascii` or `binary`.
-    pub protocol: WireProtocol,
+    pub(crate) protocol: WireProtocol,
     /// Whether binary connections must log in.
-    pub sasl: bool,
+    pub(crate) sasl: bool,
     /// The users of text logins; with one, text connections must log in.
-    pub auth_file: Option<PathBuf>,
+    pub(crate) auth_file: Option<PathBuf>,
     /// Whether TCP connections use TLS.
-    pub tls_enabled: bool,
+    pub(crate) tls_enabled: bool,
     /// The largest item in bytes, as memcached counts them.
-    pub item_bytes_max: usize,
+    pub(crate) item_bytes_max: usize,
     /// The growth factor of slab classes, if one was given.
-    pub growth_factor: Option<f64>,
+    pub(crate) growth_factor: Option<f64>,
     /// memcached's `-n`.
-    pub chunk_bytes_min: usize,
+    pub(crate) chunk_bytes_min: usize,
     /// Whether all memory is touched at startup.
-    pub preallocate: bool,
+    pub(crate) preallocate: bool,
     /// Whether all memory is locked.
-    pub lock_memory: bool,
+    pub(crate) lock_memory: bool,
     /// The file in which items survive the process, as typed.
-    pub memory_file: Option<PathBuf>,
+    pub(crate) memory_file: Option<PathBuf>,
     /// Whether to take over from the server that uses the memory file.
-    pub take_over: bool,
+    pub(crate) take_over: bool,
     /// Whether `cas` works.
-    pub cas_enabled: bool,
+    pub(crate) cas_enabled: bool,
     /// Whether `flush_all` works.
-    pub flush_enabled: bool,
+    pub(crate) flush_enabled: bool,
     /// Whether commands that list keys work.
-    pub dump_enabled: bool,
+    pub(crate) dump_enabled: bool,
     /// Whether `watch` works.
-    pub watch_enabled: bool,
+    pub(crate) watch_enabled: bool,
     /// Whether `shutdown` works.
-    pub shutdown_enabled: bool,
+    pub(crate) shutdown_enabled: bool,
     /// The character that ends a key's prefix for `stats detail`.
-    pub prefix_delimiter: u8,
+    pub(crate) prefix_delimiter: u8,
     /// Whether `stats detail` counts from the start.
-    pub detail_enabled: bool,
+    pub(crate) detail_enabled: bool,
     /// The user to switch to when started by root.
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
     /// Whether to run in the background.
-    pub daemon: bool,
+    pub(crate) daemon: bool,
     /// The file to write the process id to.
-    pub pidfile: Option<PathBuf>,
+    pub(crate) pidfile: Option<PathBuf>,
     /// Whether to raise the limit on core files.
-    pub core_dumps: bool,
+    pub(crate) core_dumps: bool,
     /// How much is logged to standard error: 0 to 3, or more.
-    pub verbosity: u8,
+    pub(crate) verbosity: u8,
     /// The format of the log's lines.
-    pub log_format: Format,
+    pub(crate) log_format: Format,
     /// The sub-options of `-o`.
-    pub extended: Extended,
+    pub(crate) extended: Extended,
 }
 
 /// The sockets that the server opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
+pub(crate) enum Listen {
     /// One socket in the file system.
     Unix {
         /// Its path.
@@ -123,7 +123,7 @@ pub enum Listen {
 
 /// memcached's `-B`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WireProtocol {
+pub(crate) enum WireProtocol {
     /// The first byte of a connection decides.
     Auto,
     /// Text and meta only.
@@ -134,7 +134,7 @@ pub enum WireProtocol {
 
 impl WireProtocol {
     /// The protocol's name in `stats settings`.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto-negotiate",
             Self::Ascii => "ascii",
@@ -148,7 +148,7 @@ impl ServerSettings {
     ///
     /// # Errors
     /// The first error found, with memcached's exit code for it.
-    pub fn new(flags: &Flags) -> Result<ServerSettings, Refusal> {
+    pub(crate) fn new(flags: &Flags) -> Result<ServerSettings, Refusal> {
         refuse_absent_parts(flags)?;
         let mut extended = suboption::extended(&flags.extended)?;
         refuse_tls_settings_without_tls(flags, &extended)?;
@@ -225,7 +225,7 @@ impl ServerSettings {
     }
 
     /// The TCP port as `stats settings` shows it: the first address's; 0 if there is none.
-    pub fn tcp_port(&self) -> i32 {
+    pub(crate) fn tcp_port(&self) -> i32 {
         match &self.listen {
             Listen::Unix { .. } | Listen::Udp(_) => 0,
             Listen::Tcp(addresses) => addresses.first().map_or(0, |a| i32::from(a.port)),

@@ -30,11 +30,6 @@ pub struct Meaning {
     pub metric: Option<(String, &'static str)>,
 }
 
-/// Returns every line of `stats`, then of `stats guira`, for the documentation.
-pub fn stat_meanings() -> impl Iterator<Item = Meaning> {
-    STATS.iter().chain(OWN).chain(EVENTS).map(meaning)
-}
-
 /// Returns each kind of `stats` with its lines, for the documentation.
 pub fn stat_tables() -> Vec<(&'static str, Vec<Meaning>)> {
     let settings = SETTINGS.iter().flat_map(|(rows, _)| *rows);

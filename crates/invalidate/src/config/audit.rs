@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use guira_config::{Json, Object, Result};
+use guira_front::sample::KeySample;
 
 use super::AuditConfig;
 use super::fields::{DURATION, Fields, duration};
@@ -35,17 +36,7 @@ pub(super) fn audit(json: Option<&Json>) -> Result<AuditConfig> {
             format!("lists 1 to {most} times, each longer than the one before, from 100ms to 7d");
         return Err(fields.error("at", words));
     }
-    Ok(AuditConfig { most: of_hashes(sample), at })
-}
-
-/// Returns the hash up to which keys are sampled.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share of all hashes, rounded"
-)]
-fn of_hashes(sample: f64) -> u64 {
-    (sample * 2_f64.powi(64)) as u64
+    Ok(AuditConfig { sample: KeySample::of_share(sample), at })
 }
 
 const AUDIT: &[&str] = &["sample", "at"];
@@ -66,10 +57,10 @@ mod tests {
             audit(Some(&json)).map_err(|error| error.to_string())
         };
         let default = audit(None).unwrap();
-        assert_eq!(default.most, 18_446_744_073_709);
+        assert_eq!(default.sample, KeySample::of_share(1e-6));
         assert_eq!(default.at.iter().map(Duration::as_secs).collect::<Vec<_>>(), AT);
-        assert_eq!(of(r#"{"sample": 1}"#).unwrap().most, u64::MAX);
-        assert_eq!(of(r#"{"sample": 0}"#).unwrap().most, 0);
+        assert_eq!(of(r#"{"sample": 1}"#).unwrap().sample, KeySample::of_share(1.0));
+        assert!(of(r#"{"sample": 0}"#).unwrap().sample.is_empty());
         let labels = of(r#"{"at": ["200ms", "1s", "90s", "10m", "2h"]}"#).unwrap();
         assert_eq!(labels.labels().collect::<Vec<_>>(), ["200ms", "1s", "90s", "10m", "2h"]);
         for (text, words) in [

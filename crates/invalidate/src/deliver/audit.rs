@@ -6,7 +6,7 @@
 //! auditor: gets K ─▶ router     after each delay: nothing there · another number: refilled · the same one: it survived
 //! ```
 //! # Invariants
-//! 1. The hash of a key decides whether it is sampled, in the same way in every process.
+//! 1. The hash of a key decides whether it is sampled, in the same way in every process ([`guira_front::sample`]).
 //! 2. At most [`KEYS_MAX`] keys are followed at a time, each from one delete on. They are forgotten when the process
 //!    ends.
 //! 3. A router that doesn't answer delays a batch by [`SILENCE`], by twice that if it was connected, and at most once
@@ -75,7 +75,7 @@ impl Audit {
     }
 
     fn is_sampled(&self, parcel: &Parcel) -> bool {
-        !matches!(parcel.how, How::Stale(_)) && is_sampled(parcel.key.bytes(), self.config.most)
+        !matches!(parcel.how, How::Stale(_)) && self.config.sample.has(parcel.key.bytes())
     }
 
     /// Whether a key may be followed from now on.
@@ -252,22 +252,6 @@ impl Asker {
         self.link = Some(link);
         Ok(seen)
     }
-}
-
-/// Whether a key is sampled: its hash is at most `most`. If that is 0, no key is.
-fn is_sampled(key: &[u8], most: u64) -> bool {
-    most > 0 && hash(key) <= most
-}
-
-/// FNV-1a with the last step of `MurmurHash3`, which mixes each bit into all others.
-fn hash(key: &[u8]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in key {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ hash >> 33
 }
 
 /// The most keys that a courier follows. With one key in a million and 50,000 deletes per second, an hour has 180.

@@ -27,6 +27,7 @@ use guira_client::marker::{MarkToken, MarkerTokens, marker_key};
 use super::link::{Cached, Exchanged, RouterLink};
 use super::pace::{IDLE, PARKED_MAX, PAUSE_LEAST, PAUSE_MOST, RETRY, note_ack};
 use super::supply::Supply;
+use super::uplink::Uplink;
 use crate::config::DestinationConfig;
 use crate::counts::{CourierCounts, Unmarked};
 use crate::entry::unix_seconds;
@@ -42,8 +43,7 @@ pub(crate) struct Unmarker {
     number: usize,
     line: Arc<Line>,
     seat: Arc<Seat>,
-    link: Option<RouterLink>,
-    router: usize,
+    uplink: Uplink,
     supply: Supply,
     waiting: VecDeque<Waiting>,
     refused: Instant,
@@ -63,8 +63,8 @@ impl Unmarker {
     pub(crate) fn new(config: DestinationConfig, number: usize, line: Arc<Line>) -> Self {
         let supply = Supply::new(line.cursor(number).cursor);
         let (seat, waiting) = (line.seat(number), VecDeque::new());
-        let (link, router) = (None, 0);
-        Self { config, number, line, seat, link, router, supply, waiting, refused: now() }
+        let uplink = Uplink::default();
+        Self { config, number, line, seat, uplink, supply, waiting, refused: now() }
     }
 
     /// Removes tokens until the line has ended and nothing is left.
@@ -92,11 +92,7 @@ impl Unmarker {
                 // The term is over: another daemon does the rest.
                 Err(_) if self.line.is_over() => return,
                 Err(error) => {
-                    let router = &self.config.routers[self.router % self.config.routers.len()];
-                    tracing::warn!("destination {}: router {router}: {error}", self.config.name);
-                    self.link = None;
-                    self.counts().is_connected.set(0);
-                    self.router += 1;
+                    self.uplink.lose(&self.config, &self.seat.counts, &error);
                     thread::sleep(pause);
                     pause = (pause * 2).min(PAUSE_MOST);
                 }
@@ -164,13 +160,7 @@ impl Unmarker {
         if self.line.is_over() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        if self.link.is_none() {
-            let address = &self.config.routers[self.router % self.config.routers.len()];
-            self.link = Some(RouterLink::connect(address)?);
-            self.counts().connects.add(1);
-            self.counts().is_connected.set(1);
-        }
-        let Some(link) = &mut self.link else { return Err(io::ErrorKind::NotConnected.into()) };
+        let link = self.uplink.connect(&self.config, &self.seat.counts)?;
         let done = exchange(link, &self.config.prefix, &by_key, &self.seat.counts)?;
         let counts = &self.seat.counts;
         counts.batches.add(1);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::macros::{self, Reading};
-use crate::Settings;
+use crate::settings::Settings;
 use guira_config::{self as json, ConfigError, Json, Object, Result, Value};
 
 /// Flavors by their names in routes.
@@ -124,7 +124,7 @@ fn plain(value: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sources;
+    use crate::config::Sources;
     use guira_config::ConfigFindings;
     use guira_config::budget::Budget;
 

@@ -1,7 +1,7 @@
 //! What the text of a configuration may need besides itself.
 
 /// The source of imports and of pool members.
-pub trait Sources {
+pub(crate) trait Sources {
     /// Reads the text at a path: `file:/etc/x.json`, or a path relative to the configuration. The implementation
     /// records the path, so that the file can be watched.
     ///

@@ -3,7 +3,7 @@
 //!
 //! The tree is built anyway, as mcrouter does. Callers that want strictness refuse the configuration.
 
-use crate::RouteConfig;
+use crate::config::RouteConfig;
 use crate::config::pools;
 use crate::config::shape::{Field, Shape, Takes};
 use crate::tree::{CONFIG, shapes};

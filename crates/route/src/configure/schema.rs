@@ -16,7 +16,7 @@ use crate::tree::{CONFIG, shapes};
 
 /// The JSON Schema of configurations.
 #[must_use]
-pub fn schema() -> Value {
+pub(crate) fn schema() -> Value {
     let mut defs = Map::new();
     defs.insert("macro".to_owned(), call());
     defs.insert("route".to_owned(), route(false));

@@ -24,7 +24,7 @@ use super::account::Account;
 use super::file::{Held, Tidied, is_old, tidy};
 use super::pay::{self, Wait};
 use super::spool::Spool;
-use crate::Server;
+use crate::server::Server;
 
 /// All accounts, and the spool that stores what is owed.
 #[derive(Debug)]

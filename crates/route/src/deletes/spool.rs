@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 use super::account::Account;
 use super::file::{Held, Listing, Survey, files, is_old, survey};
-use crate::Server;
+use crate::server::Server;
 pub(crate) use names::SpoolNames;
 use writer::{Entry, Order, Own, Writer};
 

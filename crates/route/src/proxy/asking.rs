@@ -15,7 +15,6 @@ use crate::context::Context;
 use crate::counters::Counter;
 use crate::operate::{admin, stats};
 use crate::ops::VERSION;
-use crate::outcome::is_error;
 
 impl Service for Proxy {
     type Client = Rc<Context>;
@@ -77,7 +76,7 @@ impl Service for Proxy {
     fn replied(&self, reply: &Reply) {
         let counters = self.counters_ref();
         counters.add(Counter::RequestReplied, 1);
-        let is_good = !is_error(reply.outcome);
+        let is_good = !reply.outcome.is_error();
         counters.add(if is_good { Counter::RequestSuccess } else { Counter::RequestError }, 1);
     }
 

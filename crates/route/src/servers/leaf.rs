@@ -20,12 +20,12 @@ use super::link::{Care, Link, UnderWay};
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::key;
-use crate::outcome::{default_reply, is_error, is_failover_error};
+use crate::outcome::{default_reply, is_failover_error};
 use crate::server::LeafSpec;
 
 /// A place in a pool.
 #[derive(Debug)]
-pub struct Leaf {
+pub(crate) struct Leaf {
     this: Weak<Leaf>,
     /// At least one.
     links: Vec<Arc<Link>>,
@@ -217,7 +217,7 @@ impl Leaf {
     }
 
     fn count(&self, reply: &Reply, context: &Context) {
-        if !is_error(reply.outcome) {
+        if !reply.outcome.is_error() {
             return;
         }
         self.stats.errors.store(self.stats.errors.load(Relaxed) + 1, Relaxed);

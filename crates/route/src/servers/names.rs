@@ -26,7 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::Server;
+use crate::server::Server;
 
 /// A name to look up, and the channel for its addresses.
 pub(crate) struct Job {

@@ -18,7 +18,6 @@ use guira_client::Reply;
 use parking_lot::Mutex;
 
 use super::link::Link;
-use crate::outcome::is_error;
 use guira_config as json;
 
 /// The listed pools, in the order of the file.
@@ -101,7 +100,7 @@ impl PoolStats {
         let Some(number) = first.get() else { return };
         let totals = &self.pools[number].1;
         totals.finals.add(took);
-        if is_error(reply.outcome) {
+        if reply.outcome.is_error() {
             totals.final_errors.fetch_add(1, Relaxed);
         }
     }

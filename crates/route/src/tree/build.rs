@@ -20,7 +20,11 @@ impl Tree {
     ///
     /// # Errors
     /// The first mistake found, with the routes around it and its line.
-    pub fn build(config: &RouteConfig, settings: &Settings, leaves: &dyn Leaves) -> Result<Self> {
+    pub(crate) fn build(
+        config: &RouteConfig,
+        settings: &Settings,
+        leaves: &dyn Leaves,
+    ) -> Result<Self> {
         build(config.expanded(), config.flavors(), settings, leaves)
     }
 }
@@ -39,7 +43,7 @@ fn build(
         builder.built_pools.into_iter().map(|(name, pool)| (name, pool.destinations)).collect();
     let everywhere = pools.values().flatten().cloned().chain(builder.clusters).collect();
     let root = root::build(selectors, everywhere, settings)?;
-    Ok(Tree { root, pools, asynclog_routes: builder.asynclog_routes })
+    Ok(Tree { root, pools })
 }
 
 fn name_handles(builder: &mut Builder<'_>, config: &Json) -> Result<()> {

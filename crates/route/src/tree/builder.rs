@@ -25,13 +25,11 @@ type Make = fn(Fields<'_>, &mut Builder<'_>) -> Result<Vec<Node>>;
 
 /// A tree of routes, with those parts that have names.
 #[derive(Debug)]
-pub struct Tree {
+pub(crate) struct Tree {
     /// The route that client requests enter.
-    pub root: Node,
+    pub(crate) root: Node,
     /// The destinations of each pool that the tree uses.
-    pub pools: BTreeMap<String, Vec<Node>>,
-    /// The routes for failed deletes that are sent again, by the name under which they were logged.
-    pub asynclog_routes: BTreeMap<String, Node>,
+    pub(crate) pools: BTreeMap<String, Vec<Node>>,
 }
 
 /// A type of route: the shape of its JSON, and the function that makes it.
@@ -55,7 +53,6 @@ pub(crate) struct Builder<'b> {
     pub(super) clusters: Vec<Node>,
     flavors: &'b Flavors,
     flavored: BTreeMap<String, Node>,
-    pub(crate) asynclog_routes: BTreeMap<String, Node>,
     budget: Budget,
     nested: u32,
     /// The number of routes so far, if each name were written out. A request may reach as many.
@@ -92,7 +89,6 @@ impl<'b> Builder<'b> {
             clusters: Vec::new(),
             flavors,
             flavored: BTreeMap::new(),
-            asynclog_routes: BTreeMap::new(),
             budget: Budget::new(settings.config_budget_bytes),
             nested: 0,
             written_out: 0,

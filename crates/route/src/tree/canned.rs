@@ -9,9 +9,11 @@ use std::time::Duration;
 use guira_client::{Op, Outcome, Reply, Request};
 
 use super::route::{BoxFuture, Node, servers};
-use crate::{
-    ConfigError, Context, LeafSpec, Leaves, Route, RouteConfig, Server, Settings, Sources, Tree,
-};
+use crate::config::{ConfigError, RouteConfig, Sources};
+use crate::context::Context;
+use crate::server::{LeafSpec, Server};
+use crate::settings::Settings;
+use crate::tree::{Leaves, Route, Tree};
 
 /// The state that all leaves of a tree share.
 #[derive(Debug, Default)]

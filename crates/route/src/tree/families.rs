@@ -90,11 +90,6 @@ pub(crate) static KINDS: &[Kind] = &[
     (&warm_up::SHAPE, warm_up::build),
 ];
 
-/// The names of these types, without `Pool`, lists, and `PrefixSelectorRoute`, which is allowed at a root only.
-pub fn types() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().map(|(shape, _)| shape.name)
-}
-
 #[cfg(test)]
 mod handles;
 #[cfg(test)]

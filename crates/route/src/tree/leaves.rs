@@ -15,7 +15,7 @@ use crate::server::{ClusterSpec, LeafSpec, Server};
 use crate::servers::{Cluster, ClusterPlace, Fleet, Leaf};
 
 /// A source of leaves.
-pub trait Leaves {
+pub(crate) trait Leaves {
     /// Returns the leaf for a place in a pool. Never fails: an unreachable server shows when a request is sent.
     fn leaf(&self, wanted: &LeafSpec) -> Rc<dyn Route>;
 

@@ -19,9 +19,11 @@ use guira_client::{Op, Outcome, Reply, Request};
 use super::families::{all, big_value, logging};
 use super::prefix::{PrefixMap, Selector, normal};
 use super::route::{BoxFuture, Node, Route, detach};
+use crate::context::Context;
 use crate::hot_cache::Stripes;
-use crate::outcome::{default_reply, is_error};
-use crate::{Context, Settings, key};
+use crate::key;
+use crate::outcome::default_reply;
+use crate::settings::Settings;
 use guira_config::ConfigError;
 
 /// Chooses routes by routing prefix and by key prefix.
@@ -118,7 +120,7 @@ impl Route for Root {
         let first = Rc::clone(first);
         Box::pin(async move {
             let reply = first.route(request, context).await;
-            if self.group_remote_errors && is_error(reply.outcome) {
+            if self.group_remote_errors && reply.outcome.is_error() {
                 return Reply::new(Outcome::RemoteError);
             }
             reply

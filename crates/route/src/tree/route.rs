@@ -29,10 +29,10 @@ use crate::servers::Leaf;
 pub(crate) type Node = Rc<dyn Route>;
 
 /// A future that stays on its proxy thread.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// A node of the route tree.
-pub trait Route: fmt::Debug {
+pub(crate) trait Route: fmt::Debug {
     /// Answers a request.
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply>;
 

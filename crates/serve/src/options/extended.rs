@@ -11,75 +11,75 @@ use guira_cache::LeaseTerms;
 
 /// Values of the sub-options; memcached's defaults where none was given.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Extended {
+pub(crate) struct Extended {
     /// Whether memcached's current defaults hold. If not, those of 1.4 do: strict LRU, and its slab classes.
-    pub is_modern: bool,
+    pub(crate) is_modern: bool,
     /// Whether connections over the limit are refused with a line instead of having to wait.
-    pub maxconns_fast: bool,
+    pub(crate) maxconns_fast: bool,
     /// Seconds after which an idle TCP connection is closed; 0: never.
-    pub idle_timeout_s: u32,
+    pub(crate) idle_timeout_s: u32,
     /// Whether items are counted by size.
-    pub track_sizes: bool,
+    pub(crate) track_sizes: bool,
     /// Whether `debugtime` is allowed.
-    pub debug_commands: bool,
+    pub(crate) debug_commands: bool,
     /// Whether requests over UDP may change something.
-    pub udp_writes: bool,
+    pub(crate) udp_writes: bool,
     /// Reply bytes per second over UDP to a source without a TCP connection; 0: no limit.
-    pub udp_budget_bytes: u32,
+    pub(crate) udp_budget_bytes: u32,
     /// Reply bytes per second over UDP to a source with a TCP connection; 0: no limit.
-    pub udp_known_budget_bytes: u32,
+    pub(crate) udp_known_budget_bytes: u32,
     /// Items that live no longer than this many seconds are reclaimed when they expire; 0: none is.
-    pub transient_s: Option<u32>,
+    pub(crate) transient_s: Option<u32>,
     /// How many keys deletes may hold off at the same time.
-    pub holdoff_keys: usize,
+    pub(crate) holdoff_keys: usize,
     /// The terms of leases.
-    pub leases: LeaseTerms,
+    pub(crate) leases: LeaseTerms,
     /// Whether the memory for stale values was given; otherwise it follows from `-m`.
     pub(crate) stale_size_is_given: bool,
     /// log2 of memcached's first hash table; only shown.
-    pub hashpower: u32,
+    pub(crate) hashpower: u32,
     /// Whether pages of one slab class may move to another one.
-    pub slab_reassign: bool,
+    pub(crate) slab_reassign: bool,
     /// How pages move automatically. 0: not at all, 1: one per second, 2: faster.
-    pub slab_automove: u32,
+    pub(crate) slab_automove: u32,
     /// How young a class's victims must be, relative to those of others, for the class to get a page.
-    pub slab_automove_ratio: f64,
+    pub(crate) slab_automove_ratio: f64,
     /// Seconds over which ages are averaged.
-    pub slab_automove_window: u32,
+    pub(crate) slab_automove_window: u32,
     /// Only shown.
-    pub slab_automove_freeratio: f64,
+    pub(crate) slab_automove_freeratio: f64,
     /// The largest chunk of memcached's classes, in bytes.
-    pub slab_chunk_bytes_max: usize,
+    pub(crate) slab_chunk_bytes_max: usize,
     /// Only shown.
-    pub tail_repair_time_s: u32,
+    pub(crate) tail_repair_time_s: u32,
     /// Only shown: Guira hashes with a keyed rapidhash.
-    pub hash_algorithm: &'static str,
+    pub(crate) hash_algorithm: &'static str,
     /// Whether the crawler's commands work from the start.
-    pub lru_crawler: bool,
+    pub(crate) lru_crawler: bool,
     /// Microseconds that the crawler sleeps after 1,000 items.
-    pub lru_crawler_sleep_us: u32,
+    pub(crate) lru_crawler_sleep_us: u32,
     /// Items of a class that a reaping walk visits; 0: all.
-    pub lru_crawler_tocrawl: u32,
+    pub(crate) lru_crawler_tocrawl: u32,
     /// Only shown.
-    pub lru_maintainer: bool,
+    pub(crate) lru_maintainer: bool,
     /// Only shown.
     pub(crate) queues: Queues,
     /// The most bytes of lines that may wait for a watcher.
-    pub watcher_logbuf_bytes: usize,
+    pub(crate) watcher_logbuf_bytes: usize,
     /// In bytes; only shown.
-    pub worker_logbuf_bytes: usize,
+    pub(crate) worker_logbuf_bytes: usize,
     /// Memory that clients may make all threads use, as memcached counts it; 0: no limit.
-    pub read_buf_mem_limit_bytes: u64,
+    pub(crate) read_buf_mem_limit_bytes: u64,
     /// Memory that all incomplete requests may hold; 0: a tenth of the memory for items.
-    pub unfinished_limit_bytes: usize,
+    pub(crate) unfinished_limit_bytes: usize,
     /// Memory that all replies not yet taken by clients may hold; 0: a tenth of the memory for items.
-    pub unsent_limit_bytes: usize,
+    pub(crate) unsent_limit_bytes: usize,
     /// Only shown.
-    pub drop_privileges: bool,
+    pub(crate) drop_privileges: bool,
     /// The `ext_*` sub-options.
-    pub storage: StorageOptions,
+    pub(crate) storage: StorageOptions,
     /// The `ssl_*` sub-options, which `-Z` uses.
-    pub tls: TlsSettings,
+    pub(crate) tls: TlsSettings,
     /// The name of an `ssl_*` sub-option that was given, if any was.
     pub(crate) tls_given: Option<&'static str>,
     pub(crate) chunk_max_is_given: bool,

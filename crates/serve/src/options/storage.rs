@@ -7,41 +7,41 @@ use std::path::PathBuf;
 
 /// Values of the `ext_*` settings.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StorageOptions {
+pub(crate) struct StorageOptions {
     /// Files of the storage; if empty, there is no storage.
     pub(crate) files: Vec<FileSpec>,
     /// Bytes of a page. `None`: the smallest file holds eight pages, but a page has at most [`PAGE_BYTES_MAX`].
     pub(crate) page_bytes: Option<u64>,
     /// Bytes of a write buffer.
-    pub wbuf_bytes: usize,
+    pub(crate) wbuf_bytes: usize,
     /// Threads that read, if the kernel has no `io_uring`.
-    pub threads: u32,
+    pub(crate) threads: u32,
     /// Whether to read by `io_uring` if the kernel has it.
-    pub has_rings: bool,
+    pub(crate) has_rings: bool,
     /// Whether items that no get has found in memory are written too.
-    pub admits_all: bool,
+    pub(crate) admits_all: bool,
     /// Smaller items are evicted instead of written.
-    pub item_bytes_min: u32,
+    pub(crate) item_bytes_min: u32,
     /// Seconds after which an idle item is written; `u32::MAX`: only when memory is short.
-    pub item_age_s: u32,
+    pub(crate) item_age_s: u32,
     /// Items with less time to live are written to separate pages.
-    pub low_ttl_s: u32,
+    pub(crate) low_ttl_s: u32,
     /// One of this many items that could go back to memory does; 0: none.
-    pub recache_rate: u32,
+    pub(crate) recache_rate: u32,
     /// Pages are compacted while fewer are free; 0: a hundredth of all.
-    pub compact_under: u32,
+    pub(crate) compact_under: u32,
     /// Cold items are dropped while fewer pages are free; 0: a quarter of all.
-    pub drop_under: u32,
+    pub(crate) drop_under: u32,
     /// The longest sleep of the background threads, in microseconds.
-    pub max_sleep_us: u32,
+    pub(crate) max_sleep_us: u32,
     /// Pages whose live fraction is less than this are compacted.
-    pub max_frag: f64,
+    pub(crate) max_frag: f64,
     /// Whether items that were never read from storage are dropped.
-    pub drop_unread: bool,
+    pub(crate) drop_unread: bool,
     /// How many items the table can hold before it grows; 0: one per eight KiB of the files.
-    pub items: u32,
+    pub(crate) items: u32,
     /// The most reads under way per worker.
-    pub inflight: u32,
+    pub(crate) inflight: u32,
 }
 
 impl Default for StorageOptions {

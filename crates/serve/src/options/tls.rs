@@ -6,32 +6,32 @@ use std::path::PathBuf;
 
 /// The settings of `-Z`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TlsSettings {
+pub(crate) struct TlsSettings {
     /// The server's certificate and the intermediate ones, in PEM.
-    pub chain_cert: Option<PathBuf>,
+    pub(crate) chain_cert: Option<PathBuf>,
     /// The private key; if not given, it is read from `chain_cert`.
-    pub key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
     /// The format of the key.
-    pub key_format: KeyFormat,
+    pub(crate) key_format: KeyFormat,
     /// What clients have to present.
-    pub verify: Verify,
+    pub(crate) verify: Verify,
     /// The roots that clients' certificates are verified against, in PEM.
-    pub ca_cert: Option<PathBuf>,
+    pub(crate) ca_cert: Option<PathBuf>,
     /// The list of TLS 1.2's cipher suites, as typed.
-    pub ciphers: Option<String>,
+    pub(crate) ciphers: Option<String>,
     /// TLS 1.2's cipher suites.
-    pub suites: Vec<CipherSuite>,
+    pub(crate) suites: Vec<CipherSuite>,
     /// Bytes of a reply that are encrypted before they are sent.
-    pub wbuf_bytes: usize,
+    pub(crate) wbuf_bytes: usize,
     /// Whether sessions are resumed.
-    pub session_cache: bool,
+    pub(crate) session_cache: bool,
     /// Whether TLS 1.2 is refused.
-    pub only_tls13: bool,
+    pub(crate) only_tls13: bool,
 }
 
 /// The format of a key, by memcached's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyFormat {
+pub(crate) enum KeyFormat {
     /// PKCS #1, PKCS #8 or SEC 1 in PEM.
     Pem = 1,
     /// The formats of [`KeyFormat::Pem`] in DER.
@@ -40,7 +40,7 @@ pub enum KeyFormat {
 
 /// What clients have to present, by memcached's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verify {
+pub(crate) enum Verify {
     /// Nothing.
     None = 0,
     /// A certificate is requested; if the client sends one, it must be valid.

@@ -2,7 +2,7 @@
 //!
 //! Short and long names, attached values (`-p5001`), repetition (the last one counts) and comma-joined
 //! `-o` lists work as in memcached. Unit files, `/etc/memcached.conf`, container commands and test suites
-//! therefore work unchanged. [`crate::ServerSettings`] holds what the flags mean.
+//! therefore work unchanged. [`super::ServerSettings`] holds what the flags mean.
 //!
 //! Flags for parts that this build doesn't have are parsed and hidden from the help. `ServerSettings`
 //! refuses them with a sentence of their own: "unknown flag" would mislead the reader.
@@ -22,151 +22,151 @@ pub struct Flags {
     /// TCP port; 0 turns TCP off, -1 takes any free port [default: the port of -U if given, else 11211]
     #[arg(short = 'p', long, value_name = "NUM")]
     #[arg(allow_negative_numbers = true)]
-    pub port: Option<i64>,
+    pub(crate) port: Option<i64>,
 
     /// Addresses to listen on.
     #[arg(short = 'l', long, value_name = "ADDR", action = ArgAction::Append, help = LISTEN_HELP)]
-    pub listen: Vec<String>,
+    pub(crate) listen: Vec<String>,
 
     /// Serve /metrics, /livez and /readyz over HTTP at this address; with a port alone, only this
     /// machine can connect
     #[arg(long, value_name = "ADDR")]
-    pub http: Option<String>,
+    pub(crate) http: Option<String>,
 
     /// Unix socket to listen on; turns TCP off
     #[arg(short = 's', long, value_name = "FILE")]
-    pub unix_socket: Option<String>,
+    pub(crate) unix_socket: Option<String>,
 
     /// Permissions of the unix socket, as an octal number
     #[arg(short = 'a', long, value_name = "MASK", default_value = "700")]
-    pub unix_mask: String,
+    pub(crate) unix_mask: String,
 
     /// UDP port.
     #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0, help = UDP_HELP)]
     #[arg(allow_negative_numbers = true)]
-    pub udp_port: i64,
+    pub(crate) udp_port: i64,
 
     /// Allow the "shutdown" command
     #[arg(short = 'A', long)]
-    pub enable_shutdown: bool,
+    pub(crate) enable_shutdown: bool,
 
     /// Memory for items: megabytes, or with a unit, such as 512m or 4g [default: 64]
     #[arg(short = 'm', long, value_name = "SIZE", allow_negative_numbers = true)]
-    pub memory_limit: Option<String>,
+    pub(crate) memory_limit: Option<String>,
 
     /// When memory is full, answer sets with an error instead of evicting items
     #[arg(short = 'M', long)]
-    pub disable_evictions: bool,
+    pub(crate) disable_evictions: bool,
 
     /// Which item goes when memory is full.
     #[arg(long, value_name = "NAME", help = EVICTION_HELP)]
     #[arg(value_parser = named::<Eviction>(Eviction::ALL.map(Eviction::name)))]
-    pub eviction: Option<Eviction>,
+    pub(crate) eviction: Option<Eviction>,
 
     /// How memory is cut into chunks.
     #[arg(long, value_name = "NAME", help = SLABS_HELP)]
-    pub slabs: Option<SlabsName>,
+    pub(crate) slabs: Option<SlabsName>,
 
     /// Hash table that finds items by key: cuckoo takes the least memory, chained is the fastest to write
     #[arg(long, value_name = "NAME", default_value_t)]
     #[arg(value_parser = named::<IndexKind>(IndexKind::ALL.map(IndexKind::name)))]
-    pub index: IndexKind,
+    pub(crate) index: IndexKind,
 
     /// Maximum number of connections at a time; the limit on open files is raised to match
     #[arg(short = 'c', long, value_name = "NUM", default_value_t = 1024)]
     #[arg(allow_negative_numbers = true)]
-    pub conn_limit: i64,
+    pub(crate) conn_limit: i64,
 
     /// Threads that serve connections
     #[arg(short = 't', long, value_name = "NUM", default_value_t = 4)]
     #[arg(allow_negative_numbers = true)]
-    pub threads: i64,
+    pub(crate) threads: i64,
 
     /// Requests that one connection may have served before the next connection has its turn; at most 256 that change items
     #[arg(short = 'R', long, value_name = "NUM", default_value_t = 1024)]
     #[arg(allow_negative_numbers = true)]
-    pub max_reqs_per_event: i64,
+    pub(crate) max_reqs_per_event: i64,
 
     /// Connections that may wait to be accepted
     #[arg(short = 'b', long, value_name = "NUM", default_value_t = 1024)]
     #[arg(allow_negative_numbers = true)]
-    pub listen_backlog: i64,
+    pub(crate) listen_backlog: i64,
 
     /// Protocol that clients must speak; auto accepts both, by a connection's first byte [default: auto]
     #[arg(short = 'B', long, value_name = "NAME", value_parser = ProtocolName)]
-    pub protocol: Option<String>,
+    pub(crate) protocol: Option<String>,
 
     /// Largest item, from 1k to 1g and at most half of -m: bytes, or with a unit
     #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m")]
-    pub max_item_size: String,
+    pub(crate) max_item_size: String,
 
     /// Each slab class is this many times larger than the one below [default: --slabs decides]
     #[arg(short = 'f', long, value_name = "NUM")]
     #[arg(allow_negative_numbers = true)]
-    pub slab_growth_factor: Option<f64>,
+    pub(crate) slab_growth_factor: Option<f64>,
 
     /// Room for key, value and flags in the smallest chunk, with -f or --slabs memcached: bytes, or with a unit
     #[arg(short = 'n', long, value_name = "SIZE", default_value = "48")]
     #[arg(allow_negative_numbers = true)]
-    pub slab_min_size: String,
+    pub(crate) slab_min_size: String,
 
     /// Allocate all item memory at the start, in huge pages where the system grants them
     #[arg(short = 'L', long)]
-    pub enable_largepages: bool,
+    pub(crate) enable_largepages: bool,
 
     /// Keep the items in this file, so that they survive restarts: put it on tmpfs, such as /dev/shm, or on a DAX mount (persistent memory)
     #[arg(short = 'e', long, value_name = "FILE")]
-    pub memory_file: Option<String>,
+    pub(crate) memory_file: Option<String>,
 
     /// Replace the running server that has the same memory file: take over its sockets and items, so that no client
     /// is refused. Its open connections are closed, and a client that has just sent a request may see a reset. If
     /// this start fails, the running server goes on
     #[arg(long, requires = "memory_file")]
-    pub take_over: bool,
+    pub(crate) take_over: bool,
 
     /// Lock all memory in RAM, so that none is swapped out
     #[arg(short = 'k', long)]
-    pub lock_memory: bool,
+    pub(crate) lock_memory: bool,
 
     /// Turn cas off: the cas unique of each item is 0, and "cas" stores like "replace"
     #[arg(short = 'C', long)]
-    pub disable_cas: bool,
+    pub(crate) disable_cas: bool,
 
     /// Refuse to flush.
     #[arg(short = 'F', long, help = "Refuse \"flush_all\"")]
-    pub disable_flush_all: bool,
+    pub(crate) disable_flush_all: bool,
 
     /// Refuse the commands that list keys or prefixes
     #[arg(short = 'X', long)]
-    pub disable_dumping: bool,
+    pub(crate) disable_dumping: bool,
 
     /// Refuse "watch"
     #[arg(short = 'W', long)]
-    pub disable_watch: bool,
+    pub(crate) disable_watch: bool,
 
     /// Character that ends a key's prefix, for "stats detail", which this flag turns on
     #[arg(short = 'D', value_name = "CHAR")]
-    pub prefix_delimiter: Option<String>,
+    pub(crate) prefix_delimiter: Option<String>,
 
     /// User to run as, if root starts the server [default: memcache, or nobody if that user doesn't exist]
     #[arg(short = 'u', long, value_name = "NAME")]
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
 
     /// Run in the background, once the sockets listen
     #[arg(short = 'd', long)]
-    pub daemon: bool,
+    pub(crate) daemon: bool,
 
     /// File to write the process id to
     #[arg(short = 'P', long, value_name = "FILE")]
-    pub pidfile: Option<String>,
+    pub(crate) pidfile: Option<String>,
 
     /// Allow core dumps: raise the limit on their size
     #[arg(short = 'r', long)]
-    pub enable_coredumps: bool,
+    pub(crate) enable_coredumps: bool,
 
     /// Log more to standard error; -vv and -vvv log still more
     #[arg(short = 'v', long, action = ArgAction::Count)]
-    pub verbose: u8,
+    pub(crate) verbose: u8,
 
     /// Format of the lines on standard error; journald is text with a priority in front
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -178,32 +178,29 @@ pub struct Flags {
 
     /// Further settings, separated by commas; listed below
     #[arg(short = 'o', long, value_name = "LIST", action = ArgAction::Append)]
-    pub extended: Vec<String>,
+    pub(crate) extended: Vec<String>,
 
     /// Require a login over the binary protocol
     #[arg(short = 'S', long, help = SASL_HELP)]
-    pub enable_sasl: bool,
+    pub(crate) enable_sasl: bool,
 
     /// Require a login over the text protocol, and speak only that unless -S is given too; the file has a line user:password for each user
     #[arg(short = 'Y', long, value_name = "FILE")]
-    pub auth_file: Option<String>,
+    pub(crate) auth_file: Option<String>,
 
     /// Require TLS.
     #[arg(short = 'Z', long, help = TLS_HELP)]
-    pub enable_ssl: bool,
+    pub(crate) enable_ssl: bool,
 
     /// Parts that this build does not have.
     #[command(flatten)]
-    pub absent: AbsentFlags,
+    pub(crate) absent: AbsentFlags,
 }
 
 /// The values of `--slabs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[expect(
-    missing_docs,
-    reason = "the help of --slabs explains them, and would list what stands here again"
-)]
-pub enum SlabsName {
+// The help of --slabs explains them, and would list doc comments again.
+pub(crate) enum SlabsName {
     Fine,
     Memcached,
 }
@@ -218,10 +215,10 @@ where
 
 /// memcached's flags for parts that this build does not have yet.
 #[derive(Args, Clone, Debug, Default)]
-pub struct AbsentFlags {
+pub(crate) struct AbsentFlags {
     /// Threads by NAPI id
     #[arg(short = 'N', long, hide = true, allow_negative_numbers = true)]
-    pub napi_ids: Option<i64>,
+    pub(crate) napi_ids: Option<i64>,
 }
 
 /// The help of `-U`. It isn't a doc comment, because documentation wants quotes around the name.
@@ -238,7 +235,7 @@ Require a login over the binary protocol, and speak only that unless -Y is given
 variable MEMCACHED_SASL_PWDB names (a line user:password for each)";
 
 /// The parser of `-B`, which lists its values for completions. It accepts others too, so that
-/// [`crate::ServerSettings`] can refuse them as memcached does: with its sentence and its exit code.
+/// [`super::ServerSettings`] can refuse them as memcached does: with its sentence and its exit code.
 #[derive(Clone)]
 struct ProtocolName;
 

@@ -4,18 +4,18 @@ use crate::options::Refusal;
 
 /// One address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenAddress {
+pub(crate) struct ListenAddress {
     /// The host or the group of addresses.
-    pub host: Host,
+    pub(crate) host: Host,
     /// The port; 0: any free one.
-    pub port: u16,
+    pub(crate) port: u16,
     /// What TLS demands of clients; `None`: no TLS.
-    pub tls: Option<ClientCerts>,
+    pub(crate) tls: Option<ClientCerts>,
 }
 
 /// Whether clients must have a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientCerts {
+pub(crate) enum ClientCerts {
     /// As `ssl_verify_mode` says.
     AsSet,
     /// Not demanded: `btls:`.
@@ -26,7 +26,7 @@ pub enum ClientCerts {
 
 /// The host to bind to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Host {
+pub(crate) enum Host {
     /// 127.0.0.1 and `::1`, the default.
     Loopback,
     /// Every address of the machine; v4 and v6 have a socket each.

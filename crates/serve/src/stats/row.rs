@@ -10,6 +10,7 @@
 
 use crate::process::Process;
 use crate::process::storage::{Storage, StorageFigures};
+use crate::settings::ServerSettings;
 use guira_cache::{ClassCounter, ClassStats, Moves, Totals};
 use guira_front::vitals::Vitals;
 use guira_proto::reply;
@@ -181,7 +182,7 @@ impl<'s> View<'s> {
         }
     }
 
-    pub(crate) fn settings(&self) -> &'s crate::ServerSettings {
+    pub(crate) fn settings(&self) -> &'s ServerSettings {
         &self.process.settings
     }
 

@@ -146,18 +146,3 @@ fn no_more_keys_are_followed_than_there_is_room_for() {
     assert_eq!(bench.found(), [0, 0, 0, 1]);
     assert_eq!(bench.audit.counts().followed.get(), KEYS_MAX as u64);
 }
-
-#[test]
-fn the_same_keys_are_sampled_everywhere_and_as_many_as_wanted() {
-    assert_eq!(hash(b"user:1"), HASH_OF_USER_1);
-    let sampled = |most| {
-        (0..1_000_000).filter(|id| is_sampled(format!("user:{id}").as_bytes(), most)).count()
-    };
-    assert_eq!(sampled(0), 0);
-    let thousandth = sampled(u64::MAX / 1000);
-    assert!((900..1100).contains(&thousandth), "{thousandth}");
-    assert!(is_sampled(b"any", u64::MAX));
-}
-
-/// Computed by another implementation.
-const HASH_OF_USER_1: u64 = 0x4ce5_3ee4_648c_ef41;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use super::preprocess;
-use crate::Sources;
+use crate::config::Sources;
 use guira_config::ConfigFindings;
 use guira_config::budget::{BUDGET_BYTES, Budget, STACK_BYTES};
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::params::{self, Param};
 use super::scope::{Local, Scope};
 use super::text;
-use crate::Sources;
+use crate::config::Sources;
 use guira_config::budget::{Budget, MEMBER_BYTES, VALUE_BYTES};
 use guira_config::{ConfigError, ConfigFindings, Json, Object, Result, Value};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::preprocess;
-use crate::Sources;
+use crate::config::Sources;
 use guira_config::ConfigFindings;
 use guira_config::budget::{BUDGET_BYTES, Budget};
 use guira_config::{self as json, ConfigError, Json};

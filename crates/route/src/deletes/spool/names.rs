@@ -12,7 +12,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::Server;
+use crate::server::Server;
 
 /// The names of the router in lines and files.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use super::place::{Cluster, NOT_BEGUN, meant};
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::key;
-use crate::outcome::{default_reply, is_error};
+use crate::outcome::default_reply;
 
 /// The state of a request between its tries.
 struct Tries {
@@ -59,7 +59,7 @@ impl Cluster {
             return default_reply(request);
         }
         let reply = self.answer(request, context).await;
-        if is_error(reply.outcome) {
+        if reply.outcome.is_error() {
             context.count_error(reply.outcome);
         }
         reply

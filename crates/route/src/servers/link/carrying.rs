@@ -19,7 +19,7 @@ impl Link {
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
-        context: &crate::Context,
+        context: &crate::context::Context,
     ) -> Result<UnderWay<Ask>, Reply> {
         self.refuse_what_server_misses(&request)?;
         let Some(_turn) = self.skills.turn(timeout).await else {

@@ -32,7 +32,7 @@ impl Link {
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
-        (start, context): (Start<'_>, &crate::Context),
+        (start, context): (Start<'_>, &crate::context::Context),
     ) -> Result<UnderWay<Ask>, Reply> {
         self.admit(request.op)?;
         let deadline = start.at + self.patience(timeout);
@@ -46,7 +46,7 @@ impl Link {
         op: Op,
         keys: Vec<Bytes>,
         timeout: Duration,
-        (start, context): (Start<'_>, &crate::Context),
+        (start, context): (Start<'_>, &crate::context::Context),
     ) -> Result<UnderWay<AskKeys>, Reply> {
         self.admit(op)?;
         let (deadline, count) = (start.at + self.patience(timeout), keys.len());
@@ -60,7 +60,7 @@ impl Link {
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
-        context: &crate::Context,
+        context: &crate::context::Context,
     ) -> (Reply, Duration) {
         let asked = if self.may_carry(&request) {
             self.begin(request, timeout, (now(), context))
@@ -79,7 +79,7 @@ impl Link {
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
-        context: &crate::Context,
+        context: &crate::context::Context,
     ) -> (Reply, bool) {
         let permit = self.permit(timeout).await;
         let begun = permit.and_then(|(permit, left)| {

@@ -1,6 +1,6 @@
 //! Small configurations that expand to very many routes, or to very deep ones.
 
-use crate::Settings;
+use crate::settings::Settings;
 use crate::tree::canned::Canned;
 
 fn refused(config: &str) -> String {

@@ -30,7 +30,7 @@ use super::{
     BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, U32, field, needed,
 };
 use crate::key;
-use crate::outcome::{default_reply, is_error, is_hit, is_miss, is_stored, severity};
+use crate::outcome::{default_reply, is_hit, is_miss, is_stored, severity};
 
 /// Cuts values into chunks, and joins them.
 #[derive(Debug)]
@@ -159,10 +159,10 @@ impl BigValue {
                 let end =
                     Request { token: current.token, exptime: -1, ..Request::new(Op::Cas, key) };
                 let ended = self.child.route(&end, context).await;
-                if is_error(ended.outcome) {
+                if ended.outcome.is_error() {
                     return ended;
                 }
-            } else if is_error(current.outcome) && retries == 0 {
+            } else if current.outcome.is_error() && retries == 0 {
                 return current;
             }
             if retries == 0 {
@@ -177,7 +177,7 @@ impl BigValue {
     async fn extend(&self, request: &Request, context: &Context) -> Reply {
         let get = Request::new(Op::Get, request.key.clone());
         let found = self.child.route(&get, context).await;
-        if is_error(found.outcome) {
+        if found.outcome.is_error() {
             return found;
         }
         let is_long = found.value.len() + request.value.len() > self.threshold;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::counters::Counter;
 use crate::key;
-use crate::outcome::{ErrorSet, is_error, is_tko};
+use crate::outcome::{ErrorSet, is_tko};
 use crate::tokens::LeaseTokens;
 
 mod limit;
@@ -93,7 +93,7 @@ struct Attempt<'a> {
 impl Failover {
     async fn ask(&self, child: usize, request: &Request, context: &Context) -> Reply {
         let reply = self.children[child].route(request, context).await;
-        self.policy.note(child, is_error(reply.outcome));
+        self.policy.note(child, reply.outcome.is_error());
         reply
     }
 
@@ -171,7 +171,7 @@ impl Failover {
             attempt.order.avoid_domain();
             return true;
         }
-        if is_error(reply.outcome) {
+        if reply.outcome.is_error() {
             context.count(Counter::FailoverResultError);
         }
         if self.limit.as_ref().is_some_and(|limit| !limit.allows()) {
@@ -185,7 +185,7 @@ impl Failover {
     }
 
     fn count_all_failed(&self, reply: &Reply, context: &Context) {
-        if is_error(reply.outcome) {
+        if reply.outcome.is_error() {
             context.count(Counter::FailoverAllFailed);
             context.count(self.policy.counters().1);
         }

@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use guira_client::{Op, Outcome, Reply, Request};
 
+use crate::outcome;
+use crate::settings::Settings;
 use crate::settings::{Clock, LogSink};
 use crate::tree::canned::{Canned, pools};
-use crate::{Settings, outcome};
 
 mod large;
 

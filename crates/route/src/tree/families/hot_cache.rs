@@ -201,8 +201,10 @@ mod tests {
                 r#"{{ {}, "routes": [{{"aliases": ["/a/a/"], "route": {here}}}, {{"aliases": ["/b/b/"], "route": {there}}}] }}"#,
                 pools("a")
             );
-            let settings =
-                crate::Settings { default_route: "/a/a/".into(), ..crate::Settings::default() };
+            let settings = crate::settings::Settings {
+                default_route: "/a/a/".into(),
+                ..crate::settings::Settings::default()
+            };
             let canned = Canned::with(&config, &settings).unwrap();
             canned.answers("a=found:x");
             for expected in [1, 0] {
@@ -224,8 +226,10 @@ mod tests {
             r#"{{ {}, "routes": [{{"aliases": ["/a/a/"], "route": "PoolRoute|b"}}, {{"aliases": ["/a/c/"], "route": "PoolRoute|a"}}, {{"aliases": ["/b/b/"], "route": {hot}}}] }}"#,
             pools("a b")
         );
-        let settings =
-            crate::Settings { default_route: "/a/a/".into(), ..crate::Settings::default() };
+        let settings = crate::settings::Settings {
+            default_route: "/a/a/".into(),
+            ..crate::settings::Settings::default()
+        };
         let canned = Canned::with(&config, &settings).unwrap();
         canned.answers("a=found:x b=deleted");
         canned.delay("a", Duration::from_secs(600));
@@ -276,7 +280,7 @@ mod tests {
     fn a_configuration_without_a_size_says_what_to_give() {
         let target = r#"{"type": "HotCacheRoute", "target": "PoolRoute|a"}"#;
         let config = format!("{{ {}, \"route\": {target} }}", pools("a"));
-        let refused = Canned::with(&config, &crate::Settings::default()).err().unwrap();
+        let refused = Canned::with(&config, &crate::settings::Settings::default()).err().unwrap();
         assert!(refused.to_string().contains("guira plan"), "{refused}");
     }
 }

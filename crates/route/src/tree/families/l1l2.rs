@@ -22,7 +22,7 @@ use super::{
     field, needed,
 };
 use crate::key;
-use crate::outcome::{default_reply, is_error, is_failover_error, is_hit, is_miss, is_stored};
+use crate::outcome::{default_reply, is_failover_error, is_hit, is_miss, is_stored};
 
 /// Sends gets to the first cache, and after a miss to the second. Other requests go to the first.
 #[derive(Debug)]
@@ -185,10 +185,10 @@ impl SizeSplit {
             if is_hit(reply.outcome) {
                 return Reply { token: sentinel.token, ..reply };
             }
-            if !is_error(reply.outcome) || is_failover_error(reply.outcome) {
+            if !reply.outcome.is_error() || is_failover_error(reply.outcome) {
                 self.delete_sentinel(request, &sentinel.value, context).await;
             }
-            if is_error(reply.outcome) {
+            if reply.outcome.is_error() {
                 return Reply::new(reply.outcome);
             }
             if request.op == Op::Get || retries == 0 {

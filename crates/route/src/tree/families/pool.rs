@@ -90,13 +90,10 @@ fn over(fields: Fields<'_>, pool: &Pool, builder: &mut Builder<'_>) -> Result<No
     };
     let is_logged = fields.boolean("asynclog")?.unwrap_or(true);
     if is_logged && builder.settings.is_asynclog_enabled {
-        route = asynclog::node(route, Rc::clone(&name));
+        route = asynclog::node(route, name);
     }
     if fields.boolean("bucketize")?.unwrap_or(false) {
         route = bucket::node(route, fields)?;
-    }
-    if is_logged {
-        builder.asynclog_routes.insert(name.to_string(), Rc::clone(&route));
     }
     Ok(route)
 }

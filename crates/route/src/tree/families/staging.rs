@@ -11,7 +11,7 @@ use super::warm_up::{carrying, rest_of_life};
 use super::{
     BoxFuture, Builder, Context, Fields, Node, Result, Route, Shape, Takes, detach, needed,
 };
-use crate::outcome::{is_error, is_hit, is_stored, severity};
+use crate::outcome::{is_hit, is_stored, severity};
 use crate::settings::Clock;
 
 /// Asks the live pool, and updates the copy.
@@ -76,7 +76,7 @@ impl Route for Staging {
             }),
             _ => Box::pin(async move {
                 let reply = self.warm.route(request, context).await;
-                if !is_error(reply.outcome) {
+                if !reply.outcome.is_error() {
                     detach(&self.staging, request.clone(), context);
                 }
                 reply

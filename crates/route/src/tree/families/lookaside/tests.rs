@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use crate::Settings;
 use crate::settings::Clock;
+use crate::settings::Settings;
 use crate::tree::canned::{Canned, pools};
 
 /// A route on host 5, with a clock that stands at 1,000.234 s after 1970.
