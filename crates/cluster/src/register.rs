@@ -66,6 +66,8 @@ pub struct RegisterSnapshot {
     pub away: BTreeMap<NodeId, AwayRecord>,
     /// The leader, if there is one.
     pub controller: Option<(Lead, String)>,
+    /// Whether its key ends with a lease. A key without one outlives the leader, and no other node ever leads.
+    pub is_lead_leased: bool,
     /// Keys whose values can't be read. They are ignored.
     pub unread: Vec<String>,
     /// etcd's revision.
@@ -349,7 +351,7 @@ impl Register {
             Some(pair) => record(pair)?,
             None => WishRecord::of(&seen.view),
         };
-        let controller = named("controller").map(leader);
+        let controller = named("controller");
         let mut snapshot = RegisterSnapshot {
             seen,
             wish,
@@ -358,7 +360,8 @@ impl Register {
             reports: BTreeMap::new(),
             restarts: BTreeMap::new(),
             away: BTreeMap::new(),
-            controller,
+            controller: controller.map(leader),
+            is_lead_leased: controller.is_some_and(|pair| pair.lease != 0),
             unread: Vec::new(),
             revision: range.revision,
         };

@@ -159,11 +159,23 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     put(&wrong(&fifth));
     put(&View { epoch: 9, ..fifth.clone() });
     // The watch has read on: a fresh one gets the last view.
-    let fresh = watch(register).expect("there is a view");
+    let fresh = watch(self::register(server.port())).expect("there is a view");
     assert_eq!(epoch_of(&fresh), 9);
     thread::sleep(Duration::from_millis(500));
     assert_eq!(views.borrow().view.as_deref(), Some(&fifth));
-    assert!(views.borrow().lack.as_ref().is_some_and(|lack| lack.contains("is refused")));
+    let refuses = || views.borrow().lack.as_ref().is_some_and(|lack| lack.contains("is refused"));
+    assert!(refuses());
+    // Once the wrong one is taken back, views are followed again.
+    put(&fifth);
+    within(30, "nothing is refused", || views.borrow().lack.is_none());
+    let sixth = after(&fifth, 2);
+    put(&sixth);
+    comes(6);
+    put(&wrong(&sixth));
+    within(30, "it is refused", refuses);
+    put(&after(&sixth, 3));
+    comes(7);
+    within(30, "nothing is refused", || views.borrow().lack.is_none());
 }
 
 #[test]
