@@ -292,7 +292,7 @@ impl Findings {
             if own > epoch {
                 self.problem(
                     format!("{} follows the view of epoch {own}, and etcd has an older one, of epoch {epoch}", name_of(snapshot, id)),
-                    "put the newest view back, even if it was put there by mistake: docs/how-to/lost-etcd.md; until then no node leads",
+                    "put the newest view back, or a right one of a higher epoch: docs/how-to/lost-etcd.md; until then no node leads",
                 );
             }
         }

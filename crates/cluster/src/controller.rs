@@ -194,7 +194,7 @@ impl Turn {
             self.renew(lease)?;
             let known = self.register.known();
             let snapshot = self.register.snapshot()?;
-            self.register.check(known.as_ref(), &snapshot.seen.view)?;
+            self.register.check_step(known.as_ref(), &snapshot.seen.view)?;
             if snapshot.controller.as_ref().is_none_or(|(now, _)| *now != lead) {
                 return Err(Fault::Deposed);
             }

@@ -30,6 +30,8 @@ pub struct Register {
 pub(crate) struct Known {
     seed: String,
     epoch: u64,
+    /// The newest view that the process took.
+    view: Option<Arc<View>>,
 }
 
 /// A view, and the revision of etcd at which it was written.
@@ -99,11 +101,12 @@ impl Register {
 
     /// Takes note of the seed that a store's records have: etcd's cluster must have the same.
     pub fn know_seed(&self, seed: &str) {
-        *self.known.lock() = Some(Known { seed: seed.to_owned(), epoch: 0 });
+        *self.known.lock() = Some(Known { seed: seed.to_owned(), epoch: 0, view: None });
     }
 
-    pub(crate) fn know(&self, view: &View) {
-        *self.known.lock() = Some(Known { seed: view.seed.clone(), epoch: view.epoch });
+    pub(crate) fn know(&self, view: &Arc<View>) {
+        let (seed, epoch) = (view.seed.clone(), view.epoch);
+        *self.known.lock() = Some(Known { seed, epoch, view: Some(Arc::clone(view)) });
     }
 
     pub(crate) fn known(&self) -> Option<Known> {
@@ -119,6 +122,14 @@ impl Register {
             }
             _ => Ok(()),
         }
+    }
+
+    /// As [`Register::check`], and refuses a view that may not take the place of the one that the process took: nothing may be
+    /// built on it.
+    pub(crate) fn check_step(&self, known: Option<&Known>, view: &View) -> Result<(), Fault> {
+        self.check(known, view)?;
+        let before = known.and_then(|known| known.view.as_ref()).filter(|it| ***it != *view);
+        before.map_or(Ok(()), |before| view.may_replace(before).map_err(Fault::Step))
     }
 
     /// Refuses to go on if etcd has lost the cluster that this process knows, or has another in its place.

@@ -447,6 +447,13 @@ fn an_older_view_or_another_clusters_is_not_followed_and_the_newest_is_again() {
     put(&newest);
     within(30, "it is followed", || views.borrow().lack.is_none());
     within(30, "it leads", || controller.leads());
+    // Nothing is built on a view that is refused, and once that is taken back the controller goes on.
+    put(&View { replicas: 2, ..wrong(&newest) });
+    within(30, "it is refused", || views.borrow().lack.is_some());
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(register.view().expect("etcd answers").view.epoch, 4);
+    put(&newest);
+    within(30, "it leads", || controller.leads());
     put(&after(&newest, 2));
     within(30, "it puts the copies right", || epoch_of(&views) == 5);
 }
