@@ -141,6 +141,7 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     let second = after(&first, 2);
     put(&second);
     comes(2);
+    within(30, "it comes to the other one", || epoch_of(&waiting) == 2);
     server.end();
     within(30, "the watch knows", || waiting.borrow().lack.is_some());
     assert_eq!(epoch_of(&waiting), 2, "the view stays");
