@@ -4,7 +4,7 @@
 use guira_tests::client::try_ask;
 use guira_tests::etcd::Etcd;
 use guira_tests::replicas::{NAMES, Replicas};
-use guira_tests::server::{Address, free_port, guira, own_directory, within};
+use guira_tests::server::{Address, free_port, guira, own_directory, within, within_seldom};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
@@ -105,10 +105,13 @@ fn nodes_whose_keys_are_gone_are_told_from_those_that_are(cluster: &Replicas) {
             ["no change until etcd has keys of", "they serve, and etcd has no key of them"],
         ),
     ] {
-        let (told, said) = cluster.command(command, &[]);
-        let has_all = parts.iter().all(|part| said.contains(part));
-        assert!(told == Some(code) && has_all, "{command}: {said}");
-        assert!(!said.contains("is gone") && !said.contains("no living copy"), "{command}: {said}");
+        // On a machine that does much else a node may not answer at once.
+        within_seldom(60, command, || {
+            let (told, said) = cluster.command(command, &[]);
+            let has_all = parts.iter().all(|part| said.contains(part));
+            let calls_gone = said.contains("is gone") || said.contains("no living copy");
+            told == Some(code) && has_all && !calls_gone
+        });
     }
     cluster.etcd.revoke_leases();
     within(60, "the nodes tell", || {
