@@ -261,10 +261,10 @@ fn nothing_is_lost_and_no_change_happens_twice_while_nodes_are_killed_and_one_ha
     thread::scope(|scope| {
         let ends = Ends(&load);
         let (load, counts, router) = (&load, &counts, &router);
-        for number in 0..8 {
+        for number in 0..4 {
             scope.spawn(move || load.run(router, number));
         }
-        for _ in 0..6 {
+        for _ in 0..3 {
             scope.spawn(move || counts.run(router, load));
         }
         let go_on = || {
