@@ -118,6 +118,22 @@ impl Etcd {
         done.expect("etcdctl runs").success()
     }
 
+    /// Ends all leases, and their keys with them.
+    ///
+    /// # Panics
+    /// If etcdctl isn't there.
+    pub fn revoke_leases(&self) {
+        let endpoint = format!("http://localhost:{}", self.ports[0]);
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &endpoint, "lease", "list"]);
+        let told = command.output().expect("etcdctl runs");
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        for lease in told.lines().filter(|line| line.len() == 16) {
+            // It may have ended meanwhile.
+            let _ = self.ctl(&["lease", "revoke", lease]);
+        }
+    }
+
     /// Writes a key.
     ///
     /// # Panics

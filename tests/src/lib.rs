@@ -13,6 +13,7 @@
 //! recorded.rs  histories of a replicated store under faults, and their check
 //! replicas.rs  three nodes of a replicated store, and their etcd
 //! pair.rs      two hosts of one, a primary and its replica
+//! holder.rs    who asks a node for holds, and never drops what it keeps
 //! keys.rs      which keys must go at which change, whichever of MariaDB and MySQL it is
 //! sql.rs       sessions of SQL at each
 //! churn.rs     random transactions of one while everything is killed, beside a model
@@ -36,6 +37,7 @@ pub mod client;
 pub mod cluster;
 pub mod console;
 pub mod etcd;
+pub mod holder;
 pub mod keys;
 pub mod mariadb;
 pub mod metrics;

@@ -3,7 +3,9 @@
 use crate::client::Client;
 use crate::etcd::Etcd;
 use crate::relay::Relay;
-use crate::server::{Address, Program, Refused, Server, free_port, guira, own_directory, within};
+use crate::server::{
+    Address, Program, Refused, Server, free_port, guira, own_directory, within, within_seldom,
+};
 use crate::tls::Authority;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -212,7 +214,7 @@ impl Replicas {
 
     /// Waits until the controller has nothing left to do.
     pub fn until_spread(&self) {
-        within(180, "nothing is left to do", || {
+        within_seldom(180, "nothing is left to do", || {
             self.command("plan", &[]).1.contains("left        nothing is to be done")
         });
     }
@@ -247,7 +249,7 @@ impl Replicas {
 
     /// Waits until the status says so.
     pub fn until(&self, slots: &str) {
-        within(60, slots, || self.status().contains(slots));
+        within_seldom(60, slots, || self.status().contains(slots));
     }
 
     /// Waits until each slot has all its copies, and the controller has nothing left to do: heads and readers are spread.

@@ -428,6 +428,21 @@ pub fn within(seconds: u32, what: &str, mut holds: impl FnMut() -> bool) {
     panic!("not within {seconds} seconds: {what}");
 }
 
+/// As [`within`], for a question that starts a process: it is asked four times a second, so that whoever is waited for has the
+/// processors.
+///
+/// # Panics
+/// If it doesn't hold in time.
+pub fn within_seldom(seconds: u32, what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..seconds * 4 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(250));
+    }
+    panic!("not within {seconds} seconds: {what}");
+}
+
 /// Whether each thread of a process is stopped, or the process is gone.
 fn is_stopped(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };

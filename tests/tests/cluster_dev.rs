@@ -5,8 +5,9 @@ use guira_tests::server::{
     Address, Running, accepts, free_port, guira, own_directory, send_signal, within,
 };
 use rustix::process::Signal;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -19,9 +20,12 @@ struct Dev {
 
 impl Dev {
     fn start(dir: &Path, port: u16) -> Self {
+        Self::start_with(dir, port, &mut Command::new(guira()))
+    }
+
+    fn start_with(dir: &Path, port: u16, command: &mut Command) -> Self {
         let said = dir.with_extension("said");
         let file = File::create(&said).expect("a file");
-        let mut command = Command::new(guira());
         command.args(["cluster", "dev", "--nodes", "2", "-p", &port.to_string(), "-d"]).arg(dir);
         command.stdin(Stdio::null()).stderr(file.try_clone().expect("a file")).stdout(file);
         Self { running: Running(command.spawn().expect("guira runs")), said, port }
@@ -79,6 +83,8 @@ fn one_command_starts_a_cluster_that_outlives_its_nodes_and_itself() {
     let dev = Dev::start(&dir, port);
     dev.until_whole();
     assert_eq!(dev.client().ask("set hello 0 0 5\r\nworld"), "STORED\r\n", "{}", dev.said());
+    // What the router owes to servers stays with its cluster.
+    assert!(dir.join("router/spool").is_dir());
     // A node that is killed is told, with what starts it again; items are there without it.
     send_signal(dev.pid_of_n1(), Signal::KILL);
     within(20, "it tells", || dev.said().contains("n1 has ended (signal: 9"));
@@ -123,5 +129,12 @@ fn a_part_that_cannot_start_is_named_with_what_it_said() {
     std::os::unix::fs::symlink("/bin/false", tools.join("etcd")).expect("a link");
     let (code, words) = run(&tools);
     assert!(code == Some(2) && words.contains("etcd has ended (exit status: 1)"), "{words}");
+    // One that takes long is waited for.
+    fs::remove_file(tools.join("etcd")).expect("it was there");
+    fs::write(tools.join("etcd"), "#!/bin/sh\nexec /bin/sleep 1000\n").expect("a file");
+    fs::set_permissions(tools.join("etcd"), Permissions::from_mode(0o755)).expect("an owner");
+    let dev = Dev::start_with(&dir, base(), Command::new(guira()).env("PATH", &tools));
+    within(60, "it tells", || dev.said().contains("It still waits: etcd doesn't answer yet."));
+    dev.end();
     fs::remove_dir_all(dir.parent().expect("a parent")).ok();
 }

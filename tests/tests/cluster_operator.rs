@@ -139,7 +139,7 @@ impl Drop for Ends<'_> {
 }
 
 #[test]
-fn a_node_is_drained_and_gets_its_share_again_and_no_client_sees_an_error() {
+fn a_node_comes_in_after_a_pause_and_another_is_drained_and_no_client_sees_an_error() {
     let mut cluster = Replicas::start();
     let (code, said) = cluster.command("drain", &["ibis"]);
     assert_eq!(code, Some(2), "{said}");
@@ -147,8 +147,7 @@ fn a_node_is_drained_and_gets_its_share_again_and_no_client_sees_an_error() {
         said.contains("2 other nodes live that may have copies, and 3 copies are wanted"),
         "{said}"
     );
-    cluster.add("kite");
-    cluster.until_spread();
+    a_pause_keeps_copies_where_they_are(&mut cluster);
     let (is_over, done) = (AtomicBool::new(false), AtomicUsize::new(0));
     let wrong = Mutex::new(Vec::new());
     let addresses = ["heron", "kite"].map(|name| cluster.nodes[name].address().clone());
@@ -190,32 +189,37 @@ fn a_node_is_drained_and_gets_its_share_again_and_no_client_sees_an_error() {
     );
     let names = ["heron", "ibis", "jay", "kite"];
     within(20, "all have their share", || uneven(&cluster, &names) < 12.0);
+    other_copies_are_wanted_at_once(&cluster);
 }
 
-#[test]
-fn a_pause_keeps_copies_where_they_are_and_other_copies_are_wanted_at_once() {
-    let mut cluster = Replicas::start();
-    cluster.until_spread();
+fn a_pause_keeps_copies_where_they_are(cluster: &mut Replicas) {
     let (code, said) = cluster.command("set", &["--pause"]);
     assert_eq!((code, said.contains("paused: no copy is begun")), (Some(0), true), "{said}");
     cluster.add("kite");
-    let epoch = |cluster: &Replicas| stats(cluster, "heron")["cluster_epoch"];
     within(60, "kite is known", || cluster.status().contains("\"kite\""));
     let before = cluster.status().matches("\"syncing\": 0").count();
     assert_eq!(before, 4, "nothing is filled");
     let (_, said) = cluster.command("plan", &[]);
     assert!(said.contains("the operator paused it"), "{said}");
     assert_eq!(cluster.command("check", &[]).0, Some(3), "a pause is a finding");
-    let old = epoch(&cluster);
-    let (code, said) = cluster.command("set", &["--resume", "--replicas", "2"]);
+    let (code, said) = cluster.command("set", &["--resume"]);
+    assert_eq!((code, said.contains("3 copies of each slot\n")), (Some(0), true), "{said}");
+    cluster.until_spread();
+    assert!(cluster.slots_of("kite") > 0);
+}
+
+fn other_copies_are_wanted_at_once(cluster: &Replicas) {
+    let epoch = |cluster: &Replicas| stats(cluster, "heron")["cluster_epoch"];
+    let old = epoch(cluster);
+    let (code, said) = cluster.command("set", &["--replicas", "2"]);
     assert_eq!((code, said.contains("2 copies of each slot\n")), (Some(0), true), "{said}");
     cluster.until_spread();
     assert!(cluster.status().contains("\"replicas\": 2"));
     let names = ["heron", "ibis", "jay", "kite"];
     within(20, "two copies of all", || {
         let served = ["head", "middle", "reader"]
-            .map(|role| sum(&cluster, &names, &format!("cluster_slots_{role}")));
+            .map(|role| sum(cluster, &names, &format!("cluster_slots_{role}")));
         served == [16_384.0, 0.0, 16_384.0]
     });
-    assert!(epoch(&cluster) > old);
+    assert!(epoch(cluster) > old);
 }

@@ -71,68 +71,15 @@ fn nodes_a_router_and_etcd_speak_tls_with_each_other() {
 }
 
 #[test]
-fn a_node_without_tls_or_with_a_certificate_that_does_not_fit_is_refused_and_the_logs_say_why() {
-    let (authority, other) = (Authority::new("the nodes' authority"), Authority::new("another"));
-    let mut cluster = Replicas::start_secured(&authority, false);
-    cluster.set("heron", "k", "1");
-    let others_trust = cluster.etcd.dir.join("others.pem");
-    fs::write(&others_trust, &other.pem).expect("a file");
-
-    // This node has no certificate.
-    cluster.add("kite");
-    says(&cluster, "kite", "it speaks TLS, and this node doesn't");
-    says(&cluster, "heron", "a link from 127.0.0.1 isn't accepted: it speaks no TLS");
-    says(&cluster, "heron", "it ended the TLS handshake");
-    says(&cluster, "kite", "isn't accepted: it speaks TLS, and this node doesn't");
-    is_left_out(&mut cluster, "kite");
-
-    // Another authority signed its certificate, and it trusts the nodes'.
-    cluster.certify("lark", &other, "127.0.0.1", false);
-    cluster.add("lark");
-    let refused = "its certificate is refused: invalid peer certificate: UnknownIssuer";
-    says(&cluster, "heron", &format!("a link from 127.0.0.1 isn't accepted: {refused}"));
-    says(&cluster, "lark", "it refuses this node's certificate: received fatal alert: UnknownCA");
-    is_left_out(&mut cluster, "lark");
-
-    // This node trusts another authority.
-    cluster.certify("merlin", &authority, "127.0.0.1", false);
-    let trusted = cluster.flags.get_mut("merlin").expect("flags").last_mut().expect("one");
-    *trusted = text(&others_trust);
-    cluster.add("merlin");
-    says(&cluster, "merlin", refused);
-    is_left_out(&mut cluster, "merlin");
-
-    // This node's certificate is for another host: nodes on both ends of its connections see that.
-    cluster.certify("owl", &authority, "elsewhere.example", false);
-    cluster.add("owl");
-    says(&cluster, "heron", "its certificate isn't for 127.0.0.1:");
-    says(
-        &cluster,
-        "heron",
-        "its certificate is refused: invalid peer certificate: certificate not",
-    );
-    is_left_out(&mut cluster, "owl");
-
-    // A node whose certificate fits is let in.
-    cluster.certify("swift", &authority, "127.0.0.1", false);
-    cluster.add("swift");
-    within(60, "swift gets slots", || cluster.slots_of("swift") > 0);
+fn links_end_with_a_bad_handshake_follow_new_certificates_and_refuse_strangers() {
+    let (old, new) = (Authority::new("the old one"), Authority::new("the new one"));
+    let mut cluster = Replicas::start_secured(&old, false);
+    a_handshake_that_does_not_end_holds_up_no_other_link_and_is_ended(&mut cluster);
+    certificates_of_links_are_read_again_on_hangup(&mut cluster, (&old, &new));
+    strangers_are_refused(&mut cluster, &new);
 }
 
-/// Checks that the node got nothing and that the others serve, and ends it.
-fn is_left_out(cluster: &mut Replicas, name: &'static str) {
-    assert_eq!(cluster.slots_of(name), 0, "{name}");
-    let before = cluster.get("ibis", "k").expect("it is there");
-    let next = format!("{before}1");
-    cluster.set("jay", "k", &next);
-    assert_eq!(cluster.get("heron", "k"), Some(next));
-    cluster.kill(name);
-}
-
-#[test]
-fn a_handshake_that_does_not_end_holds_up_no_other_link_and_is_ended() {
-    let authority = Authority::new("the nodes' authority");
-    let mut cluster = Replicas::start_secured(&authority, false);
+fn a_handshake_that_does_not_end_holds_up_no_other_link_and_is_ended(cluster: &mut Replicas) {
     cluster.kill("jay");
     let port = cluster.ports("heron")[1];
     let begin = |said: &[u8]| {
@@ -154,10 +101,10 @@ fn a_handshake_that_does_not_end_holds_up_no_other_link_and_is_ended() {
     }
 }
 
-#[test]
-fn certificates_of_links_are_read_again_on_hangup() {
-    let (old, new) = (Authority::new("the old one"), Authority::new("the new one"));
-    let mut cluster = Replicas::start_secured(&old, false);
+fn certificates_of_links_are_read_again_on_hangup(
+    cluster: &mut Replicas,
+    (old, new): (&Authority, &Authority),
+) {
     cluster.set("heron", "k", "1");
     let hang_up = |cluster: &Replicas, count: usize, part: &str| {
         NAMES.iter().for_each(|name| cluster.nodes[name].signal(Signal::HUP));
@@ -166,16 +113,69 @@ fn certificates_of_links_are_read_again_on_hangup() {
     };
     let read = "the certificates for other nodes were read again";
     fs::write(cluster.authorities(), "nobody").expect("a file");
-    hang_up(&cluster, 1, "the certificates for other nodes stay");
-    cluster.trust(&[&old, &new]);
-    hang_up(&cluster, 1, read);
-    NAMES.iter().for_each(|name| cluster.certify(name, &new, "127.0.0.1", false));
-    hang_up(&cluster, 2, read);
-    cluster.trust(&[&new]);
-    hang_up(&cluster, 3, read);
+    hang_up(cluster, 1, "the certificates for other nodes stay");
+    cluster.trust(&[old, new]);
+    hang_up(cluster, 1, read);
+    NAMES.iter().for_each(|name| cluster.certify(name, new, "127.0.0.1", false));
+    hang_up(cluster, 2, read);
+    cluster.trust(&[new]);
+    hang_up(cluster, 3, read);
     // Its links are new, and it knows nothing of the old authority.
     cluster.kill("jay");
     cluster.begin("jay");
     cluster.until_whole();
     assert_eq!(cluster.get("jay", "k").as_deref(), Some("1"));
+}
+
+/// A node without TLS, or with a certificate that doesn't fit, is refused, and the logs say why.
+fn strangers_are_refused(cluster: &mut Replicas, authority: &Authority) {
+    let other = Authority::new("another");
+    let others_trust = cluster.etcd.dir.join("others.pem");
+    fs::write(&others_trust, &other.pem).expect("a file");
+
+    // It has no certificate.
+    cluster.add("kite");
+    says(cluster, "kite", "it speaks TLS, and this node doesn't");
+    says(cluster, "heron", "a link from 127.0.0.1 isn't accepted: it speaks no TLS");
+    says(cluster, "heron", "it ended the TLS handshake");
+    says(cluster, "kite", "isn't accepted: it speaks TLS, and this node doesn't");
+    is_left_out(cluster, "kite");
+
+    // Another authority signed its certificate, and it trusts the nodes'.
+    cluster.certify("lark", &other, "127.0.0.1", false);
+    cluster.add("lark");
+    let refused = "its certificate is refused: invalid peer certificate: UnknownIssuer";
+    says(cluster, "heron", &format!("a link from 127.0.0.1 isn't accepted: {refused}"));
+    says(cluster, "lark", "it refuses this node's certificate: received fatal alert: UnknownCA");
+    is_left_out(cluster, "lark");
+
+    // It trusts another authority.
+    cluster.certify("merlin", authority, "127.0.0.1", false);
+    let trusted = cluster.flags.get_mut("merlin").expect("flags").last_mut().expect("one");
+    *trusted = text(&others_trust);
+    cluster.add("merlin");
+    says(cluster, "merlin", refused);
+    is_left_out(cluster, "merlin");
+
+    // Its certificate is for another host: whoever dials it sees that, and whom it dials.
+    cluster.certify("owl", authority, "elsewhere.example", false);
+    cluster.add("owl");
+    says(cluster, "heron", "its certificate isn't for 127.0.0.1:");
+    says(cluster, "heron", "its certificate is refused: invalid peer certificate: certificate not");
+    is_left_out(cluster, "owl");
+
+    // One whose certificate fits comes in.
+    cluster.certify("swift", authority, "127.0.0.1", false);
+    cluster.add("swift");
+    within(60, "swift gets slots", || cluster.slots_of("swift") > 0);
+}
+
+/// The node got nothing, and the others serve. It ends.
+fn is_left_out(cluster: &mut Replicas, name: &'static str) {
+    assert_eq!(cluster.slots_of(name), 0, "{name}");
+    let before = cluster.get("ibis", "k").expect("it is there");
+    let next = format!("{before}1");
+    cluster.set("jay", "k", &next);
+    assert_eq!(cluster.get("heron", "k"), Some(next));
+    cluster.kill(name);
 }

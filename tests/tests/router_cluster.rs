@@ -23,9 +23,16 @@ fn router(cluster: &Replicas, flags: &[&str]) -> Server {
 }
 
 #[test]
-fn a_router_asks_the_nodes_of_a_cluster_for_each_command_that_they_have() {
-    let cluster = Replicas::start();
-    let router = router(&cluster, &["--enable-flush-cmd"]);
+fn a_router_answers_and_explains_each_command_and_goes_on_without_etcd() {
+    let mut cluster = Replicas::start();
+    each_command_is_answered(&cluster);
+    all_keys_of_a_multiget_are_found(&cluster);
+    a_configuration_is_explained(&cluster);
+    requests_go_on_while_etcd_is_away_and_metrics_say_so(&mut cluster);
+}
+
+fn each_command_is_answered(cluster: &Replicas) {
+    let router = router(cluster, &["--enable-flush-cmd"]);
     let mut client = router.connect();
     let long = "k".repeat(250);
     for (request, answer) in [
@@ -86,10 +93,8 @@ fn a_router_asks_the_nodes_of_a_cluster_for_each_command_that_they_have() {
     assert_eq!(String::from_utf8_lossy(&bytes), expected);
 }
 
-#[test]
-fn a_multiget_finds_all_keys_wherever_they_are() {
-    let cluster = Replicas::start();
-    let router = router(&cluster, &[]);
+fn all_keys_of_a_multiget_are_found(cluster: &Replicas) {
+    let router = router(cluster, &[]);
     let mut client = router.connect();
     let keys: Vec<String> = (0..300).map(|n| format!("key-{n}")).collect();
     for (n, key) in keys.iter().enumerate() {
@@ -100,6 +105,60 @@ fn a_multiget_finds_all_keys_wherever_they_are() {
     assert_eq!(told(&mut client, &all), format!("{found}END\r\n"));
     // Any node has them.
     assert_eq!(cluster.get("jay", "key-299").as_deref(), Some("299"));
+}
+
+fn a_configuration_is_explained(cluster: &Replicas) {
+    let (is_good, said) = run(&["explain", "set", "k"], &config(&cluster.place()));
+    assert!(is_good, "{said}");
+    let chain = said.split_once("|chain=").and_then(|it| it.1.split_once('|')).map(|it| it.0);
+    let chain: Vec<&str> = chain.expect("a chain").split('>').collect();
+    assert_eq!(BTreeSet::from_iter(chain.clone()), BTreeSet::from(NAMES), "{said}");
+    for part in ["cluster|etcd:127.0.0.1:", "slot=", &format!("|head={}", chain[0])] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (_, said) = run(&["explain", "get", "k"], &config(&cluster.place()));
+    assert!(said.contains(&format!("|reader={}", chain[2])), "{said}");
+    let (is_good, said) = run(&["explain", "get", "k"], &config("127.0.0.1:1/birds"));
+    assert!(!is_good && said.contains("no view yet: ") && !said.contains("nobody"), "{said}");
+    let members = format!("127.0.0.1:{}/birds", cluster.etcd.peer_port());
+    let (is_good, said) = run(&["explain", "get", "k"], &config(&members));
+    assert!(!is_good && said.contains("not the one for its members (2380)"), "{said}");
+}
+
+fn requests_go_on_while_etcd_is_away_and_metrics_say_so(cluster: &mut Replicas) {
+    let port = free_port();
+    let router = router(cluster, &["--http", &port.to_string()]);
+    let mut client = router.connect();
+    assert_eq!(told(&mut client, "set k 0 0 1\r\n1"), "STORED\r\n");
+    let place = cluster.place();
+    let metric = |name: &str| {
+        let name = format!("guira_route_cluster_view_{name}{{cluster=\"{place}\"}}");
+        Scrape::of(port).value(&name)
+    };
+    let is_followed = || metric("followed") > 0.5;
+    assert!(is_followed());
+    let epoch = metric("epoch");
+    assert!(epoch > 1.0, "{epoch}");
+    cluster.etcd.end();
+    within(30, "the router knows", || !is_followed());
+    for n in 0..100 {
+        assert_eq!(told(&mut client, &format!("set k{n} 0 0 1\r\n1")), "STORED\r\n");
+        assert_eq!(
+            told(&mut client, &format!("get k{n}")),
+            format!("VALUE k{n} 0 1\r\n1\r\nEND\r\n")
+        );
+    }
+    assert!(metric("epoch") >= epoch);
+    cluster.etcd.restart();
+    within(60, "the view is followed again", is_followed);
+}
+
+/// Runs `guira route` with a configuration. Returns whether it is content, and what it says.
+fn run(words: &[&str], config: &str) -> (bool, String) {
+    let told = Command::new(guira()).arg("route").args(words).args(["--config", config]).output();
+    let told = told.expect("guira runs");
+    let text = [told.stdout, told.stderr].concat();
+    (told.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Clients that write keys of their own, each once, until it is over.
@@ -149,29 +208,96 @@ impl Load {
     }
 }
 
+/// Each answer of an increment is a number that no other has: none happens twice, whoever dies.
+#[derive(Default)]
+struct Counts {
+    answered: Mutex<Vec<u64>>,
+    unknown: AtomicUsize,
+}
+
+impl Counts {
+    fn run(&self, router: &Server, load: &Load) {
+        let mut client = router.connect();
+        while !load.is_over.load(SeqCst) {
+            match client.ask("incr count 1").trim().parse::<u64>() {
+                Ok(number) => self.answered.lock().expect("no panic").push(number),
+                Err(_) => drop(self.unknown.fetch_add(1, SeqCst)),
+            }
+        }
+    }
+
+    fn go_on(&self) {
+        let before = self.answered.lock().expect("no panic").len();
+        within(60, "counts", || self.answered.lock().expect("no panic").len() > before + 100);
+    }
+
+    /// Checks the answers, and what the key has at the end.
+    fn check(self, last: u64) {
+        let mut answered = self.answered.into_inner().expect("no panic");
+        answered.sort_unstable();
+        assert!(answered.windows(2).all(|two| two[0] < two[1]), "a number was answered twice");
+        let (counted, unknown) = (answered.len() as u64, self.unknown.into_inner() as u64);
+        eprintln!("{counted} counts, {unknown} of which nothing is known, the last is {last}");
+        let may_be = counted..=counted + unknown;
+        assert!(may_be.contains(&last), "{counted} and {unknown} make {last}");
+    }
+}
+
+/// Ends the clients, also when the test fails: otherwise it would wait for them forever.
+struct Ends<'a>(&'a Load);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, SeqCst);
+    }
+}
+
 #[test]
-fn nothing_that_was_stored_is_lost_when_the_head_and_the_reader_are_killed_in_turn() {
+fn nothing_is_lost_and_no_change_happens_twice_while_nodes_are_killed_and_one_hangs() {
     let mut cluster = Replicas::start();
     let router = router(&cluster, &[]);
-    let load = Load::default();
+    assert_eq!(told(&mut router.connect(), "set count 0 0 1\r\n0"), "STORED\r\n");
+    let (load, counts) = (Load::default(), Counts::default());
     thread::scope(|scope| {
-        for number in 0..8 {
-            let (load, router) = (&load, &router);
+        let ends = Ends(&load);
+        let (load, counts, router) = (&load, &counts, &router);
+        for number in 0..4 {
             scope.spawn(move || load.run(router, number));
         }
-        load.goes_on();
+        for _ in 0..3 {
+            scope.spawn(move || counts.run(router, load));
+        }
+        let go_on = || {
+            load.goes_on();
+            counts.go_on();
+        };
+        go_on();
         for dead in ["heron", "jay"] {
             load.take_longest();
             cluster.kill(dead);
             cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
-            load.goes_on();
+            go_on();
             eprintln!("{dead} killed: the longest wait is {:?}", load.take_longest());
             cluster.begin(dead);
             cluster.until_whole();
-            load.goes_on();
+            go_on();
         }
-        load.is_over.store(true, SeqCst);
+        // Whoever is asked, each node serves again.
+        let first = load.stored.lock().expect("no panic")[0].clone();
+        for name in NAMES {
+            assert_eq!(cluster.get(name, &first).as_ref(), Some(&first), "{name}");
+        }
+        // One that stops answering without ending is left out by the next view, and its requests go to others.
+        load.take_longest();
+        cluster.nodes["heron"].signal(Signal::STOP);
+        cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
+        go_on();
+        eprintln!("heron stopped: the longest wait is {:?}", load.take_longest());
+        cluster.nodes["heron"].signal(Signal::CONT);
+        go_on();
+        drop(ends);
     });
+    cluster.kill("heron");
     let (stored, errors) = (load.stored.into_inner(), load.errors.into_inner());
     let (stored, errors) = (stored.expect("no panic"), errors.expect("no panic"));
     eprintln!("{} changes, {} stored, errors: {errors:?}", load.done.load(SeqCst), stored.len());
@@ -182,84 +308,8 @@ fn nothing_that_was_stored_is_lost_when_the_head_and_the_reader_are_killed_in_tu
         let all = format!("get {}", keys.join(" "));
         assert_eq!(told(&mut client, &all), format!("{found}END\r\n"), "what was stored is there");
     }
-    // Whoever is asked, and each node serves again.
-    for name in NAMES {
-        assert_eq!(cluster.get(name, &stored[0]).as_ref(), Some(&stored[0]), "{name}");
-    }
-}
-
-/// Each answer of an increment is a number that no other has: none happens twice, whoever dies.
-#[test]
-fn a_change_that_is_sent_again_happens_once() {
-    let mut cluster = Replicas::start();
-    let router = router(&cluster, &[]);
-    assert_eq!(told(&mut router.connect(), "set count 0 0 1\r\n0"), "STORED\r\n");
-    let (is_over, answered) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    let unknown = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for _ in 0..6 {
-            scope.spawn(|| {
-                let mut client = router.connect();
-                while !is_over.load(SeqCst) {
-                    match client.ask("incr count 1").trim().parse::<u64>() {
-                        Ok(number) => answered.lock().expect("no panic").push(number),
-                        Err(_) => drop(unknown.fetch_add(1, SeqCst)),
-                    }
-                }
-            });
-        }
-        for dead in ["heron", "jay"] {
-            let count_on = || {
-                let before = answered.lock().expect("no panic").len();
-                within(60, "counts", || answered.lock().expect("no panic").len() > before + 100);
-            };
-            count_on();
-            cluster.kill(dead);
-            cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
-            count_on();
-            cluster.begin(dead);
-            cluster.until_whole();
-            count_on();
-        }
-        is_over.store(true, SeqCst);
-    });
-    let mut answered = answered.into_inner().expect("no panic");
-    answered.sort_unstable();
-    assert!(answered.windows(2).all(|two| two[0] < two[1]), "a number was answered twice");
-    let last = cluster.get("ibis", "count").expect("it is there").parse::<u64>().expect("a number");
-    let (counted, unknown) = (answered.len() as u64, unknown.into_inner() as u64);
-    eprintln!("{counted} counts, {unknown} of which nothing is known, the last is {last}");
-    assert!((counted..=counted + unknown).contains(&last), "{counted} and {unknown} make {last}");
-}
-
-#[test]
-fn requests_go_on_while_etcd_is_away_and_metrics_say_so() {
-    let mut cluster = Replicas::start();
-    let port = free_port();
-    let router = router(&cluster, &["--http", &port.to_string()]);
-    let mut client = router.connect();
-    assert_eq!(told(&mut client, "set k 0 0 1\r\n1"), "STORED\r\n");
-    let place = cluster.place();
-    let metric = |name: &str| {
-        let name = format!("guira_route_cluster_view_{name}{{cluster=\"{place}\"}}");
-        Scrape::of(port).value(&name)
-    };
-    let is_followed = || metric("followed") > 0.5;
-    assert!(is_followed());
-    let epoch = metric("epoch");
-    assert!(epoch > 1.0, "{epoch}");
-    cluster.etcd.end();
-    within(30, "the router knows", || !is_followed());
-    for n in 0..100 {
-        assert_eq!(told(&mut client, &format!("set k{n} 0 0 1\r\n1")), "STORED\r\n");
-        assert_eq!(
-            told(&mut client, &format!("get k{n}")),
-            format!("VALUE k{n} 0 1\r\n1\r\nEND\r\n")
-        );
-    }
-    assert!(metric("epoch") >= epoch);
-    cluster.etcd.restart();
-    within(60, "the view is followed again", is_followed);
+    let last = cluster.get("ibis", "count").expect("it is there");
+    counts.check(last.parse().expect("a number"));
 }
 
 #[test]
@@ -282,14 +332,7 @@ fn without_a_view_the_error_says_what_is_missing_and_later_the_cluster_is_found(
 }
 
 #[test]
-fn a_configuration_is_checked_without_a_cluster_and_explained_by_one() {
-    let run = |words: &[&str], config: &str| {
-        let told =
-            Command::new(guira()).arg("route").args(words).args(["--config", config]).output();
-        let told = told.expect("guira runs");
-        let text = [told.stdout, told.stderr].concat();
-        (told.status.success(), String::from_utf8_lossy(&text).into_owned())
-    };
+fn a_configuration_is_checked_without_a_cluster() {
     let check = |config: &str| run(&["--validate-config", "exit"], config);
     assert!(check(&config("127.0.0.1:1,127.0.0.1:2/birds")).0, "nobody is asked");
     for (config, part) in [
@@ -309,52 +352,5 @@ fn a_configuration_is_checked_without_a_cluster_and_explained_by_one() {
     ] {
         let (is_good, said) = check(&config);
         assert!(!is_good && said.contains(part), "{config}: {said}");
-    }
-    let cluster = Replicas::start();
-    let (is_good, said) = run(&["explain", "set", "k"], &config(&cluster.place()));
-    assert!(is_good, "{said}");
-    let chain = said.split_once("|chain=").and_then(|it| it.1.split_once('|')).map(|it| it.0);
-    let chain: Vec<&str> = chain.expect("a chain").split('>').collect();
-    assert_eq!(BTreeSet::from_iter(chain.clone()), BTreeSet::from(NAMES), "{said}");
-    for part in ["cluster|etcd:127.0.0.1:", "slot=", &format!("|head={}", chain[0])] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
-    let (_, said) = run(&["explain", "get", "k"], &config(&cluster.place()));
-    assert!(said.contains(&format!("|reader={}", chain[2])), "{said}");
-    let (is_good, said) = run(&["explain", "get", "k"], &config("127.0.0.1:1/birds"));
-    assert!(!is_good && said.contains("no view yet: ") && !said.contains("nobody"), "{said}");
-    let members = format!("127.0.0.1:{}/birds", cluster.etcd.peer_port());
-    let (is_good, said) = run(&["explain", "get", "k"], &config(&members));
-    assert!(!is_good && said.contains("not the one for its members (2380)"), "{said}");
-}
-
-/// A node that stops answering without ending is left out by the next view, and its requests go to others.
-#[test]
-fn a_node_that_hangs_delays_requests_and_loses_none() {
-    let mut cluster = Replicas::start();
-    let router = router(&cluster, &[]);
-    let load = Load::default();
-    thread::scope(|scope| {
-        for number in 0..4 {
-            let (load, router) = (&load, &router);
-            scope.spawn(move || load.run(router, number));
-        }
-        load.goes_on();
-        load.take_longest();
-        cluster.nodes["heron"].signal(Signal::STOP);
-        cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
-        load.goes_on();
-        eprintln!("heron stopped: the longest wait is {:?}", load.take_longest());
-        cluster.nodes["heron"].signal(Signal::CONT);
-        load.goes_on();
-        load.is_over.store(true, SeqCst);
-    });
-    cluster.kill("heron");
-    let stored = load.stored.into_inner().expect("no panic");
-    eprintln!("{} stored, errors: {:?}", stored.len(), load.errors.into_inner().expect("no panic"));
-    let mut client = router.connect();
-    for key in &stored {
-        let value = format!("VALUE {key} 0 {}\r\n{key}\r\nEND\r\n", key.len());
-        assert_eq!(told(&mut client, &format!("get {key}")), value);
     }
 }

@@ -2,10 +2,12 @@
 //! changed it.
 #![expect(clippy::disallowed_methods, reason = "how long a client waits is told by a clock")]
 
+use guira_tests::holder::Holder;
 use guira_tests::metrics::Scrape;
 use guira_tests::replicas::{NAMES, Replicas, told};
-use guira_tests::server::{Server, free_port, within};
+use guira_tests::server::{Server, free_port, guira, within};
 use rustix::process::Signal;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -47,6 +49,7 @@ fn stat(cluster: &Replicas, name: &str) -> u64 {
 /// A key that counts up, and those who use it through several routers.
 #[derive(Default)]
 struct Count {
+    key: String,
     is_over: AtomicBool,
     /// The last number whose store was answered.
     stored: AtomicU64,
@@ -55,6 +58,10 @@ struct Count {
 }
 
 impl Count {
+    fn of(key: &str) -> Self {
+        Self { key: key.to_owned(), ..Self::default() }
+    }
+
     /// Stores one number after the other.
     fn write(&self, router: &Router, pause: Duration) {
         let mut client = router.server.connect();
@@ -64,7 +71,8 @@ impl Count {
             }
             let began = Instant::now();
             let text = number.to_string();
-            let stored = told(&mut client, &format!("set hot 0 0 {}\r\n{text}", text.len()));
+            let set = format!("set {} 0 0 {}\r\n{text}", self.key, text.len());
+            let stored = told(&mut client, &set);
             assert_eq!(stored, "STORED\r\n");
             self.stored.store(number, SeqCst);
             {
@@ -81,7 +89,7 @@ impl Count {
         let mut last = 0;
         while !self.is_over.load(SeqCst) {
             let least = self.stored.load(SeqCst).max(last);
-            let found = told(&mut client, "get hot");
+            let found = told(&mut client, &format!("get {}", self.key));
             if found != "END\r\n" || least > 0 {
                 let value = found.lines().nth(1).and_then(|it| it.parse().ok());
                 last = value.unwrap_or_else(|| panic!("{found}"));
@@ -109,7 +117,7 @@ impl Drop for OnDrop<'_> {
 fn no_router_answers_what_another_one_has_changed() {
     let cluster = Replicas::start();
     let routers = [Router::start(&cluster), Router::start(&cluster)];
-    let count = Count::default();
+    let count = Count::of("hot");
     thread::scope(|scope| {
         let (count, one) = (&count, &routers[0]);
         let end = OnDrop(count);
@@ -161,25 +169,84 @@ fn no_router_answers_what_another_one_has_changed() {
     }
 }
 
+/// The slot of a key, that slot's epoch, and the name of its reader.
+fn place_of(cluster: &Replicas, key: &str) -> ((u16, u64), String) {
+    let config =
+        format!("{{\"route\": {{\"type\": \"ClusterRoute\", \"etcd\": \"{}\"}}}}", cluster.place());
+    let told =
+        Command::new(guira()).args(["route", "explain", "get", key, "--config", &config]).output();
+    let told = String::from_utf8_lossy(&told.expect("guira runs").stdout).into_owned();
+    let part = |name: &str| {
+        let part = told.split(['|', '\n', ' ']).find_map(|part| part.trim().strip_prefix(name));
+        part.unwrap_or_else(|| panic!("{name}: {told}")).to_owned()
+    };
+    let slot: u16 = part("slot=").parse().expect("a number");
+    let view = cluster.etcd.value("/guira/birds/view");
+    let groups =
+        view.split("{\"slots\":\"").skip(1).map(|group| group.split_once('"').expect("slots"));
+    let has = |slots: &str| {
+        slots.split(',').any(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            (first.parse().expect("a slot")..=last.parse::<u16>().expect("a slot")).contains(&slot)
+        })
+    };
+    let (_, group) = groups.into_iter().find(|it| has(it.0)).expect("a group");
+    let (_, epoch) = group.split_once("\"epoch\":").expect("an epoch");
+    let epoch = epoch.split(',').next().and_then(|it| it.parse().ok()).expect("a number");
+    ((slot, epoch), part("reader="))
+}
+
+/// The first change waits until the term of the program that is silent is over. Then it gets no hold, and once another one is
+/// silent too, nobody does.
+fn programs_that_drop_nothing_delay_two_changes(cluster: &Replicas) {
+    let (place, reader) = place_of(cluster, "silent");
+    let port = cluster.ports(&reader)[1];
+    let [mut one, mut two, mut three] = [(); 3].map(|()| Holder::dial(port, "birds"));
+    let gets = |holder: &mut Holder| {
+        within(60, "a hold", || holder.ask(place, "silent") > 0);
+    };
+    let change = |value: &str| {
+        let began = Instant::now();
+        cluster.set(&reader, "silent", value);
+        eprintln!("the change to {value} takes {:?}", began.elapsed());
+    };
+    let before = stat(cluster, "cluster_holds_run_out");
+    gets(&mut one);
+    change("1");
+    assert_eq!(one.ask(place, "silent"), 0, "it was silent");
+    gets(&mut two);
+    change("2");
+    for holder in [&mut one, &mut two, &mut three] {
+        assert_eq!(holder.ask(place, "silent"), 0, "two were silent");
+    }
+    (3..20).for_each(|value: u32| change(&value.to_string()));
+    // The figures are those of the last second.
+    within(30, "it is counted", || stat(cluster, "cluster_holds_run_out") == before + 2);
+    let mut again = Holder::dial(port, "birds");
+    gets(&mut again);
+}
+
 #[test]
 fn a_router_that_hangs_delays_changes_and_answers_nothing_old_when_it_goes_on() {
     let cluster = Replicas::start();
     let routers = [Router::start(&cluster), Router::start(&cluster)];
-    let count = Count::default();
-    thread::scope(|scope| {
-        let (count, one, two) = (&count, &routers[0], &routers[1]);
-        let end = OnDrop(count);
-        scope.spawn(move || {
-            let _end = OnDrop(count);
-            count.write(one, Duration::from_millis(50));
-        });
-        for router in [one, two, two, two] {
+    let [one, two] = &routers;
+    for round in 0..12 {
+        // A router that hung gets no hold of that key for a while.
+        let count = Count::of(&format!("hot-{round}"));
+        thread::scope(|scope| {
+            let count = &count;
+            let end = OnDrop(count);
             scope.spawn(move || {
                 let _end = OnDrop(count);
-                count.read(router);
+                count.write(one, Duration::from_millis(50));
             });
-        }
-        for round in 0..12 {
+            for router in [one, two, two, two] {
+                scope.spawn(move || {
+                    let _end = OnDrop(count);
+                    count.read(router);
+                });
+            }
             let before = two.hits();
             within(60, "the router answers itself", || {
                 count.is_over.load(SeqCst) || two.hits() > before
@@ -192,14 +259,15 @@ fn a_router_that_hangs_delays_changes_and_answers_nothing_old_when_it_goes_on() 
             } else {
                 count.goes_on();
             }
-            eprintln!(
-                "stopped: the longest change takes {:?}",
-                count.longest.lock().expect("no panic")
-            );
+            let longest = count.longest.lock().expect("no panic");
+            eprintln!("stopped: the longest change takes {longest:?}");
+            drop(longest);
             two.server.signal(Signal::CONT);
             count.goes_on();
             assert!(!count.is_over.load(SeqCst), "a client failed");
-        }
-        drop(end);
-    });
+            drop(end);
+        });
+    }
+    drop(routers);
+    programs_that_drop_nothing_delay_two_changes(&cluster);
 }

@@ -4,7 +4,7 @@
 use guira_tests::client::try_ask;
 use guira_tests::etcd::Etcd;
 use guira_tests::replicas::{NAMES, Replicas};
-use guira_tests::server::{Address, free_port, guira, own_directory, within};
+use guira_tests::server::{Address, free_port, guira, own_directory, within, within_seldom};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
@@ -32,6 +32,9 @@ fn nodes_find_each_other_and_one_that_is_killed_is_filled_again() {
     for n in 0..100 {
         assert_eq!(cluster.get("ibis", &key(n)).as_deref(), Some("1"), "{n} with it");
     }
+    let put_out = "ibis (2) is put out of the chains of 16384 slots: ";
+    let told: String = cluster.nodes.values().map(|node| node.said()).collect();
+    assert!(told.contains(put_out), "the leader tells: {told}");
     let said = cluster.nodes["jay"].said();
     assert!(said.contains("of the cluster \"birds\": this process is run "), "{said}");
     assert!(said.contains("the store was empty, and is node 3's of the cluster"), "{said}");
@@ -87,6 +90,35 @@ fn a_node_with_the_name_of_one_that_lives_is_refused() {
     let said = String::from_utf8_lossy(&told.stderr);
     assert!(!told.status.success() && said.contains("which lives, has the name jay"), "{said}");
     fs::remove_dir_all(directory).ok();
+    nodes_whose_keys_are_gone_are_told_from_those_that_are(&cluster);
+}
+
+/// The nodes serve on without their keys, and enter etcd again when their leases end.
+fn nodes_whose_keys_are_gone_are_told_from_those_that_are(cluster: &Replicas) {
+    for (command, code, parts) in [
+        ("check", 3, ["heron (1) serves, but etcd has no key of it", "jay (3) serves, but"]),
+        ("status", 0, ["keyless     node 2 (ibis) serves", "(of these 0 read-only, 0 without"]),
+        (
+            "plan",
+            0,
+            ["no change until etcd has keys of", "they serve, and etcd has no key of them"],
+        ),
+    ] {
+        // On a machine that does much else a node may not answer at once, or lose its lease and write its key again.
+        within_seldom(60, command, || {
+            assert!(cluster.etcd.ctl(&["del", "--prefix", "/guira/birds/nodes/"]));
+            let (told, said) = cluster.command(command, &[]);
+            let has_all = parts.iter().all(|part| said.contains(part));
+            let calls_gone = said.contains("is gone") || said.contains("no living copy");
+            told == Some(code) && has_all && !calls_gone
+        });
+    }
+    cluster.etcd.revoke_leases();
+    within(60, "the nodes tell", || {
+        let tells = |said: &str| said.contains("the node's lease in etcd has ended: it lasts 3 s");
+        cluster.nodes.values().all(|node| tells(&node.said()))
+    });
+    within(60, "etcd has their keys", || !cluster.status().contains("keyless"));
 }
 
 #[test]

@@ -1,9 +1,15 @@
-//! A node's own statistics, asked for as a client does.
+//! Nodes' own statistics, asked for as a client does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use guira_chain::NodeId;
+use guira_chain::view::Member;
+
+use crate::register::RegisterSnapshot;
 
 /// What a node said.
 #[derive(Debug, Default)]
@@ -18,16 +24,49 @@ impl Said {
         self.stats.get(name).map(String::as_str)
     }
 
+    /// The epoch of the view that the node follows.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.text("cluster_epoch")?.parse().ok()
+    }
+
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok()
     }
+}
+
+/// What each of several nodes said, or why it couldn't be asked.
+pub(crate) type Answers = BTreeMap<NodeId, Result<Said, String>>;
+
+/// Asks all these nodes at once that say where clients reach them.
+pub(crate) fn ask_all<'a>(nodes: impl Iterator<Item = (&'a NodeId, &'a Member)>) -> Answers {
+    let asked: Vec<_> = nodes
+        .filter(|it| !it.1.clients.is_empty())
+        .map(|(id, member)| {
+            let address = member.clients.clone();
+            (*id, thread::spawn(move || ask(&address)))
+        })
+        .collect();
+    let answer = |thread: thread::JoinHandle<Result<Said, String>>| {
+        thread.join().unwrap_or_else(|_| Err("the question failed".to_owned()))
+    };
+    asked.into_iter().map(|(id, thread)| (id, answer(thread))).collect()
+}
+
+/// Nodes of the view that say that they are members, though the register has no key of them. etcd has lost it, or they
+/// can't reach etcd.
+pub(crate) fn keyless(snapshot: &RegisterSnapshot) -> BTreeSet<NodeId> {
+    let view = &snapshot.seen.view;
+    let without_key = view.nodes.iter().filter(|it| !snapshot.nodes.contains_key(it.0));
+    let is_member = |said: &Said| said.number("cluster_is_member") == Some(1.0);
+    let serve = ask_all(without_key).into_iter().filter(|it| it.1.as_ref().is_ok_and(is_member));
+    serve.map(|(id, _)| id).collect()
 }
 
 /// Asks a node at `host:port` for its statistics.
 ///
 /// # Errors
 /// A sentence: nobody answers there, or not as a node does that needs neither TLS nor a login.
-pub(crate) fn ask(address: &str) -> Result<Said, String> {
+fn ask(address: &str) -> Result<Said, String> {
     let begun = Instant::now();
     let text = exchange(address).map_err(|error| error.to_string())?;
     let took = begun.elapsed();

@@ -1,8 +1,7 @@
 //! What is wrong with a cluster, and what helps: `guira cluster check`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::{self, Display};
-use std::thread;
 use std::time::Duration;
 
 use guira_chain::NodeId;
@@ -10,7 +9,7 @@ use guira_chain::view::Member;
 use guira_etcd::{Error, EtcdMember};
 use serde::Serialize;
 
-use crate::ask::{Said, ask};
+use crate::ask::{Answers, Said, ask_all, keyless};
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::Trouble;
 use crate::wishes::name_of;
@@ -49,10 +48,14 @@ impl Check {
         found.etcd(&register.etcd.health());
         let snapshot = register.snapshot()?;
         found.register(&snapshot);
-        found.nodes(&snapshot);
-        found.slots(&snapshot);
-        let said = ask_all(&snapshot);
+        found.leader(register, &snapshot);
+        let keyless = keyless(&snapshot);
+        found.nodes(&snapshot, &keyless);
+        found.slots(&snapshot, &keyless);
+        let said = ask_all(snapshot.nodes.iter());
         found.answers(&snapshot, &said);
+        // Read now, since a node may have heard of it before the snapshot's end.
+        found.ahead(&snapshot, &said, register.view()?.view.epoch);
         let mut findings = found.0;
         findings.sort_by_key(|it| it.grade);
         let view = &snapshot.seen.view;
@@ -71,23 +74,6 @@ impl Check {
     pub(crate) fn json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
-}
-
-type Answers = BTreeMap<NodeId, Result<Said, String>>;
-
-/// Asks all nodes that live and say where clients reach them, at once.
-fn ask_all(snapshot: &RegisterSnapshot) -> Answers {
-    let asked = snapshot.nodes.iter().filter(|it| !it.1.clients.is_empty());
-    let asked: Vec<_> = asked
-        .map(|(id, member)| {
-            let address = member.clients.clone();
-            (*id, thread::spawn(move || ask(&address)))
-        })
-        .collect();
-    let answer = |thread: thread::JoinHandle<Result<Said, String>>| {
-        thread.join().unwrap_or_else(|_| Err("the question failed".to_owned()))
-    };
-    asked.into_iter().map(|(id, thread)| (id, answer(thread))).collect()
 }
 
 #[derive(Default)]
@@ -145,12 +131,6 @@ impl Findings {
 
     fn register(&mut self, snapshot: &RegisterSnapshot) {
         let view = &snapshot.seen.view;
-        if snapshot.controller.is_none() {
-            self.problem(
-                "no node leads: no view changes, whatever fails",
-                "start a node; if some live, their logs say why they don't reach etcd",
-            );
-        }
         for key in &snapshot.unread {
             self.warning(
                 format!("the key {key} can't be read"),
@@ -168,10 +148,40 @@ impl Findings {
         }
     }
 
-    fn nodes(&mut self, snapshot: &RegisterSnapshot) {
+    fn leader(&mut self, register: &Register, snapshot: &RegisterSnapshot) {
+        let Some((_, who)) = &snapshot.controller else {
+            self.problem(
+                "no node leads: no view changes, whatever fails",
+                "start a node; if some live, their logs say why they don't reach etcd",
+            );
+            return;
+        };
+        let (urls, key) = (register.etcd.urls().join(","), register.key("controller"));
+        let delete = format!("etcdctl --endpoints {urls} del {key}: then the nodes elect a leader");
+        if !snapshot.is_lead_leased {
+            self.problem(
+                format!("the key controller, of {who}, has no lease: once {who} doesn't lead, nobody does"),
+                delete,
+            );
+        } else if !snapshot.nodes.values().any(|it| it.name == *who) {
+            self.problem(
+                format!("{who} leads, and etcd has no key of a node of that name"),
+                format!("wait some seconds, in case it has just died; if it leads on, {delete}"),
+            );
+        }
+    }
+
+    fn nodes(&mut self, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) {
         let (view, wish) = (&snapshot.seen.view, &snapshot.wish);
         let has_copies = |id: NodeId| view.groups.iter().any(|it| it.members().any(|it| it == id));
-        for id in view.nodes.keys().filter(|id| !snapshot.nodes.contains_key(id)) {
+        for id in keyless {
+            self.problem(
+                format!("{} serves, but etcd has no key of it", name_of(snapshot, *id)),
+                "see its log: it doesn't reach etcd, or refuses the view there; don't stop it before that is put right",
+            );
+        }
+        let has_key = |id: &NodeId| snapshot.nodes.contains_key(id) || keyless.contains(id);
+        for id in view.nodes.keys().filter(|id| !has_key(id)) {
             let what = format!("{} is gone", name_of(snapshot, *id));
             let fix =
                 "start it again on its directory; after 10 minutes other nodes get its copies";
@@ -201,7 +211,8 @@ impl Findings {
             }
         }
         let may_have = |it: &(&NodeId, &Member)| it.1.weight > 0 && !wish.drain.contains(it.0);
-        let count = snapshot.nodes.iter().filter(may_have).count();
+        let without_key = view.nodes.iter().filter(|it| keyless.contains(it.0));
+        let count = snapshot.nodes.iter().chain(without_key).filter(may_have).count();
         if usize::try_from(wish.replicas).is_ok_and(|wanted| count < wanted) {
             self.problem(
                 format!("{count} nodes may have copies, and {} copies are wanted", wish.replicas),
@@ -210,10 +221,12 @@ impl Findings {
         }
     }
 
-    fn slots(&mut self, snapshot: &RegisterSnapshot) {
+    fn slots(&mut self, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) {
         let view = &snapshot.seen.view;
-        let lives =
-            |id: &&NodeId| snapshot.nodes.get(id).is_some_and(|it| view.names(**id, &it.run));
+        let lives = |id: &&NodeId| {
+            let named = snapshot.nodes.get(id).is_some_and(|it| view.names(**id, &it.run));
+            named || keyless.contains(id)
+        };
         let (mut lost, mut read_only, mut degraded) = (0, 0, 0);
         for group in &view.groups {
             let living = group.serving.iter().filter(lives).count();
@@ -272,6 +285,19 @@ impl Findings {
         }
     }
 
+    /// Finds nodes that follow a newer view than etcd has, which then was put back to an older one.
+    fn ahead(&mut self, snapshot: &RegisterSnapshot, answers: &Answers, epoch: u64) {
+        let said = answers.iter().filter_map(|(id, said)| Some((*id, said.as_ref().ok()?)));
+        for (id, own) in said.filter_map(|(id, said)| Some((id, said.epoch()?))) {
+            if own > epoch {
+                self.problem(
+                    format!("{} follows the view of epoch {own}, and etcd has an older one, of epoch {epoch}", name_of(snapshot, id)),
+                    "put the newest view back, or a right one of a higher epoch: docs/how-to/lost-etcd.md; until then no node leads",
+                );
+            }
+        }
+    }
+
     fn answer(&mut self, name: &str, said: &Said, epoch: u64) {
         if said.ahead_s.abs() > SKEW_S {
             let way = if said.ahead_s > 0.0 { "ahead of" } else { "behind" };
@@ -281,8 +307,7 @@ impl Findings {
             );
         }
         let number = |it: &str| said.number(it).unwrap_or(0.0);
-        let own = said.text("cluster_epoch").and_then(|it| it.parse::<u64>().ok());
-        if let Some(own) = own.filter(|own| own + EPOCHS_BEHIND < epoch) {
+        if let Some(own) = said.epoch().filter(|own| own + EPOCHS_BEHIND < epoch) {
             self.problem(
                 format!("{name} follows the view of epoch {own}, not {epoch}"),
                 "its log says why: it doesn't reach etcd, or refuses a view",

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{ArgMatches, Args, Command};
 use guira_etcd::EtcdFlags;
 
+use crate::ask::keyless;
 use crate::check::Check;
 use crate::dev::{self, Dev};
 use crate::plan::Plan;
@@ -243,7 +244,8 @@ fn init(args: &InitArgs) -> Result<String, Trouble> {
 }
 
 fn status(args: &StatusArgs) -> Result<String, Trouble> {
-    let status = Status::of(&open(&args.place)?.snapshot()?);
+    let snapshot = open(&args.place)?.snapshot()?;
+    let status = Status::of(&snapshot, &keyless(&snapshot));
     Ok(if args.json { status.json() + "\n" } else { status.to_string() })
 }
 
@@ -260,7 +262,8 @@ fn dev(args: &DevArgs) -> Result<String, Trouble> {
 }
 
 fn plan(args: &PlanArgs) -> Result<String, Trouble> {
-    let plan = Plan::of(&open(&args.place)?.snapshot()?);
+    let snapshot = open(&args.place)?.snapshot()?;
+    let plan = Plan::of(&snapshot, &keyless(&snapshot));
     Ok(if args.json { plan.json() + "\n" } else { plan.to_string() })
 }
 
@@ -389,7 +392,8 @@ Examples:
   guira cluster status etcd:127.0.0.1:2379/c1 --json | jq .slots      for programs
 
 A slot is degraded while fewer of its copies live than are wanted, and read-only while they are too few for a write. A node is a
-member once the view names its process, waiting if it lives and isn't named, gone if it hasn't renewed its lease.";
+member once the view names its process, waiting if it lives and isn't named, gone if it hasn't renewed its lease. A node that isn't in
+etcd is asked itself: keyless is one that serves.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:

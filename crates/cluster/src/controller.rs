@@ -21,6 +21,7 @@ use guira_etcd::EtcdKeys;
 
 use crate::facts::{Memory, Now, Waits, is_leader_refused};
 use crate::fault::{Fault, Told};
+use crate::put_out::put_out;
 use crate::records::unix_s;
 use crate::register::{Lead, Register};
 use crate::watch::no_thread;
@@ -193,7 +194,7 @@ impl Turn {
             self.renew(lease)?;
             let known = self.register.known();
             let snapshot = self.register.snapshot()?;
-            self.register.check(known.as_ref(), &snapshot.seen.view)?;
+            self.register.check_step(known.as_ref(), &snapshot.seen.view)?;
             if snapshot.controller.as_ref().is_none_or(|(now, _)| *now != lead) {
                 return Err(Fault::Deposed);
             }
@@ -205,7 +206,10 @@ impl Turn {
             }
             let view = &snapshot.seen.view;
             if let Some(next) = next(view, &facts, &snapshot.wish.clone().into()) {
+                let told = put_out(&snapshot, &facts, &next);
+                let epoch = next.epoch;
                 self.register.write(lead, &snapshot.seen, next)?;
+                told.iter().for_each(|it| tracing::warn!("epoch {epoch}: {it}"));
                 continue;
             }
             let end = memory.next_end(view, self.waits, now.steady);

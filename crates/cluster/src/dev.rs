@@ -3,19 +3,22 @@
 //! ```text
 //! DIR/etcd/     etcd's data           PORT      the router, for clients
 //! DIR/n1/ …     a node's items        PORT + 1  etcd; PORT + 2 for its own members
-//! DIR/*.log     what each one says    PORT + 10 + N  node N, for clients; PORT + 40 + N for other nodes
+//! DIR/router/   what the router owes  PORT + 10 + N  node N, for clients; PORT + 40 + N for other nodes
+//! DIR/*.log     what each one says
 //! ```
 //! Each part is a process of its own, started as a user would start it: any of them can be killed, and started again with
 //! the command that is shown.
 //!
 //! # Invariants
 //! 1. The directory outlives the processes. The next start with it goes on with the same cluster and the same items.
-//! 2. All parts that still run end with the command: the router first, etcd last, so that no node loses its etcd before it
+//! 2. While a part starts or a cluster recovers, the command waits, and tells for what. It gives up only if a part ends.
+//! 3. All parts that still run end with the command: the router first, etcd last, so that no node loses its etcd before it
 //!    has left the register.
 //!
 //! # Weaknesses
 //! A command that is killed by SIGKILL leaves its parts running. The next start finds their ports taken, and says so.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -78,7 +81,8 @@ impl Dev {
         parts.start("etcd", self.etcd(), self)?;
         let register = Register::open(&self.place(), EtcdFlags::default().access(false)?)
             .map_err(|fault| fault.to_string())?;
-        if !parts.wait(START_MAX, &mut is_asked_to_end, || self.is_made(&register))? {
+        let until_made = || Ok((!self.is_made(&register)?).then(|| NO_ANSWER.to_owned()));
+        if !parts.wait(&mut is_asked_to_end, until_made)? {
             return Ok(());
         }
         for number in 1..=self.nodes {
@@ -86,13 +90,7 @@ impl Dev {
         }
         parts.start("router", self.router()?, self)?;
         say(&format!("{self}{}", if is_new { FILLING } else { STARTING }));
-        let nodes = usize::from(self.nodes);
-        let is_whole = || match register.snapshot() {
-            Ok(snapshot) => Ok(Status::of(&snapshot).is_whole(nodes) && self.takes_changes()),
-            Err(Fault::Etcd(_)) => Ok(false),
-            Err(fault) => Err(fault.to_string()),
-        };
-        if !parts.wait(START_MAX, &mut is_asked_to_end, is_whole)? {
+        if !parts.wait(&mut is_asked_to_end, || self.lacks(&register))? {
             return Ok(());
         }
         say(&self.hints(parts));
@@ -112,6 +110,18 @@ impl Dev {
             Err(Fault::Etcd(_)) => Ok(false),
             Err(fault) => Err(fault.to_string()),
         }
+    }
+
+    /// What is missing until the cluster is whole and the router serves it.
+    fn lacks(&self, register: &Register) -> Result<Option<String>, String> {
+        let snapshot = match register.snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(Fault::Etcd(_)) => return Ok(Some(NO_ANSWER.to_owned())),
+            Err(fault) => return Err(fault.to_string()),
+        };
+        let lacks = Status::of(&snapshot, &BTreeSet::new()).lacks(usize::from(self.nodes));
+        let router = || (!self.takes_changes()).then(|| "the router doesn't store yet".to_owned());
+        Ok(lacks.or_else(router))
     }
 
     /// Whether the router has changes made in many slots, one in each chain perhaps. They leave no item.
@@ -163,6 +173,10 @@ impl Dev {
         let port = self.port.to_string();
         command.args(["route", "-p", &port, "--listen-addresses", "127.0.0.1"]);
         command.args(["--config-str", &route]);
+        // Deletes that it owes, and what it remembers, are this cluster's, not the machine's.
+        for (flag, name) in [("--async-dir", "spool"), ("--config-dump-root", "configs")] {
+            command.arg(flag).arg(self.directory.join("router").join(name));
+        }
         Ok(command)
     }
 
@@ -243,15 +257,15 @@ impl Parts {
         Ok(())
     }
 
-    /// Waits until `is_done`. Returns `false` if the user ends it before. A part that ends meanwhile is an error.
+    /// Waits until nothing is missing, however long that takes, and tells now and then what is. Returns `false` if the user
+    /// ends it before. A part that ends meanwhile is an error.
     fn wait(
         &mut self,
-        most: Duration,
         is_asked_to_end: &mut impl FnMut() -> bool,
-        mut is_done: impl FnMut() -> Result<bool, String>,
+        mut lacks: impl FnMut() -> Result<Option<String>, String>,
     ) -> Result<bool, String> {
-        let began = Instant::now();
-        while !is_done()? {
+        let mut told = Instant::now();
+        while let Some(what) = lacks()? {
             if is_asked_to_end() {
                 return Ok(false);
             }
@@ -261,11 +275,9 @@ impl Parts {
                     return Err(format!("{} has ended ({status}). It said:\n{last}", part.name));
                 }
             }
-            if began.elapsed() > most {
-                let logs: Vec<_> =
-                    self.0.iter().map(|part| part.log.display().to_string()).collect();
-                let seconds = most.as_secs();
-                return Err(format!("it isn't ready after {seconds} s; see {}", logs.join(", ")));
+            if told.elapsed() > TELL_EVERY {
+                told = Instant::now();
+                say(&format!("It still waits: {what}. The logs tell more; Ctrl-C ends it.\n"));
             }
             thread::sleep(LOOK);
         }
@@ -362,12 +374,14 @@ const NAME: &str = "dev";
 pub(crate) const NODES_MAX: u16 = 29;
 /// The highest port that leaves room for all others.
 pub(crate) const PORT_MAX: u16 = u16::MAX - 70;
-const START_MAX: Duration = Duration::from_secs(60);
+/// How often it tells what it waits for.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 const END_MAX: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(200);
 const PROBES: usize = 64;
 const PROBE_MAX: Duration = Duration::from_secs(15);
 const SHOWN_BYTES: u64 = 2000;
+const NO_ANSWER: &str = "etcd doesn't answer yet";
 const NO_ETCD: &str =
     "etcd isn't installed, and the cluster's view is kept there: apt-get install etcd-server";
 const FILLING: &str = "The first node has all slots at first; the others are filled …\n";

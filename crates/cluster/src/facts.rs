@@ -296,6 +296,7 @@ mod tests {
             restarts: BTreeMap::new(),
             away: BTreeMap::new(),
             controller: None,
+            is_lead_leased: false,
             unread: Vec::new(),
             revision: 1,
         }

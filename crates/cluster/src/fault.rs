@@ -86,7 +86,7 @@ impl fmt::Display for Fault {
             ),
             Self::Older { epoch, known } => write!(
                 f,
-                "the view in etcd has epoch {epoch}, and this process knows epoch {known}: put the newest one back, as docs/how-to/lost-etcd.md says"
+                "the view in etcd has epoch {epoch}, and this process knows epoch {known}: put the newest one back, or a right one of a higher epoch, as docs/how-to/lost-etcd.md says"
             ),
             Self::NameTaken { name, by } => write!(
                 f,

@@ -42,13 +42,14 @@
 mod command;
 mod dev;
 mod check;
-mod ask;
 mod plan;
 mod status;
+mod ask;
 mod restart;
+mod controller;
+mod put_out;
 mod wishes;
 mod trouble;
-mod controller;
 mod facts;
 mod present;
 mod watch;

@@ -45,14 +45,15 @@ struct Deed {
 }
 
 impl Plan {
-    pub(crate) fn of(snapshot: &RegisterSnapshot) -> Self {
+    /// The plan by a snapshot. `keyless`: nodes that serve though the register has no key of them.
+    pub(crate) fn of(snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> Self {
         let Rules { replace_after, promise, restart, .. } = Rules::default();
         let waits = Waits { replace_after, promise, restart };
         let now = Now { steady: Duration::ZERO, unix_s: unix_s() };
         let facts = Memory::default().facts(snapshot, waits, now);
         let view = &*snapshot.seen.view;
         let decided = next(view, &facts, &snapshot.wish.clone().into());
-        let told = Teller { snapshot, facts: &facts };
+        let told = Teller { snapshot, facts: &facts, keyless };
         let (views, copies) = told.rest();
         Self {
             cluster: view.cluster.clone(),
@@ -88,6 +89,7 @@ impl Deeds {
 struct Teller<'a> {
     snapshot: &'a RegisterSnapshot,
     facts: &'a Facts,
+    keyless: &'a BTreeSet<NodeId>,
 }
 
 impl Teller<'_> {
@@ -163,6 +165,7 @@ impl Teller<'_> {
         for id in was.difference(&is) {
             let why = match self.lives(*id) {
                 false if self.snapshot.is_to_restart(*id) => "it is to be restarted",
+                false if self.keyless.contains(id) => "etcd has no key of it, though it serves",
                 false => "its process is gone, or another than the view names",
                 true => "enough others serve",
             };
@@ -238,7 +241,8 @@ impl Teller<'_> {
         }
         let may_have =
             |it: &(&NodeId, &guira_chain::view::Member)| it.1.weight > 0 && !self.is_drained(*it.0);
-        let nodes = self.facts.alive.iter().filter(may_have).count();
+        let without_key = self.view().nodes.iter().filter(|it| self.keyless.contains(it.0));
+        let nodes = self.facts.alive.iter().chain(without_key).filter(may_have).count();
         if usize::try_from(wish.replicas).is_ok_and(|wanted| nodes < wanted) {
             let what = format!("{} copies of each slot at most", nodes);
             let why = format!(
@@ -251,10 +255,11 @@ impl Teller<'_> {
         for id in &self.facts.awaited {
             let what = format!("{} is waited for", self.name(*id));
             let is = match self.snapshot.is_to_restart(*id) {
-                true => "to be restarted (--undo: it stays)",
-                false => "gone",
+                true => "is to be restarted (--undo: it stays)",
+                false if self.keyless.contains(id) => "serves, but etcd has no key of it",
+                false => "is gone",
             };
-            let why = format!("it is {is}; after {minutes} minutes other nodes get its copies");
+            let why = format!("it {is}; after {minutes} minutes other nodes get its copies");
             deeds.add(&none, what, why);
         }
         for group in &self.view().groups {
@@ -266,9 +271,18 @@ impl Teller<'_> {
     fn wait(&self, group: &Group, deeds: &mut Deeds) {
         let mut add = |what, why: &str| deeds.add(&group.slots, what, why);
         if !group.serving.iter().any(|it| self.lives(*it)) {
-            let names: Vec<String> = group.serving.iter().map(|it| self.name(*it)).collect();
-            let why = "all copies were lost: start these nodes again, on their directories";
-            add(format!("no answers until one of {} is back", names.join(", ")), why);
+            let serving: Vec<NodeId> =
+                group.serving.iter().copied().filter(|it| self.keyless.contains(it)).collect();
+            let names = |nodes: &[NodeId]| -> String {
+                nodes.iter().map(|it| self.name(*it)).collect::<Vec<_>>().join(", ")
+            };
+            if serving.is_empty() {
+                let why = "all copies were lost: start these nodes again, on their directories";
+                add(format!("no answers until one of {} is back", names(&group.serving)), why);
+            } else {
+                let why = "they serve, but etcd has no key of them: their logs say why";
+                add(format!("no change until etcd has keys of {}", names(&serving)), why);
+            }
         }
         for id in &group.syncing {
             add(format!("{} is being filled by {}", self.name(*id), self.reader(group)), "");

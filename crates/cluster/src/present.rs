@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use guira_chain::NodeId;
 use guira_chain::view::Member;
@@ -43,8 +43,16 @@ struct Said {
     wanted: BTreeMap<String, String>,
     /// The values that stand there, under the lease.
     written: BTreeMap<String, String>,
-    lease: Option<i64>,
+    lease: Option<Held>,
     is_over: bool,
+}
+
+/// A lease, when etcd last took its renewal, and how long the slowest attempt since then took.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    id: i64,
+    renewed: Instant,
+    slowest: Duration,
 }
 
 impl Present {
@@ -150,25 +158,24 @@ impl Shared {
         }
         if let Some(lease) = self.said.lock().lease {
             // If this fails, the lease ends by itself.
-            let _ = self.register.etcd.revoke(lease);
+            let _ = self.register.etcd.revoke(lease.id);
         }
     }
 
     /// Renews the lease, or begins one, and writes what isn't written yet.
     fn renew(&self) -> Result<(), Fault> {
         let etcd = &self.register.etcd;
-        let kept = self.said.lock().lease;
-        let kept = kept.map(|lease| etcd.keep_alive(lease)).transpose()?.flatten();
-        let lease = match kept {
-            Some(lease) => lease.id,
+        let lease = match self.keep_alive()? {
+            Some(lease) => lease,
             None => {
                 // A lease ends with etcd's data, too.
                 self.register.still_knows()?;
-                let lease = etcd.grant(self.ttl_s)?.id;
+                let renewed = Instant::now();
+                let id = etcd.grant(self.ttl_s)?.id;
                 let mut said = self.said.lock();
-                said.lease = Some(lease);
+                said.lease = Some(Held { id, renewed, slowest: Duration::ZERO });
                 said.written.clear();
-                lease
+                id
             }
         };
         let (wanted, written) = {
@@ -186,6 +193,31 @@ impl Shared {
         }
         self.said.lock().written = wanted;
         Ok(())
+    }
+
+    /// Renews the lease. `None`: there is none, or it has ended, which is logged once.
+    fn keep_alive(&self) -> Result<Option<i64>, Fault> {
+        let Some(held) = self.said.lock().lease else { return Ok(None) };
+        let begun = Instant::now();
+        let kept = self.register.etcd.keep_alive(held.id);
+        let took = begun.elapsed();
+        let (is_kept, slowest) = (matches!(kept, Ok(Some(_))), held.slowest.max(took));
+        self.said.lock().lease = match kept {
+            Ok(None) => None,
+            _ if is_kept => Some(Held { renewed: begun, slowest: Duration::ZERO, ..held }),
+            _ => Some(Held { slowest, ..held }),
+        };
+        if is_kept {
+            return Ok(Some(held.id));
+        }
+        kept?;
+        tracing::warn!(
+            "the node's lease in etcd has ended: it lasts {} s, the last renewal was sent {} ms ago, and the slowest since then took {} ms; the node enters etcd anew, and may have been put out of its chains",
+            self.ttl_s,
+            begun.saturating_duration_since(held.renewed).as_millis(),
+            slowest.as_millis()
+        );
+        Ok(None)
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Register {
 pub(crate) struct Known {
     seed: String,
     epoch: u64,
+    /// The newest view that the process took.
+    view: Option<Arc<View>>,
 }
 
 /// A view, and the revision of etcd at which it was written.
@@ -66,6 +68,8 @@ pub struct RegisterSnapshot {
     pub away: BTreeMap<NodeId, AwayRecord>,
     /// The leader, if there is one.
     pub controller: Option<(Lead, String)>,
+    /// Whether its key ends with a lease. A key without one outlives the leader, and no other node ever leads.
+    pub is_lead_leased: bool,
     /// Keys whose values can't be read. They are ignored.
     pub unread: Vec<String>,
     /// etcd's revision.
@@ -97,11 +101,12 @@ impl Register {
 
     /// Takes note of the seed that a store's records have: etcd's cluster must have the same.
     pub fn know_seed(&self, seed: &str) {
-        *self.known.lock() = Some(Known { seed: seed.to_owned(), epoch: 0 });
+        *self.known.lock() = Some(Known { seed: seed.to_owned(), epoch: 0, view: None });
     }
 
-    pub(crate) fn know(&self, view: &View) {
-        *self.known.lock() = Some(Known { seed: view.seed.clone(), epoch: view.epoch });
+    pub(crate) fn know(&self, view: &Arc<View>) {
+        let (seed, epoch) = (view.seed.clone(), view.epoch);
+        *self.known.lock() = Some(Known { seed, epoch, view: Some(Arc::clone(view)) });
     }
 
     pub(crate) fn known(&self) -> Option<Known> {
@@ -117,6 +122,14 @@ impl Register {
             }
             _ => Ok(()),
         }
+    }
+
+    /// As [`Register::check`], and refuses a view that may not take the place of the one that the process took: nothing may be
+    /// built on it.
+    pub(crate) fn check_step(&self, known: Option<&Known>, view: &View) -> Result<(), Fault> {
+        self.check(known, view)?;
+        let before = known.and_then(|known| known.view.as_ref()).filter(|it| ***it != *view);
+        before.map_or(Ok(()), |before| view.may_replace(before).map_err(Fault::Step))
     }
 
     /// Refuses to go on if etcd has lost the cluster that this process knows, or has another in its place.
@@ -349,7 +362,7 @@ impl Register {
             Some(pair) => record(pair)?,
             None => WishRecord::of(&seen.view),
         };
-        let controller = named("controller").map(leader);
+        let controller = named("controller");
         let mut snapshot = RegisterSnapshot {
             seen,
             wish,
@@ -358,7 +371,8 @@ impl Register {
             reports: BTreeMap::new(),
             restarts: BTreeMap::new(),
             away: BTreeMap::new(),
-            controller,
+            controller: controller.map(leader),
+            is_lead_leased: controller.is_some_and(|pair| pair.lease != 0),
             unread: Vec::new(),
             revision: range.revision,
         };

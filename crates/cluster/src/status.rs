@@ -56,7 +56,9 @@ enum State {
     Member,
     /// The node lives, but the view doesn't name its process.
     Waiting,
-    /// No lease shows that the node lives.
+    /// The node says that it is a member, and the register has no key of it.
+    Keyless,
+    /// Nothing shows that the node lives.
     Gone,
 }
 
@@ -75,17 +77,19 @@ struct Slots {
 }
 
 impl Status {
-    pub(crate) fn of(snapshot: &RegisterSnapshot) -> Self {
+    /// The state by a snapshot. `keyless`: nodes that serve though the register has no key of them.
+    pub(crate) fn of(snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> Self {
         let view = &snapshot.seen.view;
         let all: BTreeSet<NodeId> =
             view.nodes.keys().chain(snapshot.nodes.keys()).copied().collect();
         let mut nodes: BTreeMap<NodeId, Node> =
-            all.into_iter().filter_map(|id| Some((id, node(id, snapshot)?))).collect();
+            all.into_iter().filter_map(|id| Some((id, node(id, snapshot, keyless)?))).collect();
         let mut slots = Slots::default();
         for group in &view.groups {
             let count = group.slots.len();
             count_roles(&mut nodes, group, count);
-            let lives = |id: &&NodeId| nodes.get(id).is_some_and(|it| it.state == State::Member);
+            let serves = [State::Member, State::Keyless];
+            let lives = |id: &&NodeId| nodes.get(id).is_some_and(|it| serves.contains(&it.state));
             let living = group.serving.iter().filter(lives).count();
             let is_under = |most: u32| u32::try_from(living).is_ok_and(|it| it < most);
             let mut add = |is_so: bool, sum: fn(&mut Slots) -> &mut usize| {
@@ -111,12 +115,23 @@ impl Status {
         }
     }
 
-    /// Whether this many nodes are members, and each slot has as many copies as it should, or as there are nodes.
-    pub(crate) fn is_whole(&self, nodes: usize) -> bool {
-        let members = self.nodes.iter().filter(|it| it.state == State::Member);
+    /// What is missing until this many nodes are members, and each slot has as many copies as it should, or as there are
+    /// nodes.
+    pub(crate) fn lacks(&self, nodes: usize) -> Option<String> {
+        let members = self.nodes.iter().filter(|it| it.state == State::Member).count();
+        if members < nodes {
+            return Some(format!("{members} of {nodes} nodes are members"));
+        }
         let is_short = usize::try_from(self.replicas).is_ok_and(|replicas| nodes < replicas);
         let Slots { degraded, lost, filling, read_only, .. } = self.slots;
-        members.count() >= nodes && (degraded == 0 || is_short) && lost + filling + read_only == 0
+        let missing = [
+            (lost, "have no living copy"),
+            (read_only, "refuse writes"),
+            (filling, "have a copy that is being filled"),
+            (if is_short { 0 } else { degraded }, "have too few copies"),
+        ];
+        let first = missing.into_iter().find(|it| it.0 > 0);
+        first.map(|(slots, what)| format!("{slots} slots {what}"))
     }
 
     pub(crate) fn json(&self) -> String {
@@ -124,9 +139,10 @@ impl Status {
     }
 }
 
-fn node(id: NodeId, snapshot: &RegisterSnapshot) -> Option<Node> {
+fn node(id: NodeId, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> Option<Node> {
     let (view, alive) = (&snapshot.seen.view, snapshot.nodes.get(&id));
     let state = match alive {
+        None if keyless.contains(&id) => State::Keyless,
         None => State::Gone,
         Some(alive) if view.names(id, &alive.run) => State::Member,
         Some(_) => State::Waiting,
@@ -186,6 +202,13 @@ impl Display for Status {
         for key in &self.unread {
             writeln!(f, "unread      the key {key} can't be read")?;
         }
+        for node in self.nodes.iter().filter(|it| it.state == State::Keyless) {
+            let Node { id, name, .. } = node;
+            writeln!(
+                f,
+                "keyless     node {id} ({name}) serves, but etcd has no key of it: see its log"
+            )?;
+        }
         for node in &self.nodes {
             if let (Some(since), Some(until)) = (node.away_since, node.given_up_at) {
                 let name = if node.name.is_empty() { "" } else { &format!(" ({})", node.name) };
@@ -206,6 +229,7 @@ impl Status {
             let state = match it.state {
                 State::Member => "member",
                 State::Waiting => "waiting",
+                State::Keyless => "keyless",
                 State::Gone => "gone",
             };
             let drained = if it.is_drained { ", drained" } else { "" };

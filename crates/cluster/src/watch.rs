@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. A view in the channel is valid. All views are of one cluster, and their epochs rise.
 //! 2. A view whose predecessor was seen is refused unless it may follow that one. So are all views after it: what is built
-//!    on a wrong view is wrong. The channel keeps the last good view until the program is started again.
+//!    on a wrong view is wrong. The channel keeps the last good view until etcd has that one again, or the one that follows
+//!    it.
 //!
 //! # Costs
 //! One thread, which asks once each [`WATCH_MAX`]. It ends that long after the last receiver.
@@ -116,18 +117,30 @@ impl Follower {
     }
 
     fn take(&mut self, next: Seen) {
-        let before = self.seen.as_ref().map(|seen| &seen.view);
-        if self.refused || before == Some(&next.view) {
-            return;
+        let (before, epoch) = (self.seen.as_ref().map(|seen| &seen.view), next.view.epoch);
+        let is_same = before == Some(&next.view);
+        let step = before.filter(|_| !is_same).map_or(Ok(()), |before| match self.refused {
+            true => next.view.may_follow(before),
+            false => next.view.may_replace(before),
+        });
+        match step.map_err(Fault::Step) {
+            Err(_) if self.refused => return,
+            Err(fault) => {
+                self.refused = true;
+                self.lack(Some(format!("the view of epoch {epoch} is refused: {fault}")));
+                tracing::error!(
+                    "the view of epoch {epoch} in etcd is refused, and those after it: {fault}; the last good one stays in use until it is put back, or the program is started again"
+                );
+                return;
+            }
+            Ok(()) if self.refused => {
+                self.refused = false;
+                self.lack(None);
+                tracing::info!("etcd has a good view again, of epoch {epoch}: it is followed");
+            }
+            Ok(()) => {}
         }
-        let step = before.map_or(Ok(()), |before| next.view.may_replace(before));
-        if let Err(fault) = step.map_err(Fault::Step) {
-            self.refused = true;
-            let epoch = next.view.epoch;
-            self.lack(Some(format!("the view of epoch {epoch} is refused: {fault}")));
-            tracing::error!(
-                "the view of epoch {epoch} in etcd is refused, and those after it: {fault}; the last good one stays in use until the program is started again"
-            );
+        if is_same {
             return;
         }
         self.register.know(&next.view);

@@ -2,7 +2,7 @@
 
 use guira_chain::view::Member;
 use guira_cluster::{Present, Register};
-use guira_etcd::EtcdAccess;
+use guira_etcd::{Etcd, EtcdAccess, EtcdPlace};
 use guira_tests::etcd::Etcd as Server;
 use guira_tests::server::guira;
 use std::process::Command;
@@ -65,6 +65,11 @@ fn a_cluster_is_made_and_told_of() {
     for part in [r#""lost": 16384"#, r#""state": "waiting""#, r#""controller": null"#] {
         assert!(json.contains(part), "{part}\n{json}");
     }
+}
+
+fn raw(server: &Server) -> Etcd {
+    let place = format!("etcd:127.0.0.1:{}/k", server.port());
+    Etcd::new(&EtcdPlace::parse(&place).expect("a place"), EtcdAccess::default())
 }
 
 /// A node that lives, and does nothing.
@@ -172,6 +177,20 @@ fn a_check_names_what_is_wrong_and_what_helps() {
         &["check", "--json"],
         3,
         &["1 nodes may have copies, and 2", "\"grade\": \"problem\""],
+    );
+    // A leader that nobody can follow, since its key stays.
+    server.put("/guira/c1/controller", "ibis");
+    let unleased = "the key controller, of ibis, has no lease: once ibis doesn't lead, nobody does";
+    let delete = format!("etcdctl --endpoints http://127.0.0.1:{}", server.port());
+    says(&place, &["check"], 3, &[unleased, &delete, " del /guira/c1/controller: "]);
+    assert!(server.ctl(&["del", "/guira/c1/controller"]));
+    let lease = raw(&server).grant(60).expect("etcd answers").id;
+    register.campaign("kite", lease).expect("etcd answers").expect("nobody leads");
+    says(
+        &place,
+        &["check"],
+        3,
+        &["kite leads, and etcd has no key of a node of that name", &delete],
     );
     let away = "etcd:127.0.0.1:1/c1";
     says(away, &["check"], 2, &["127.0.0.1:1"]);

@@ -141,6 +141,7 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     let second = after(&first, 2);
     put(&second);
     comes(2);
+    within(30, "it comes to the other one", || epoch_of(&waiting) == 2);
     server.end();
     within(30, "the watch knows", || waiting.borrow().lack.is_some());
     assert_eq!(epoch_of(&waiting), 2, "the view stays");
@@ -159,11 +160,23 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     put(&wrong(&fifth));
     put(&View { epoch: 9, ..fifth.clone() });
     // The watch has read on: a fresh one gets the last view.
-    let fresh = watch(register).expect("there is a view");
+    let fresh = watch(self::register(server.port())).expect("there is a view");
     assert_eq!(epoch_of(&fresh), 9);
     thread::sleep(Duration::from_millis(500));
     assert_eq!(views.borrow().view.as_deref(), Some(&fifth));
-    assert!(views.borrow().lack.as_ref().is_some_and(|lack| lack.contains("is refused")));
+    let refuses = || views.borrow().lack.as_ref().is_some_and(|lack| lack.contains("is refused"));
+    assert!(refuses());
+    // Once the wrong one is taken back, views are followed again.
+    put(&fifth);
+    within(30, "nothing is refused", || views.borrow().lack.is_none());
+    let sixth = after(&fifth, 2);
+    put(&sixth);
+    comes(6);
+    put(&wrong(&sixth));
+    within(30, "it is refused", refuses);
+    put(&after(&sixth, 3));
+    comes(7);
+    within(30, "nothing is refused", || views.borrow().lack.is_none());
 }
 
 #[test]
@@ -434,6 +447,13 @@ fn an_older_view_or_another_clusters_is_not_followed_and_the_newest_is_again() {
     lacks("etcd has lost the cluster c1");
     put(&newest);
     within(30, "it is followed", || views.borrow().lack.is_none());
+    within(30, "it leads", || controller.leads());
+    // Nothing is built on a view that is refused, and once that is taken back the controller goes on.
+    put(&View { replicas: 2, ..wrong(&newest) });
+    within(30, "it is refused", || views.borrow().lack.is_some());
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(register.view().expect("etcd answers").view.epoch, 4);
+    put(&newest);
     within(30, "it leads", || controller.leads());
     put(&after(&newest, 2));
     within(30, "it puts the copies right", || epoch_of(&views) == 5);

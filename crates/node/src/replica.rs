@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! client ─▶ desk ─▶ front: who has the key? ─▶ driver ─▶ the node's own slot, or a link to the node that has the slot
+//!                                                 ├ slots    which of them are due, and in which something waits
 //!                                                 ├ keeper   the engine, and changes on their way to it
 //!                                                 ├ chain    each slot's decisions (crate guira-chain)
 //!                                                 └ peers    links to other nodes
@@ -28,8 +29,11 @@ mod view_file;
 mod membership;
 mod keeper;
 mod survey;
-mod holds;
 mod role_log;
+mod slots;
+mod rests;
+mod holds;
+mod requests;
 mod figures;
 mod event;
 mod wire;

@@ -138,6 +138,12 @@ impl Slot {
         (self.noted.count(), self.noted.bytes())
     }
 
+    /// Whether a hold of this key may run that this node granted the client.
+    #[must_use]
+    pub fn keeps(&self, key: &[u8], client: ClientId) -> bool {
+        self.noted.has(key, client)
+    }
+
     /// Whether a hold may run that this node granted in an earlier epoch of the slot. Then the node's requests for promises
     /// must say so: see [`Promises::grant`].
     #[must_use]

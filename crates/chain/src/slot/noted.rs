@@ -141,6 +141,12 @@ impl Noted {
         self.keys.values().flat_map(|note| &note.holds).any(|it| it.epoch < epoch)
     }
 
+    /// Whether a hold of the client on the key may still run.
+    pub(super) fn has(&self, key: &[u8], client: ClientId) -> bool {
+        let note = self.keys.get(key);
+        note.is_some_and(|note| note.holds.iter().any(|it| it.client == client))
+    }
+
     /// The memory of the holds, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes

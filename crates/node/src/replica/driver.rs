@@ -10,10 +10,11 @@
 //!    effects.
 //!
 //! # Costs
-//! A slot at rest is checked twice a minute: 16,384 slots take 550 frames per second, times the length of their chains. A
-//! read of the device keeps all slots waiting.
+//! A slot at rest is checked twice a minute: 16,384 slots take 550 frames per second, times the length of their chains.
+//! Otherwise a node without requests does nothing that costs more with more slots. A read of the device keeps all slots
+//! waiting.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,21 +23,24 @@ use guira_chain::promises::{Promises, TERM};
 use guira_chain::slot::{
     Around, ClientId, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind,
 };
-use guira_chain::{Chart, Group, NodeId, SLOTS, View};
+use guira_chain::{Chart, NodeId, SLOTS, View};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::event::{Ask, Event};
 use super::figures::{Counted, ReplicaBoard, ReplicaFigures, Seen};
-use super::holds::Holds;
 use super::keeper::Keeper;
 use super::membership::Membership;
-use super::role_log::log_role;
+use super::requests::{Read, Requests};
+use super::role_log::Progress;
+use super::slots::Slots;
 use super::survey::Survey;
 use crate::engine::Engine;
 use crate::peers::{Arrived, Peers, Unsent, is_front};
+
+mod views;
 
 /// See the module's head.
 pub(super) struct Driver<E> {
@@ -47,19 +51,11 @@ pub(super) struct Driver<E> {
     links: tokio::runtime::Handle,
     chart: watch::Sender<Option<Arc<Chart>>>,
     promises: Promises,
-    slots: Vec<Slot>,
-    rests: Vec<Rest>,
-    /// Slots in which reads wait.
-    reading: BTreeSet<u16>,
-    holds: Holds,
-    queued_bytes: usize,
-    asks: HashMap<u64, oneshot::Sender<Told>>,
-    /// Reads that wait: each with its end, its slot, the node that asks, and its number.
-    reads: VecDeque<(u64, u16, NodeId, u64)>,
+    slots: Slots,
+    requests: Requests,
     /// The greatest epoch that each peer has named.
     epochs: BTreeMap<NodeId, u64>,
-    /// What is still to be logged about this view: that this node is filled, and that the nodes that join are ready.
-    untold: [bool; 2],
+    progress: Progress,
     renew_at: u64,
     asked_view_at: u64,
     /// The node's part in the register, if its views come from there.
@@ -68,13 +64,6 @@ pub(super) struct Driver<E> {
     survey: Survey,
     board: Arc<ReplicaBoard>,
     show_at: u64,
-}
-
-/// When a slot is checked next, and the pause after that if nothing happens.
-#[derive(Clone, Copy)]
-struct Rest {
-    due: u64,
-    pause: u64,
 }
 
 impl<E: Engine> Driver<E> {
@@ -87,9 +76,7 @@ impl<E: Engine> Driver<E> {
         (membership, board): (Option<Membership>, Arc<ReplicaBoard>),
     ) -> Self {
         let now = clock();
-        // The chain waits for what the engine calls durable, whatever `--durability` means by it.
-        let slots = (0..SLOTS).map(|_| Slot::new(me.node, true, first, now)).collect();
-        let rests = vec![Rest { due: now, pause: PAUSE_MIN }; usize::from(SLOTS)];
+        let slots = Slots::new(me.node, first, now);
         Self {
             me,
             keeper,
@@ -98,14 +85,9 @@ impl<E: Engine> Driver<E> {
             chart,
             promises: Promises::new(now),
             slots,
-            rests,
-            reading: BTreeSet::new(),
-            holds: Holds::default(),
-            queued_bytes: 0,
-            asks: HashMap::new(),
-            reads: VecDeque::new(),
+            requests: Requests::default(),
             epochs: BTreeMap::new(),
-            untold: [false; 2],
+            progress: Progress::default(),
             renew_at: 0,
             asked_view_at: 0,
             membership,
@@ -165,11 +147,11 @@ impl<E: Engine> Driver<E> {
         if to != self.me.node {
             let sent = self.peers.send(to, &PeerFrame::Ask { slot, epoch, number, asked });
             if sent.is_ok() {
-                self.asks.insert(number, reply);
+                self.requests.ask(number, reply);
             }
             return;
         }
-        self.asks.insert(number, reply);
+        self.requests.ask(number, reply);
         self.answer(to, (slot, epoch, number), asked);
     }
 
@@ -178,7 +160,7 @@ impl<E: Engine> Driver<E> {
         match asked {
             Asked::Read { key } => self.read(from, (slot, epoch, number), key, false),
             Asked::Write { .. }
-                if self.queued_bytes > QUEUED_BYTES_MAX || self.keeper.is_burdened() =>
+                if self.slots.queued_bytes() > QUEUED_BYTES_MAX || self.keeper.is_burdened() =>
             {
                 self.tell(from, number, Told::Busy);
             }
@@ -197,10 +179,9 @@ impl<E: Engine> Driver<E> {
         key: Vec<u8>,
         holds: bool,
     ) {
-        self.reads.push_back((clock() + REPEATED, slot, from, id));
         self.step(slot, SlotEvent::Read { from, epoch, id, key, holds });
-        if self.slots[usize::from(slot)].waiting_reads() == 0 {
-            self.reads.pop_back();
+        if self.slots.get(slot).is_some_and(|it| it.waiting_reads() > 0) {
+            self.requests.read(Read { until: clock() + REPEATED, slot, from, id });
         }
     }
 
@@ -208,13 +189,16 @@ impl<E: Engine> Driver<E> {
     fn hear_front(&mut self, from: ClientId, frame: PeerFrame) {
         match frame {
             PeerFrame::Hold { slot, epoch, number, key } => {
-                let place = self.chart.borrow().as_ref().and_then(|it| Some(it.place(&key)?.0));
-                let may_hold = place == Some(slot) && self.holds.has_room();
-                self.read(from, (slot, epoch, number), key, may_hold);
+                let own = self.chart.borrow().as_ref().and_then(|it| Some(it.place(&key)?.0));
+                let place = (slot, key);
+                let may_hold = own == Some(slot) && self.slots.may_hold(&place, from, clock());
+                self.read(from, (slot, epoch, number), place.1, may_hold);
             }
             PeerFrame::Invalidated { slot, number, key } => {
                 self.counted.invalidations_answered += 1;
+                let place = (slot, key.clone());
                 self.step(slot, SlotEvent::Invalidated { from, id: number, key });
+                self.slots.dropped(&place, from);
             }
             // The link lets no other frame through.
             _ => {}
@@ -226,9 +210,8 @@ impl<E: Engine> Driver<E> {
         if client != self.me.node {
             // Without a link the client asks again.
             let _ = self.peers.send(client, &PeerFrame::Told { number, told });
-        } else if let Some(reply) = self.asks.remove(&number) {
-            // Perhaps the client waits no longer.
-            let _ = reply.send(told);
+        } else {
+            self.requests.answer(number, told);
         }
     }
 
@@ -242,7 +225,7 @@ impl<E: Engine> Driver<E> {
             PeerFrame::Hello(hello) => {
                 self.note_epoch(from, hello.epoch);
                 // Frames that were under way may be lost.
-                self.wake(from);
+                self.slots.wake(from, clock());
             }
             PeerFrame::Slot { slot, epoch, message } => {
                 self.note_epoch(from, epoch);
@@ -278,11 +261,7 @@ impl<E: Engine> Driver<E> {
                 self.note_epoch(from, epoch);
                 self.answer(from, (slot, epoch, number), asked);
             }
-            PeerFrame::Told { number, told } => {
-                if let Some(reply) = self.asks.remove(&number) {
-                    let _ = reply.send(told);
-                }
-            }
+            PeerFrame::Told { number, told } => self.requests.answer(number, told),
             // Front-ends ask nodes for holds; nodes don't ask each other.
             PeerFrame::Granted { .. }
             | PeerFrame::Hold { .. }
@@ -297,7 +276,7 @@ impl<E: Engine> Driver<E> {
         let known = self.epochs.entry(from).or_default();
         if epoch > std::mem::replace(known, epoch.max(*known)) {
             // The peer may accept now what it refused.
-            self.wake(from);
+            self.slots.wake(from, clock());
         }
         let (own, now) = (self.epoch(), clock());
         if epoch > own && now >= self.asked_view_at {
@@ -313,58 +292,47 @@ impl<E: Engine> Driver<E> {
     /// Does what is due now.
     fn look(&mut self) {
         let now = clock();
-        for slot in self.holds.slots() {
+        for slot in self.slots.holds.slots() {
             // Terms run out, and then changes go on.
             self.step(slot, SlotEvent::Synced(0));
         }
-        if now >= self.renew_at || self.holds.is_news(&self.slots) {
+        self.slots.look_at_holds(now);
+        if now >= self.renew_at || self.slots.is_news_of_holds() {
             self.renew_at = now + TERM / 4;
             self.renew(now);
             self.tell_progress();
-            self.tell_register();
         }
         if now >= self.show_at {
             self.show_at = now + SHOW_EVERY;
             self.show(now);
         }
-        self.asks.retain(|_, reply| !reply.is_closed());
-        while let Some((_, slot, from, id)) = self.reads.pop_front_if(|it| it.0 <= now) {
+        self.requests.tidy();
+        while let Some(Read { slot, from, id, .. }) = self.requests.next_late(now) {
             self.step(slot, SlotEvent::GaveUp { from, id });
         }
         self.keeper.look(now);
-        for slot in 0..SLOTS {
-            let rest = &mut self.rests[usize::from(slot)];
-            if rest.due <= now {
-                rest.pause = (rest.pause * 2).min(PAUSE_MAX);
-                rest.due = now + rest.pause;
-                self.step(slot, SlotEvent::Tick);
-            }
+        while let Some(slot) = self.slots.next_due(now) {
+            self.step(slot, SlotEvent::Tick);
         }
     }
 
     /// Shows the figures to those who read them.
     fn show(&mut self, now: u64) {
         let chart = self.chart.borrow().clone();
-        let epoch = self.epoch();
-        let is_named = |chart: &Arc<Chart>| chart.view.names(self.me.node, &self.me.run);
-        let seen = match chart.filter(is_named) {
-            Some(chart) => {
-                self.survey.look(self.me.node, (&chart, &self.slots, &self.promises), now)
-            }
-            None => Seen { epoch, ..Seen::default() },
-        };
+        let of = (&self.me, chart.as_deref());
+        let seen = self.survey.look(of, &self.slots, &self.promises, now);
         let is_leader = self.membership.as_ref().is_some_and(Membership::leads);
         let refused_links = self.peers.refused().len() as u64;
-        let (holds, hold_bytes) = self.holds.figures();
-        let seen = Seen { is_leader, refused_links, holds, hold_bytes, ..seen };
+        let (holds, hold_bytes, holds_run_out) = self.slots.holds.figures();
+        let seen = Seen { is_leader, refused_links, holds, hold_bytes, holds_run_out, ..seen };
         self.board.show(ReplicaFigures { counted: self.counted, seen });
     }
 
     fn renew(&mut self, now: u64) {
         let Some(epoch) = self.promises.asks(now) else { return };
         let Some(chart) = self.chart.borrow().clone() else { return };
-        let (run, has_old_holds) = (self.me.run.clone(), self.holds.has_old(&self.slots));
-        self.holds.said(has_old_holds);
+        let (run, has_old_holds) = (self.me.run.clone(), self.slots.has_old_holds());
+        self.slots.holds.said(has_old_holds);
         for peer in chart.view.nodes.keys().filter(|peer| **peer != self.me.node) {
             let run = run.clone();
             let frame = PeerFrame::Renew { epoch, asked: now, run, has_old_holds };
@@ -374,31 +342,18 @@ impl<E: Engine> Driver<E> {
 
     /// Lets reads go on that waited, because promises came.
     fn go_on(&mut self) {
-        for slot in self.reading.clone() {
+        for slot in self.slots.reading() {
             self.step(slot, SlotEvent::Synced(0));
-        }
-    }
-
-    /// Checks soon the slots in which this node follows a peer, because the peer is to be told about them.
-    fn wake(&mut self, peer: NodeId) {
-        let now = clock();
-        for slot in (0..SLOTS).filter(|slot| self.slots[usize::from(*slot)].follows(peer)) {
-            self.rests[usize::from(slot)] = Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 };
         }
     }
 
     /// Passes an event to a slot, and carries out its actions.
     fn step(&mut self, slot: u16, event: SlotEvent) {
-        let Some(state) = self.slots.get_mut(usize::from(slot)) else { return };
-        let (now, min_write) =
-            (clock(), self.chart.borrow().as_ref().map_or(1, |chart| chart.view.min_write));
-        let shelf = self.keeper.shelf(slot);
+        let min_write = self.chart.borrow().as_ref().map_or(1, |chart| chart.view.min_write);
         let min_write = usize::try_from(min_write).unwrap_or(usize::MAX);
+        let shelf = self.keeper.shelf(slot);
         let around = Around { promises: &self.promises, contents: &shelf, min_write };
-        let (before, held) = (state.queued_bytes(), state.holds_granted());
-        let actions = state.step(around, event, now);
-        self.queued_bytes = self.queued_bytes.saturating_sub(before) + state.queued_bytes();
-        self.holds.note(slot, held, state);
+        let actions = self.slots.step(slot, around, event, clock());
         self.carry_out(slot, actions);
         self.step_landed(slot);
     }
@@ -409,27 +364,15 @@ impl<E: Engine> Driver<E> {
             self.step(slot, SlotEvent::Synced(upto));
             return;
         }
-        let (now, state) = (clock(), &self.slots[usize::from(slot)]);
-        let (_, committed) = state.progress();
         let shelf = self.keeper.shelf(slot);
         let around = Around { promises: &self.promises, contents: &shelf, min_write: 1 };
-        if state.waiting_reads() > 0 {
-            self.reading.insert(slot);
-        } else {
-            self.reading.remove(&slot);
+        if let Some(committed) = self.slots.look_at(slot, around, clock()) {
+            self.keeper.note_committed(slot, committed);
         }
-        let rest = &mut self.rests[usize::from(slot)];
-        if state.has_waiting() {
-            *rest = Rest { due: rest.due.min(now + PAUSE_MIN), pause: PAUSE_MIN / 2 };
-        } else if !state.is_settled(around, now) {
-            let (due, pause) = (rest.due.min(now + PAUSE_OPEN), rest.pause.min(PAUSE_OPEN / 2));
-            *rest = Rest { due, pause };
-        }
-        self.keeper.note_committed(slot, committed);
     }
 
     fn carry_out(&mut self, slot: u16, actions: Vec<SlotAction>) {
-        let epoch = self.slots[usize::from(slot)].epoch();
+        let epoch = self.slots.get(slot).map_or(0, Slot::epoch);
         // The hold that goes with the next answer.
         let mut granted = 0;
         for action in actions {
@@ -462,6 +405,7 @@ impl<E: Engine> Driver<E> {
                 SlotAction::Hold(_, _, term) => granted = term,
                 SlotAction::Invalidate(client, number, key) => {
                     self.counted.invalidations_sent += 1;
+                    self.slots.holds.asked((slot, key.clone()), client);
                     // Without a link its term runs out.
                     let frame = PeerFrame::Invalidate { slot, number, key };
                     let _ = self.peers.send_front(client, &frame);
@@ -469,100 +413,6 @@ impl<E: Engine> Driver<E> {
             }
         }
     }
-
-    /// Follows a view, if that is allowed.
-    fn learn(&mut self, view: View, source: &str) {
-        if view.is_draft() {
-            tracing::info!(
-                "the view from {source} names no process yet: this one is run {}",
-                self.me.run
-            );
-            return;
-        }
-        let known = self.chart.borrow().clone();
-        let refused = match &known {
-            Some(known) if *known.view == view => return,
-            // A peer sent a newer view before etcd did. An older view in a file goes on to the check, because somebody put
-            // it there.
-            Some(known) if self.membership.is_some() && view.epoch < known.view.epoch => return,
-            Some(known) => view.may_replace(&known.view).err().map(|why| why.to_string()),
-            None => None,
-        };
-        let is_other = !self.keeper.is_of(&view);
-        if let Some(why) = refused.or_else(|| is_other.then(|| "it is another cluster's".into())) {
-            tracing::warn!("the view of epoch {} from {source} isn't followed: {why}", view.epoch);
-            return;
-        }
-        self.counted.views += 1;
-        let is_member = view.names(self.me.node, &self.me.run);
-        log_role(&self.me, &view, is_member, self.membership.is_some());
-        self.promises.set_epoch(view.epoch);
-        self.peers.set_epoch(view.epoch);
-        let addresses = view.nodes.iter().map(|(node, it)| (*node, it.peers.clone())).collect();
-        {
-            let _links = self.links.enter();
-            self.peers.set_addresses(&addresses);
-        }
-        let chart = Arc::new(Chart::of(Arc::new(view)));
-        self.chart.send_replace(Some(Arc::clone(&chart)));
-        let now = clock();
-        for slot in 0..SLOTS {
-            let Some(group) = chart.group(slot) else { continue };
-            let state = &mut self.slots[usize::from(slot)];
-            if group.epoch > state.epoch() {
-                let before = state.queued_bytes();
-                let actions = state.set_group(group, is_member, now);
-                self.queued_bytes = self.queued_bytes.saturating_sub(before) + state.queued_bytes();
-                self.carry_out(slot, actions);
-                self.rests[usize::from(slot)] =
-                    Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 };
-            }
-        }
-        self.untold = [is_member; 2];
-        self.look();
-    }
-
-    /// Tells the register how far the slots have come, and which nodes can't be reached.
-    fn tell_register(&mut self) {
-        let chart = self.chart.borrow().clone();
-        if let (Some(membership), Some(chart)) = (&mut self.membership, chart) {
-            membership.tell(&self.me, &chart, (&self.slots, &self.peers.refused()));
-        }
-    }
-
-    /// Logs how far this view has come, for the operator, who changes views.
-    fn tell_progress(&mut self) {
-        let Some(chart) = self.chart.borrow().clone().filter(|_| self.untold != [false; 2]) else {
-            return;
-        };
-        let (me, epoch) = (self.me.node, chart.view.epoch);
-        let of = |slot: u16| chart.group(slot).map(|group| (group, &self.slots[usize::from(slot)]));
-        let own = (0..SLOTS).filter_map(of).filter(|it| it.0.members().any(|node| node == me));
-        let joined = own
-            .clone()
-            .filter(|(group, _)| group.reader() == Some(me) && !group.joining.is_empty());
-        if self.untold[0]
-            && own.clone().next().is_some()
-            && own.clone().all(|(_, slot)| slot.is_filled())
-        {
-            self.untold[0] = false;
-            tracing::info!("epoch {epoch}: node {me} is filled");
-        }
-        let is_ready = |(group, slot): (&Group, &Slot)| {
-            group.joining.iter().all(|node| slot.ready().contains(node))
-        };
-        if self.untold[1] && joined.clone().next().is_some() && joined.clone().all(is_ready) {
-            self.untold[1] = false;
-            tracing::info!(
-                "epoch {epoch}: those that join have all that node {me} has: they may serve"
-            );
-        }
-    }
-}
-
-/// A delay, so that not all slots are checked at one moment. Microseconds.
-fn spread(slot: u16) -> u64 {
-    u64::from(slot) * 4
 }
 
 /// Microseconds of a clock that nobody sets, and that goes on while the machine is suspended.
@@ -574,13 +424,7 @@ pub(super) fn clock() -> u64 {
 
 /// How often due work is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// How often a slot is checked in which something waits. Microseconds, as below.
-const PAUSE_MIN: u64 = 200_000;
-/// How often a slot is checked in which no client waits, but that isn't at rest: it is to be filled, or it holds.
-const PAUSE_OPEN: u64 = 1_600_000;
-/// How often a slot at rest is checked.
-const PAUSE_MAX: u64 = 30_000_000;
-/// How often the figures are shown.
+/// How often the figures are shown. Microseconds, as below.
 const SHOW_EVERY: u64 = 1_000_000;
 const ARRIVED_AT_ONCE: usize = 256;
 const ASK_VIEW_EVERY: u64 = 100_000;

@@ -58,6 +58,7 @@ pub(super) struct Seen {
     pub(super) refused_links: u64,
     pub(super) holds: u64,
     pub(super) hold_bytes: u64,
+    pub(super) holds_run_out: u64,
 }
 
 /// The figures that other threads may read.
@@ -209,7 +210,8 @@ rows! {
     gauge cluster_holds, seen.holds, "values that front-ends may keep now, each counted once for each link of a front-end";
     gauge cluster_hold_bytes, seen.hold_bytes, "the node's memory for them; above 8 MiB it grants no more";
     counter cluster_holds_asked [outcome "granted"], counted.holds_granted, "times that it let a front-end keep a value";
-    counter cluster_holds_asked [outcome "refused"], counted.holds_refused, "times that it didn't, because it can't answer for the key now, or has no room";
+    counter cluster_holds_asked [outcome "refused"], counted.holds_refused, "times that it didn't, because it can't answer for the key now, has no room, or waited for a front-end that didn't drop the key";
+    counter cluster_holds_run_out, seen.holds_run_out, "times that changes of a key waited for a front-end that didn't drop its value within the term; then that front-end gets no hold of the key for 10 s, and nobody does if it happens again";
     counter cluster_invalidations_sent, counted.invalidations_sent, "times that it asked a front-end to drop a value, also again";
     counter cluster_invalidations_answered, counted.invalidations_answered, "times that a front-end said that it dropped one";
     counter cluster_refusals [reason "stale"], counted.stale, "requests refused because its view, or its role, isn't the one that was asked for; they are asked again elsewhere";
@@ -236,7 +238,7 @@ const WITH_LABELS: [(&str, &str); 7] = [
     ),
     (
         "cluster_holds_asked",
-        "times that a front-end asked to keep a value, by `outcome`: granted, refused (the node can't answer for the key now, or has no room)",
+        "times that a front-end asked to keep a value, by `outcome`: granted, refused (the node can't answer for the key now, has no room, or waited for a front-end that didn't drop the key)",
     ),
     (
         "cluster_refusals",

@@ -5,7 +5,7 @@
 //! 2. The driver never waits for etcd: a thread of `guira-cluster` does.
 //!
 //! # Costs
-//! All slots are checked four times a second; etcd is asked only when something has changed.
+//! Slots are looked at when one of them has come further; etcd is asked only when something has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,11 +19,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch::Receiver;
 
 use super::event::Event;
+use super::slots::Slots;
 
 /// See the module's head. Dropping it removes the node from the register.
 pub(super) struct Membership {
     present: Present,
     told: (Report, BTreeSet<(NodeId, String)>),
+    /// The epoch of the view, and the number of the slots' steps, when they were looked at.
+    looked_at: (u64, u64),
     controller: Controller,
 }
 
@@ -40,7 +43,7 @@ impl Membership {
         let rules = Rules::default();
         let present = Present::begin(Arc::clone(register), id, member, LEASE_S)?;
         let controller = Controller::begin(Arc::clone(register), member.name.clone(), rules)?;
-        Ok(Self { present, told: Default::default(), controller })
+        Ok(Self { present, told: Default::default(), looked_at: (0, 0), controller })
     }
 
     /// Whether this node's controller believes that it leads.
@@ -54,7 +57,7 @@ impl Membership {
         &mut self,
         me: &PeerHello,
         chart: &Chart,
-        (slots, refused): (&[Slot], &BTreeSet<NodeId>),
+        (slots, refused): (&Slots, &BTreeSet<NodeId>),
     ) {
         let run_of = |node: &NodeId| chart.view.nodes.get(node).map(|it| (*node, it.run.clone()));
         let suspects: BTreeSet<_> = refused.iter().filter_map(run_of).collect();
@@ -62,7 +65,11 @@ impl Membership {
             self.present.suspect(&suspects);
             self.told.1 = suspects;
         }
-        let report = report(me, chart, slots);
+        let now = (chart.view.epoch, slots.steps());
+        if std::mem::replace(&mut self.looked_at, now) == now {
+            return;
+        }
+        let report = report(me, chart, slots.all());
         if report != self.told.0 {
             self.present.report(&report);
             self.told.0 = report;

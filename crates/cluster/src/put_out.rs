@@ -1,0 +1,48 @@
+//! Whom a view puts out of chains, and why: for the leader's log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use guira_chain::controller::Facts;
+use guira_chain::{NodeId, View};
+
+use crate::register::RegisterSnapshot;
+use crate::wishes::name_of;
+
+/// A sentence about each node that loses its place in chains with the view `next` though nobody wanted that.
+pub(crate) fn put_out(snapshot: &RegisterSnapshot, facts: &Facts, next: &View) -> Vec<String> {
+    let view = &*snapshot.seen.view;
+    let lives = |id: &NodeId| facts.alive.get(id).is_some_and(|it| view.names(*id, &it.run));
+    let members: BTreeSet<NodeId> = view.groups.iter().flat_map(|it| it.members()).collect();
+    let dead: BTreeSet<NodeId> = members.into_iter().filter(|id| !lives(id)).collect();
+    let mut slots: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for old in view.groups.iter().filter(|it| it.members().any(|id| dead.contains(&id))) {
+        for new in next.groups.iter().filter(|it| it.epoch == next.epoch) {
+            let both = old.slots.minus(&old.slots.minus(&new.slots)).len();
+            let is_out = |id: &NodeId| dead.contains(id) && !new.members().any(|it| it == *id);
+            old.members().filter(is_out).for_each(|id| *slots.entry(id).or_default() += both);
+        }
+    }
+    let out = slots.into_iter().filter(|it| it.1 > 0);
+    out.map(|(id, slots)| {
+        let (name, why) = (name_of(snapshot, id), why(snapshot, id));
+        format!("{name} is put out of the chains of {slots} slots: {why}")
+    })
+    .collect()
+}
+
+/// Why a node counts as dead.
+fn why(snapshot: &RegisterSnapshot, id: NodeId) -> String {
+    let Some(now) = snapshot.nodes.get(&id) else {
+        return "etcd has no key of it, so it was stopped, or its lease has ended".to_owned();
+    };
+    if !snapshot.seen.view.names(id, &now.run) {
+        return "another process of it has started".to_owned();
+    }
+    if snapshot.is_to_restart(id) {
+        return "it is to be restarted".to_owned();
+    }
+    let by = snapshot.suspects.get(&id).into_iter().flatten();
+    let by: Vec<String> =
+        by.filter(|it| it.0 == now.run).map(|it| name_of(snapshot, it.1)).collect();
+    format!("it refuses links of {}", by.join(", "))
+}

@@ -1,0 +1,90 @@
+//! The view that a driver follows.
+
+use std::sync::Arc;
+
+use guira_chain::{Chart, SLOTS, View};
+
+use super::{Driver, clock};
+use crate::engine::Engine;
+use crate::replica::role_log::{Progress, log_role};
+
+/// What is done with a view.
+#[derive(Debug, PartialEq, Eq)]
+enum Judgement {
+    Follow,
+    /// It says nothing new.
+    Ignore,
+    /// Why not, for the operator.
+    Refuse(String),
+}
+
+/// Judges a view. `is_own`: it is of the cluster that the store belongs to. `is_registered`: views come from a register.
+fn judge(known: Option<&View>, view: &View, is_own: bool, is_registered: bool) -> Judgement {
+    match known {
+        Some(known) if known == view => return Judgement::Ignore,
+        // A peer sent a newer view before etcd did. An older view in a file goes on to the check, because somebody put it
+        // there.
+        Some(known) if is_registered && view.epoch < known.epoch => return Judgement::Ignore,
+        Some(known) => {
+            if let Err(why) = view.may_replace(known) {
+                return Judgement::Refuse(why.to_string());
+            }
+        }
+        None => {}
+    }
+    if is_own { Judgement::Follow } else { Judgement::Refuse("it is another cluster's".to_owned()) }
+}
+
+impl<E: Engine> Driver<E> {
+    /// Follows a view, if that is allowed.
+    pub(super) fn learn(&mut self, view: View, source: &str) {
+        if view.is_draft() {
+            tracing::info!(
+                "the view from {source} names no process yet: this one is run {}",
+                self.me.run
+            );
+            return;
+        }
+        let known = self.chart.borrow().as_ref().map(|chart| Arc::clone(&chart.view));
+        let is_registered = self.membership.is_some();
+        match judge(known.as_deref(), &view, self.keeper.is_of(&view), is_registered) {
+            Judgement::Follow => {}
+            Judgement::Ignore => return,
+            Judgement::Refuse(why) => {
+                let epoch = view.epoch;
+                tracing::warn!("the view of epoch {epoch} from {source} isn't followed: {why}");
+                return;
+            }
+        }
+        self.counted.views += 1;
+        let is_member = view.names(self.me.node, &self.me.run);
+        log_role(&self.me, &view, is_member, is_registered);
+        self.promises.set_epoch(view.epoch);
+        self.peers.set_epoch(view.epoch);
+        let addresses = view.nodes.iter().map(|(node, it)| (*node, it.peers.clone())).collect();
+        {
+            let _links = self.links.enter();
+            self.peers.set_addresses(&addresses);
+        }
+        let chart = Arc::new(Chart::of(Arc::new(view)));
+        self.chart.send_replace(Some(Arc::clone(&chart)));
+        let now = clock();
+        for slot in 0..SLOTS {
+            let Some(group) = chart.group(slot) else { continue };
+            if let Some(actions) = self.slots.set_group(slot, group, is_member, now) {
+                self.carry_out(slot, actions);
+            }
+        }
+        self.progress = Progress::of(is_member);
+        self.look();
+    }
+
+    /// Logs how far this view has come, and tells the register: what slots have, and which nodes can't be reached.
+    pub(super) fn tell_progress(&mut self) {
+        let Some(chart) = self.chart.borrow().clone() else { return };
+        self.progress.tell(self.me.node, &chart, &self.slots);
+        if let Some(membership) = &mut self.membership {
+            membership.tell(&self.me, &chart, (&self.slots, &self.peers.refused()));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! When each slot is checked next.
+//!
+//! # Costs
+//! Looking for slots that are due costs nothing for those that aren't. A slot whose time changes costs an insertion into a
+//! tree of all slots.
+
+use std::collections::BTreeSet;
+
+use guira_chain::SLOTS;
+
+/// See the module's head. Times and pauses are in microseconds.
+#[derive(Debug)]
+pub(super) struct Rests {
+    slots: Vec<Rest>,
+    /// Each slot once, by its time.
+    queue: BTreeSet<(u64, u16)>,
+}
+
+/// When a slot is checked next, and the pause after that if nothing happens.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    due: u64,
+    pause: u64,
+}
+
+impl Rests {
+    /// All slots are due at `now`.
+    pub(super) fn new(now: u64) -> Self {
+        Self {
+            slots: vec![Rest { due: now, pause: PAUSE_MIN }; usize::from(SLOTS)],
+            queue: (0..SLOTS).map(|slot| (now, slot)).collect(),
+        }
+    }
+
+    /// A slot that is due at `now`. It is due again after its pause, and the pause after that is twice as long.
+    pub(super) fn next_due(&mut self, now: u64) -> Option<u16> {
+        let (_, slot) = self.queue.first().filter(|it| it.0 <= now)?;
+        let slot = *slot;
+        let pause = (self.slots[usize::from(slot)].pause * 2).min(PAUSE_MAX);
+        self.set(slot, Rest { due: now + pause, pause });
+        Some(slot)
+    }
+
+    /// Has a slot checked very soon.
+    pub(super) fn wake(&mut self, slot: u16, now: u64) {
+        self.set(slot, Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 });
+    }
+
+    /// Has a slot checked soon, because a client may wait in it.
+    pub(super) fn hurry(&mut self, slot: u16, now: u64) {
+        let due = self.slots[usize::from(slot)].due.min(now + PAUSE_MIN);
+        self.set(slot, Rest { due, pause: PAUSE_MIN / 2 });
+    }
+
+    /// Has a slot checked before long, because it isn't at rest.
+    pub(super) fn keep_open(&mut self, slot: u16, now: u64) {
+        let Rest { due, pause } = self.slots[usize::from(slot)];
+        let (due, pause) = (due.min(now + PAUSE_OPEN), pause.min(PAUSE_OPEN / 2));
+        self.set(slot, Rest { due, pause });
+    }
+
+    fn set(&mut self, slot: u16, rest: Rest) {
+        let before = std::mem::replace(&mut self.slots[usize::from(slot)], rest).due;
+        if before != rest.due {
+            self.queue.remove(&(before, slot));
+            self.queue.insert((rest.due, slot));
+        }
+    }
+}
+
+/// A delay, so that not all slots are checked at one moment.
+fn spread(slot: u16) -> u64 {
+    u64::from(slot) * 4
+}
+
+/// How often a slot is checked in which something waits.
+const PAUSE_MIN: u64 = 200_000;
+/// How often a slot is checked in which no client waits, but that isn't at rest: it is to be filled, or it holds.
+const PAUSE_OPEN: u64 = 1_600_000;
+/// How often a slot at rest is checked.
+const PAUSE_MAX: u64 = 30_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The times at which a slot is checked until `end`, if it is looked for every 25 ms and `then` happens after each check.
+    fn checks(rests: &mut Rests, slot: u16, end: u64, then: impl Fn(&mut Rests, u64)) -> Vec<u64> {
+        let mut checks = Vec::new();
+        for now in (0..end).step_by(25_000) {
+            while let Some(due) = rests.next_due(now) {
+                if due == slot {
+                    checks.push(now);
+                    then(rests, now);
+                }
+            }
+        }
+        checks
+    }
+
+    #[test]
+    fn a_slot_at_rest_is_checked_less_and_less_often_and_one_that_is_not_goes_on() {
+        let mut rests = Rests::new(0);
+        let pauses = |checks: &[u64]| -> Vec<u64> {
+            checks.windows(2).map(|two| (two[1] - two[0]) / 1000).collect()
+        };
+        let at_rest = checks(&mut rests, 7, 120_000_000, |_, _| ());
+        let doubled = [400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000];
+        assert_eq!(pauses(&at_rest), doubled);
+        let mut rests = Rests::new(0);
+        let waiting = checks(&mut rests, 7, 2_000_000, |rests, now| rests.hurry(7, now));
+        assert_eq!(pauses(&waiting), [200; 9]);
+        let mut rests = Rests::new(0);
+        let open = checks(&mut rests, 7, 10_000_000, |rests, now| rests.keep_open(7, now));
+        assert_eq!(pauses(&open), [400, 800, 1600, 1600, 1600, 1600, 1600]);
+    }
+
+    #[test]
+    fn each_slot_is_due_once_and_one_that_is_woken_before_the_others() {
+        let mut rests = Rests::new(5);
+        assert_eq!(rests.next_due(4), None);
+        let all: BTreeSet<u16> = std::iter::from_fn(|| rests.next_due(5)).collect();
+        assert_eq!(all.len(), usize::from(SLOTS));
+        assert_eq!(rests.next_due(5), None, "each of them rests");
+        rests.wake(9, 1000);
+        rests.wake(9, 2000);
+        assert_eq!(rests.next_due(2000 + spread(9) - 1), None, "the later call counts");
+        assert_eq!(rests.next_due(2000 + spread(9)), Some(9));
+        assert_eq!(rests.next_due(200_000), None);
+        assert_eq!(rests.queue.len(), usize::from(SLOTS));
+    }
+}
