@@ -59,6 +59,17 @@ pub(crate) enum Errand {
     Unmarks(Vec<Unmark>),
 }
 
+impl Errand {
+    /// The number of keys; a flush counts as one.
+    pub(crate) fn keys(&self) -> usize {
+        match self {
+            Self::Deletes(deletes) => deletes.len(),
+            Self::Unmarks(unmarks) => unmarks.len(),
+            Self::Flush(_) => 1,
+        }
+    }
+}
+
 impl LogPlace {
     /// The file of places that are transaction numbers. Such places have no order.
     pub(crate) const OF_TRANSACTIONS: &str = "xid";

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::pgoutput::{self, PgColumn, PgMessage, PgRow, Relation, RowMessage};
@@ -48,6 +49,7 @@ pub(super) struct PgStream<'s> {
 struct PgTransaction {
     change: PgChange,
     keys: Keys,
+    messages: u32,
 }
 
 /// The change whose keys go into the journal.
@@ -85,15 +87,11 @@ impl<'s> PgStream<'s> {
     pub(super) fn run(mut self, wire: &mut Wire) -> Result<(), Stopped<PgTrouble>> {
         self.line.counts.is_reading.set(1);
         while !self.line.is_ended() {
-            // Tables are described once, for the rules in use. With other rules, reading starts anew, between
-            // transactions.
-            if self.transaction.is_none() && self.line.has_next_rules() {
-                return Err(Stopped::OtherRules);
-            }
+            self.check_rules()?;
             let mut must_tell = false;
-            if let Some(frame) = wire.next()? {
-                self.heard = now();
-                must_tell = self.take(&frame)?;
+            while let Some(frame) = wire.arrived()? {
+                must_tell |= self.take(frame)?;
+                self.check_rules()?;
             }
             let silence = self.heard.elapsed();
             if silence >= SILENCE {
@@ -102,17 +100,37 @@ impl<'s> PgStream<'s> {
             if must_tell || self.told.elapsed() >= TELL_EVERY {
                 self.tell(wire, silence >= ASK_AFTER)?;
             }
+            if self.is_long() {
+                thread::sleep(GATHER);
+            }
+            if wire.read()? > 0 {
+                self.heard = now();
+            }
         }
         Ok(())
     }
 
+    /// Tables are described once, for the rules in use. With other rules, reading starts anew, between transactions.
+    fn check_rules(&self) -> Result<(), Stopped<PgTrouble>> {
+        match self.transaction.is_none() && self.line.has_next_rules() {
+            true => Err(Stopped::OtherRules),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a transaction of many messages is being read. The server sends each message by itself, and nothing can
+    /// be delivered before the end: it is cheaper to let some of them arrive.
+    fn is_long(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.messages >= LONG)
+    }
+
     /// Takes a frame. Returns `true` if the server asks for our position.
-    fn take(&mut self, frame: &Frame) -> Result<bool, Stopped<PgTrouble>> {
+    fn take(&mut self, frame: Frame<'_>) -> Result<bool, Stopped<PgTrouble>> {
         if frame.tag != b'd' {
             // A stream ends only if the server stops.
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
         }
-        let mut bytes = Bytes(&frame.body);
+        let mut bytes = Bytes(frame.body);
         match bytes.byte()? {
             b'w' => {
                 bytes.take(8)?;
@@ -159,12 +177,16 @@ impl<'s> PgStream<'s> {
     }
 
     fn take_message(&mut self, bytes: &[u8]) -> Result<(), Stopped<PgTrouble>> {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.messages = transaction.messages.saturating_add(1);
+        }
         match pgoutput::message(bytes)? {
             PgMessage::Begin { lsn, at_us, xid } => {
                 let at_s = u32::try_from(at_us / 1_000_000 + EPOCH_S).unwrap_or(u32::MAX);
                 self.transaction = Some(PgTransaction {
                     change: PgChange { xid, lsn, at_s },
                     keys: Keys::default(),
+                    messages: 0,
                 });
             }
             PgMessage::Commit { end } => self.finish(end)?,
@@ -356,6 +378,10 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// After this time without a message, an answer is requested.
 const ASK_AFTER: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(15);
+/// From this many messages on a transaction is long.
+const LONG: u32 = 64;
+/// How long the messages of a long transaction gather before they are read.
+const GATHER: Duration = Duration::from_micros(200);
 /// The most tables, with temporary ones and those without rules.
 const TABLES_MAX: usize = 200_000;
 /// The most columns of all tables with rules or an outbox.
