@@ -35,6 +35,8 @@ pub(super) struct PgStream<'s> {
     line: &'s Line,
     /// The described tables; `None`: without rules and outbox.
     tables: HashMap<u32, Option<Arc<PgTable>>>,
+    /// The table of the last row, if that has neither rules nor an outbox.
+    other: Option<u32>,
     /// The number of columns of all tables.
     columns: usize,
     transaction: Option<PgTransaction>,
@@ -74,6 +76,7 @@ impl<'s> PgStream<'s> {
             database,
             line: naming.line,
             tables: HashMap::new(),
+            other: None,
             columns: 0,
             transaction: None,
             received,
@@ -246,9 +249,14 @@ impl<'s> PgStream<'s> {
         Ok(())
     }
 
-    fn table(&self, relation: u32) -> Result<Option<Arc<PgTable>>, Broken> {
+    fn table(&mut self, relation: u32) -> Result<Option<Arc<PgTable>>, Broken> {
+        if self.other == Some(relation) {
+            return Ok(None);
+        }
         let known = self.tables.get(&relation);
-        known.cloned().ok_or(Broken("a change of a table that wasn't described"))
+        let table = known.cloned().ok_or(Broken("a change of a table that wasn't described"))?;
+        self.other = table.is_none().then_some(relation);
+        Ok(table)
     }
 
     fn describe(&mut self, relation: &Relation<'_>) -> Result<(), Stopped<PgTrouble>> {
@@ -256,6 +264,7 @@ impl<'s> PgStream<'s> {
         if self.tables.len() >= TABLES_MAX || self.columns > COLUMNS_MAX {
             return Err(Broken("more tables than there are").into());
         }
+        self.other = None;
         let Some(about) = self.naming.about(schema, table) else {
             self.tables.insert(*id, None);
             return Ok(());
@@ -381,7 +390,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// From this many messages on a transaction is long.
 const LONG: u32 = 64;
 /// How long the messages of a long transaction gather before they are read.
-const GATHER: Duration = Duration::from_micros(200);
+const GATHER: Duration = Duration::from_millis(1);
 /// The most tables, with temporary ones and those without rules.
 const TABLES_MAX: usize = 200_000;
 /// The most columns of all tables with rules or an outbox.
