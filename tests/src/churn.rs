@@ -1,7 +1,8 @@
 //! Random transactions of many kinds while everything is killed, beside a model that knows which keys must go.
 //!
 //! Each transaction changes rows of its own, whose keys nobody else fills or deletes: a delete that is lost leaves its key there for
-//! the end. `GUIRA_TRANSACTIONS`, `GUIRA_KILLS` and `GUIRA_SEED` say how many, and which.
+//! the end. `GUIRA_TRANSACTIONS`, `GUIRA_KILLS` and `GUIRA_SEED` say how many, and which; `GUIRA_KILLED` one part that alone is killed: 0 the
+//! daemon, 1 the database, 2 routers, 3 caches.
 
 mod filler;
 mod kinds;
@@ -29,6 +30,7 @@ pub struct Churn {
     transactions: u64,
     kills: u64,
     seed: u64,
+    only: Option<u64>,
 }
 
 impl Churn {
@@ -42,6 +44,7 @@ impl Churn {
             transactions: number("GUIRA_TRANSACTIONS", transactions),
             kills: number("GUIRA_KILLS", kills),
             seed: number("GUIRA_SEED", 1),
+            only: Some(number("GUIRA_KILLED", 4)).filter(|part| *part < 4),
         }
     }
 }
@@ -86,6 +89,7 @@ pub fn loses_no_delete<D: Database>(dialect: Dialect, size: Churn) {
     let writer = thread::spawn(move || writer.run(&open, &writers));
     let mut killer = Killer {
         chance: Chance::new(size.seed ^ 0x5eed),
+        only: size.only,
         daemon: Some(daemon),
         killed: [0; 4],
         model: Arc::clone(&model),
@@ -151,6 +155,7 @@ fn judge<D: Database>(shop: &Shop<D>, model: &mut Model, places: &[Place]) {
 /// What kills, and what it killed: daemons, databases, routers, caches.
 struct Killer {
     chance: Chance,
+    only: Option<u64>,
     daemon: Option<Running>,
     killed: [u64; 4],
     model: Arc<Mutex<Model>>,
@@ -161,6 +166,7 @@ struct Killer {
 impl Killer {
     fn kill<D: Database>(&mut self, shop: &mut Shop<D>, places: &[Place], epoch: &AtomicU64) {
         let (what, rest) = (self.chance.below(4), self.chance.below(400));
+        let what = self.only.unwrap_or(what);
         let which = usize::try_from(self.chance.below(2)).expect("two clusters");
         self.killed[usize::try_from(what).expect("four kinds")] += 1;
         let pause = || thread::sleep(Duration::from_millis(rest));

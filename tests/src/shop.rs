@@ -212,15 +212,23 @@ impl<D: Database> Shop<D> {
     pub fn catch_up(&self, sql: &mut Sql) {
         let end = D::end(sql);
         let position = self.database.dir().join("state/db/position");
-        within(90, &format!("all up to {end} is delivered"), || {
-            let text = std::fs::read_to_string(&position).unwrap_or_default();
+        let read = || std::fs::read_to_string(&position).unwrap_or_default();
+        let mut is_done = || {
+            let text = read();
             let of = |word| text.lines().find_map(move |line| line.strip_prefix(word));
             let (read, next) = (of("read "), of("next "));
             let cursors = text.lines().filter(|line| line.starts_with("cursor "));
             read.is_some_and(|read| D::has_read(sql, read, &end))
                 && cursors.clone().count() == self.clusters.len()
                 && cursors.clone().all(|line| line.rsplit(' ').next() == next)
-        });
+        };
+        for _ in 0..90 * 50 {
+            if is_done() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        panic!("not within 90 seconds: all up to {end} is delivered: {}{}", read(), self.said());
     }
 
     /// What the daemons wrote into their log.

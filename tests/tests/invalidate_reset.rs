@@ -1,6 +1,9 @@
 //! `guira invalidate` and a database whose log was reset: it gives numbers again that were read already. What it changed under them is
 //! never sent, so it is a gap, and not a failover.
 
+use std::thread;
+use std::time::Duration;
+
 use guira_tests::keys::is_there;
 use guira_tests::mariadb::MariaDb;
 use guira_tests::mysql::{self, MySql};
@@ -55,4 +58,29 @@ fn a_reset_is_a_gap<D: Database>(reset: &str, more: &str) {
     assert_eq!(is_there(&mut clients, "user:3"), [false; 2], "{}", shop.said());
     let counted = ["gaps_total", "lost_transactions_total"].map(|name| shop.metric(name));
     assert_eq!(counted, [Some(1), Some(0)], "{}", shop.said());
+    under_a_daemon_that_reads(&shop, reset);
+}
+
+/// The next transactions have numbers that it has read already.
+fn under_a_daemon_that_reads<D: Database>(shop: &Shop<D>, reset: &str) {
+    let (mut sql, mut clients) = (shop.sql(), shop.clients());
+    let fill = |keys: &[&str]| {
+        for client in &mut shop.clients() {
+            keys.iter().for_each(|key| drop(client.set(key, b"refilled")));
+        }
+    };
+    let connects = shop.metric("connects_total");
+    // It looks at the host every 2 seconds, and stays.
+    thread::sleep(Duration::from_secs(5));
+    assert_eq!(shop.metric("connects_total"), connects, "{}", shop.said());
+    fill(&["user:1", "user:2"]);
+    sql.ask(reset);
+    sql.ask(&change(2));
+    eventually("the gap is noticed", || shop.metric("gaps_total") == Some(2));
+    eventually("all is flushed", || is_there(&mut clients, "user:1") == [false; 2]);
+    assert_eq!(is_there(&mut clients, "user:2"), [false; 2], "{}", shop.said());
+    fill(&["user:3"]);
+    sql.ask(&change(3));
+    shop.catch_up(&mut sql);
+    assert_eq!(is_there(&mut clients, "user:3"), [false; 2], "{}", shop.said());
 }

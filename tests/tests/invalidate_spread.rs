@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use guira_tests::client::Client;
+use guira_tests::keys::is_there;
 use guira_tests::mariadb::MariaDb;
 use guira_tests::server::{Address, Program, Server, eventually, within};
 use guira_tests::shop::Shop;
@@ -60,11 +61,37 @@ fn servers_are_flushed_one_after_the_other_over_a_time_and_none_is_forgotten() {
     assert_eq!(seen, [3, 2, 1, 0], "one after the other: {}", shop.said());
     assert_eq!(shop.metric("flush_servers_left"), Some(1), "{}", shop.said());
     assert_eq!((shop.metric("flush_due"), shop.metric("flushes_total")), (Some(1), Some(0)));
+    eventually("its turn has failed", || shop.metric("flush_failing") == Some(1));
     servers[1].signal(Signal::CONT);
     within(60, "the last one is flushed", || filled(&mut clients) == 0);
     eventually("it is over", || shop.metric("flush_due") == Some(0));
     assert_eq!(shop.metric("flushes_total"), Some(1), "{}", shop.said());
+    assert_eq!(shop.metric("flush_failing"), Some(0), "{}", shop.said());
     shop.catch_up(&mut shop.sql());
+    for (more, turns) in [(&[][..], SERVERS), (&["--at-once"], 0)] {
+        clients.iter_mut().for_each(|client| drop(client.set("other", b"v")));
+        let (code, told) = shop.asks_with("flush", &[&["c1"], more].concat());
+        assert_eq!((code, filled(&mut clients)), (Some(0), 0), "{told}");
+        assert_eq!(told.matches(" is flushed, ").count(), turns, "{told}");
+    }
+}
+
+#[test]
+fn a_destination_is_flushed_by_hand_and_no_other() {
+    let schema = "CREATE TABLE users (id INT PRIMARY KEY)";
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
+    let mut shop = Shop::<MariaDb>::new(2, schema, rules, true, "");
+    let _daemon = shop.daemon();
+    let mut clients = shop.clients();
+    for (is_refused, code, is_kept) in [(true, 2, true), (false, 0, false)] {
+        shop.clusters[0].refuse_flushes(is_refused);
+        clients.iter_mut().for_each(|client| drop(client.set("other", b"v")));
+        let (ended, told) = shop.asks_with("flush", &["c1"]);
+        assert_eq!(ended, Some(code), "{told}");
+        assert_eq!(is_there(&mut clients, "other"), [is_kept, true], "{told}");
+    }
+    let (ended, told) = shop.asks_with("flush", &["c3"]);
+    assert!(ended == Some(1) && told.contains("'c3' is no destination"), "{told}");
 }
 
 /// A router that flushes all at once, or nothing.

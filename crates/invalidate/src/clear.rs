@@ -88,12 +88,7 @@ pub(crate) fn clear_shared(
         };
         courier.is_tainted = false;
         if is_flushed && text.is_empty() {
-            let mut resender = Resender::new(to.clone());
-            resender.flush()?;
-            if !to.again.is_zero() {
-                thread::sleep(to.again);
-                resender.flush()?;
-            }
+            Resender::new(to.clone()).flush_twice()?;
         }
         let written = office.write(active, &source.name, &shared, revision).map_err(etcd)?;
         if !matches!(written, Written::At(_)) {

@@ -9,6 +9,7 @@ use guira_log::{Format, Log};
 
 use crate::clear;
 use crate::config::{InvalidateConfig, OnGap, OnUnknown, SourceConfig, read};
+use crate::deliver::Resender;
 use crate::explain;
 use crate::office::Office;
 use crate::position::Stored;
@@ -103,6 +104,19 @@ struct ClearArgs {
     flush: bool,
 }
 
+/// `guira invalidate flush`
+#[derive(Debug, Args)]
+struct FlushArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// The destination whose servers are flushed: all of its router, which needs --enable-flush-cmd
+    #[arg(value_name = "DESTINATION")]
+    destination: String,
+    /// All at once, whatever its flush_over is
+    #[arg(long)]
+    at_once: bool,
+}
+
 /// Returns the definition of the command line.
 #[must_use]
 pub fn command() -> Command {
@@ -137,6 +151,10 @@ pub fn command() -> Command {
             "clear",
             "Take a destination in again that was given up; while no daemon runs",
         ))
+        .subcommand(with::<FlushArgs>(
+            "flush",
+            "Flush all servers of a destination now; beside a daemon, too",
+        ))
         .subcommand(with::<FileArgs>(
             "init",
             "Print the SQL that makes the daemon's user and the outbox",
@@ -158,6 +176,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         Some(("audit", matches)) => with_config(matches, audit),
         Some(("replay", matches)) => replay(matches),
         Some(("clear", matches)) => clear(matches),
+        Some(("flush", matches)) => flush(matches),
         Some(("init", matches)) => with_config(matches, |config| Ok(init(config))),
         _ => Err((USAGE, "a command is needed: guira invalidate --help lists them".to_owned())),
     };
@@ -400,6 +419,24 @@ fn clear(matches: &ArgMatches) -> Done {
     }
 }
 
+fn flush(matches: &ArgMatches) -> Done {
+    let args = FlushArgs::from_arg_matches(matches).map_err(|error| (USAGE, error.to_string()))?;
+    let config = load(&args.file.config)?;
+    let name = &args.destination;
+    let Some(to) = config.destinations.iter().find(|it| it.name == *name) else {
+        let known: Vec<&str> = config.destinations.iter().map(|it| &*it.name).collect();
+        let perhaps = guira_config::perhaps(name, &known);
+        return Err((USAGE, format!("'{name}' is no destination{perhaps}")));
+    };
+    if to.has_markers {
+        return Err((USAGE, format!("{name} has markers, which must not be flushed")));
+    }
+    let mut resender = Resender::new(to.clone());
+    let done = if args.at_once { resender.flush_twice() } else { resender.flush_in_turn() };
+    done.map_err(|words| (UNUSABLE, words))?;
+    Ok(format!("destination {name}: all its servers are flushed\n"))
+}
+
 fn init(config: &InvalidateConfig) -> String {
     let mut text = String::new();
     for source in &config.sources {
@@ -420,7 +457,7 @@ pub const EXIT_CODES: [(u8, &str); 5] = [
     (USAGE, "a flag, a configuration or a value that can't be used"),
     (
         UNUSABLE,
-        "the state folder can't be used: another daemon has it, it is damaged, or its device fails; the port of `http` can't be had; a router doesn't answer (`check`, `replay`), or refuses a delete (`replay`); no daemon answers at `http` (`audit`)",
+        "the state folder can't be used: another daemon has it, it is damaged, or its device fails; the port of `http` can't be had; a router doesn't answer (`check`, `replay`, `flush`), or refuses a delete (`replay`) or a flush (`flush`); no daemon answers at `http` (`audit`)",
     ),
     (
         source::BAD,

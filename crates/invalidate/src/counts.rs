@@ -84,6 +84,8 @@ pub(crate) struct CourierCounts {
     pub(crate) is_flush_due: Count,
     /// Servers whose turn is still to come.
     pub(crate) flushes_left: Count,
+    /// Flushes, or servers of one, that failed and are tried again.
+    pub(crate) flushes_failing: Count,
     unmarked: [Count; Unmarked::ALL.len()],
     pub(crate) audit: AuditCounts,
 }

@@ -194,9 +194,11 @@ impl Courier {
             Ok(None) => {
                 self.flushes.note_done(sent, self.config.again);
                 self.counts().flushes.add(1);
+                self.counts().flushes_failing.set(0);
                 tracing::warn!("destination {name}: all its servers are flushed");
             }
             Ok(Some(words)) => {
+                self.counts().flushes_failing.set(1);
                 if self.flushes.note_failed(now()) {
                     tracing::error!(
                         "destination {name}: a flush is answered '{words}', and tried again until it isn't (a router needs --enable-flush-cmd)"
@@ -204,6 +206,7 @@ impl Courier {
                 }
             }
             Err(error) => {
+                self.counts().flushes_failing.set(1);
                 self.flushes.note_failed(now());
                 return Err(error);
             }
@@ -239,6 +242,7 @@ impl Courier {
             Err(_) => drop(spread.note_failed(now())),
         }
         self.counts().flushes_left.set(spread.left() as u64);
+        self.counts().flushes_failing.set(spread.failing() as u64);
         if spread.left() == 0 {
             self.flushes.note_over();
             self.counts().flushes.add(1);
@@ -254,6 +258,7 @@ impl Courier {
     /// A router that doesn't tell its servers is asked to flush all at once.
     fn begin_spread(&mut self) -> io::Result<()> {
         let servers = self.connect().and_then(RouterLink::servers);
+        self.counts().flushes_failing.set(servers.is_err().into());
         if servers.is_err() {
             self.flushes.note_failed(now());
         }

@@ -59,6 +59,17 @@ pub(crate) enum Errand {
     Unmarks(Vec<Unmark>),
 }
 
+impl Errand {
+    /// The number of keys; a flush counts as one.
+    pub(crate) fn keys(&self) -> usize {
+        match self {
+            Self::Deletes(deletes) => deletes.len(),
+            Self::Unmarks(unmarks) => unmarks.len(),
+            Self::Flush(_) => 1,
+        }
+    }
+}
+
 impl LogPlace {
     /// The file of places that are transaction numbers. Such places have no order.
     pub(crate) const OF_TRANSACTIONS: &str = "xid";
@@ -140,7 +151,7 @@ impl Entry {
     pub(crate) fn weight(&self) -> usize {
         let of_deletes = self.deletes().iter().map(|delete| &delete.key);
         let keys = of_deletes.chain(self.unmarks().iter().map(|unmark| &unmark.key));
-        160 + keys.map(|key| key.bytes().len() + 64).sum::<usize>()
+        160 + keys.map(|key| key.bytes().len() + KEY_WEIGHT).sum::<usize>()
     }
 
     /// Encodes the entry for a segment of the version that is written.
@@ -271,6 +282,8 @@ fn array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*array)
 }
 
+/// The memory of a key in addition to its bytes, at most: its delete, its counts, and what the allocator rounds up.
+const KEY_WEIGHT: usize = size_of::<Delete>() + 16 + 16;
 const ALL: u8 = 255;
 const DELETES: u8 = 0;
 const FLUSH: u8 = 1;

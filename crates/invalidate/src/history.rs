@@ -81,6 +81,19 @@ impl History {
         }
     }
 
+    /// Whether the log has lost what it had before. It isn't if only a domain was removed from it.
+    pub(crate) fn is_reset(&self, before: &Self) -> bool {
+        match (self, before) {
+            (Self::Domains(theirs), Self::Domains(before)) => {
+                let kept = || before.iter().filter_map(|(of, last)| Some((theirs.get(of)?, last)));
+                let is_lower = kept().any(|(now, last)| now < last);
+                is_lower || (kept().next().is_none() && !before.is_empty())
+            }
+            (Self::Set(theirs), Self::Set(before)) => !theirs.lacks(before).is_empty(),
+            _ => true,
+        }
+    }
+
     /// Whether the log went on differently, instead of merely lagging behind what was read.
     pub(crate) fn is_other(&self, read: &GtidPosition) -> bool {
         match (self, read) {
@@ -245,6 +258,34 @@ mod tests {
             assert_eq!(told, (has, is_other, rewound.map(str::to_owned)), "{theirs:?} {ours}");
         }
         assert!(History::of_state("0-1").is_err() && History::of_state("0/5").is_err());
+    }
+
+    #[test]
+    fn a_log_was_reset_if_it_lost_what_it_had_and_not_if_a_domain_was_removed() {
+        for (before, now, expected) in [
+            ("0-1-10", "0-1-10", false),
+            ("0-1-10", "0-1-10,0-2-11", false),
+            ("", "0-1-1", false),
+            ("0-1-10", "0-1-9", true),
+            ("0-1-10,0-2-12", "0-1-9,0-2-12", true),
+            ("0-1-10", "", true),
+            ("0-1-10", "3-1-1", true),
+            ("0-1-10,3-1-7", "0-1-10", false),
+        ] {
+            let of = |text| History::of_state(text).unwrap();
+            assert_eq!(of(now).is_reset(&of(before)), expected, "{before} {now}");
+        }
+        for (before, now, expected) in [
+            ("A:1-9", "A:1-9", false),
+            ("A:1-9", "A:1-10,B:1", false),
+            ("", "A:1", false),
+            ("A:1-9", "A:1-8", true),
+            ("A:1-9,B:1", "A:1-9", true),
+            ("A:1-9", "", true),
+        ] {
+            assert_eq!(set(now).is_reset(&set(before)), expected, "{before} {now}");
+        }
+        assert!(set("A:1").is_reset(&History::of_state("").unwrap()), "another database");
     }
 
     #[test]

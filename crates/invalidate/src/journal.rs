@@ -201,12 +201,20 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns at most `most` entries from `from` up to the one before `until`, if they are in memory.
+    /// Returns at most `most` entries from `from` up to the one before `until`, if they are in memory. The weight of
+    /// all but the last is less than [`AT_ONCE`].
     pub(crate) fn recent(&self, from: u64, until: u64, most: usize) -> Option<Vec<Arc<Entry>>> {
         let first = self.recent.front()?.number;
         let skipped = usize::try_from(from.checked_sub(first)?).ok()?;
         let wanted = self.recent.iter().skip(skipped).take(most);
-        Some(wanted.take_while(|entry| entry.number < until).cloned().collect())
+        let mut left = AT_ONCE;
+        let fits = |entry: &&Arc<Entry>| {
+            let fits = left > 0;
+            left = left.saturating_sub(entry.weight());
+            fits
+        };
+        let wanted = wanted.take_while(|entry| entry.number < until).take_while(fits);
+        Some(wanted.cloned().collect())
     }
 
     /// Returns the file that contains this entry.
@@ -261,6 +269,9 @@ fn is_unfinished(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
 }
 
+/// The limit of the entries that are taken at once, in bytes of memory. They may stay in use after the journal has
+/// dropped them: this memory comes on top of the journal's own.
+pub(crate) const AT_ONCE: usize = 256 << 10;
 const SEGMENT_BYTES: u64 = if cfg!(test) { 2000 } else { 16 << 20 };
 
 #[cfg(test)]

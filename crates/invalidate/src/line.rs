@@ -91,8 +91,8 @@ struct State {
     /// The couriers that have left. They count as given up.
     left: BTreeSet<usize>,
     is_ended: bool,
-    /// Another host is wanted than the one that is followed.
-    is_left: bool,
+    /// The turn of a host that must not be followed any more, and why.
+    left_host: Option<(usize, &'static str)>,
     /// The position is known. Before that there is nothing to store.
     has_begun: bool,
     stored: Option<Stored>,
@@ -178,7 +178,7 @@ impl Line {
                 couriers,
                 left: BTreeSet::new(),
                 is_ended: false,
-                is_left: false,
+                left_host: None,
                 has_begun: stored.is_some(),
                 stored,
                 sharing: None,

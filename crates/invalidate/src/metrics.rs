@@ -227,7 +227,7 @@ const OF_JOURNALS: [(&str, &str, &str); 2] = [
     ("journal_bytes", "gauge", "Bytes of the journal's files."),
     ("entries_waiting", "gauge", "Entries whose change the database hasn't shown yet."),
 ];
-const OF_DESTINATIONS: [OfDestination; 11] = [
+const OF_DESTINATIONS: [OfDestination; 12] = [
     ("deletes_total", "counter", "Deletes that were acknowledged.", |c| c.deletes.get()),
     ("again_total", "counter", "Second deletes that were acknowledged (`again`).", |c| {
         c.again.get()
@@ -262,6 +262,12 @@ const OF_DESTINATIONS: [OfDestination; 11] = [
         "gauge",
         "Servers whose turn in a flush is still to come (`flush_over`).",
         |c| c.flushes_left.get(),
+    ),
+    (
+        "flush_failing",
+        "gauge",
+        "Flushes, or servers of one (`flush_over`), that failed, and are tried again.",
+        |c| c.flushes_failing.get(),
     ),
 ];
 const OF_AUDITS: [(&str, &str, &str); 3] = [

@@ -153,7 +153,16 @@ fn begin(
         let (rules, line, read) = (Arc::clone(&rules), Arc::clone(line), read.clone());
         start_store(Arc::clone(&line), desk.clone(), tell.clone())?;
         let (config, desk) = (source.clone(), desk.clone());
-        let follower = Follower { config, rules, line, desk, read, turn: 0, has_gap: false };
+        let follower = Follower {
+            config,
+            rules,
+            line,
+            desk,
+            read,
+            turn: 0,
+            has_gap: false,
+            ended: Arc::default(),
+        };
         let of_source = tell.clone();
         spawn("source", move || {
             if let Err(halt) = run_source(follower) {

@@ -25,6 +25,7 @@ mod follow;
 #[cfg(any(test, fuzzing))]
 mod made;
 mod prepared;
+mod recovery;
 mod shorten;
 mod tables;
 mod transaction;
@@ -49,6 +50,7 @@ mod dial;
 mod begun;
 mod lost;
 mod follower;
+mod ended;
 mod bytes;
 mod halt;
 

@@ -5,8 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::link::{Parcel, RouterLink};
+use super::spread::Spread;
 use crate::config::DestinationConfig;
 use crate::rule::Delete;
+use crate::term::now;
 
 /// Sends deletes to one of a destination's routers.
 pub(crate) struct Resender {
@@ -69,6 +71,51 @@ impl Resender {
                 Err(format!("destination {}: a flush is answered '{words}'", self.name()))
             }
         }
+    }
+
+    /// Flushes all servers, and once more after `again`: for what readers store late.
+    ///
+    /// # Errors
+    /// As of [`Self::flush`].
+    pub(crate) fn flush_twice(&mut self) -> Result<(), String> {
+        self.flush()?;
+        if !self.config.again.is_zero() {
+            thread::sleep(self.config.again);
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Flushes the servers one after the other over `flush_over`, and tells each on stderr. One that fails is tried
+    /// again until it doesn't. Where there is no `flush_over`, and where the router doesn't tell its servers, all are
+    /// flushed at once.
+    ///
+    /// # Errors
+    /// As of [`Self::flush`], as long as no server's turn has come.
+    pub(crate) fn flush_in_turn(&mut self) -> Result<(), String> {
+        let over = self.config.flush_over;
+        let servers = if over.is_zero() { None } else { self.ask(|link, _| link.servers())? };
+        let Some(servers) = servers else { return self.flush_twice() };
+        thread::sleep(self.config.again);
+        let mut spread = Spread::new(servers, now(), over);
+        while let Some(server) = spread.next().map(str::to_owned) {
+            let left = spread.left() - 1;
+            thread::sleep(spread.wait(now()));
+            match self.ask(|link, _| spread.flush(link)) {
+                Ok(None) => {
+                    spread.note_done();
+                    eprintln!("destination {}: {server} is flushed, {left} are left", self.name());
+                }
+                Ok(Some(words)) | Err(words) => {
+                    spread.note_failed(now());
+                    eprintln!(
+                        "destination {}: a flush of {server} is answered '{words}', and tried again until it isn't",
+                        self.name()
+                    );
+                }
+            }
+        }
+        Ok(())
     }
 
     fn ask<A>(

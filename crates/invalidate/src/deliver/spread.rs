@@ -4,6 +4,7 @@
 //! 1. Each server that the router had when it began is flushed after that, or the router has it no more.
 //! 2. One that fails holds up no other.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,10 @@ use super::link::RouterLink;
 pub(super) struct Spread {
     /// With when each is due, the last one first.
     left: Vec<(Instant, String)>,
+    /// How often servers failed since one was flushed.
     failures: u32,
+    /// Those of `left` that failed.
+    failing: BTreeSet<String>,
 }
 
 impl Spread {
@@ -28,7 +32,7 @@ impl Spread {
             due += step;
         }
         left.reverse();
-        Self { left, failures: 0 }
+        Self { left, failures: 0, failing: BTreeSet::new() }
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
@@ -52,9 +56,21 @@ impl Spread {
         self.left.len()
     }
 
+    /// How many servers failed, and are tried again.
+    pub(super) fn failing(&self) -> usize {
+        self.failing.len()
+    }
+
+    /// How long it is until the next turn.
+    pub(super) fn wait(&self, now: Instant) -> Duration {
+        self.left.last().map_or(Duration::ZERO, |(due, _)| due.saturating_duration_since(now))
+    }
+
     /// It was flushed, or is no more.
     pub(super) fn note_done(&mut self) {
-        self.left.pop();
+        if let Some((_, server)) = self.left.pop() {
+            self.failing.remove(&server);
+        }
         self.failures = 0;
     }
 
@@ -63,6 +79,7 @@ impl Spread {
         if let Some((_, server)) = self.left.pop() {
             let due = now + pause(self.failures);
             let at = self.left.partition_point(|(other, _)| *other > due);
+            self.failing.insert(server.clone());
             self.left.insert(at, (due, server));
         }
         self.failures += 1;
@@ -90,6 +107,7 @@ mod tests {
                     let is_first = spread.note_failed(now);
                     assert!(is_first || failed > 0, "the first failure is told");
                     failed += 1;
+                    assert_eq!(spread.failing(), 1);
                     continue;
                 }
                 spread.note_done();
@@ -100,6 +118,6 @@ mod tests {
         assert_eq!(turns[..3], [("a", 0), ("c", 20), ("d", 30)]);
         assert!(turns[3].0 == "b" && turns[3].1 >= 40, "{turns:?}");
         assert!((5..20).contains(&failed), "{failed}");
-        assert_eq!((spread.next(), spread.left()), (None, 0));
+        assert_eq!((spread.next(), spread.left(), spread.failing()), (None, 0, 0));
     }
 }

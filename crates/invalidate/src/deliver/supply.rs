@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::link::Parcel;
 use crate::entry::{Entry, Errand};
+use crate::journal::AT_ONCE;
 use crate::line::{Line, Work};
 use crate::mark::Unmark;
 use crate::rule::How;
@@ -142,9 +143,11 @@ impl Supply {
                     Some((_, reader)) => reader,
                     None => SegmentReader::open(&path)?,
                 };
-                while self.ahead.len() < AHEAD && reader.next < until {
+                let mut left = AT_ONCE;
+                while self.ahead.len() < AHEAD && left > 0 && reader.next < until {
                     let Some(entry) = reader.read()? else { break };
                     if entry.number >= self.next {
+                        left = left.saturating_sub(entry.weight());
                         self.ahead.push_back(Arc::new(entry));
                     }
                 }
@@ -161,5 +164,5 @@ impl Supply {
 
 /// The limit of a batch in bytes: its keys, and an estimate of the rest. A courier that is behind sends larger batches.
 const BATCH_BYTES: usize = 32 << 10;
-/// The most entries that are taken from the journal at once.
+/// The most entries that are taken from the journal at once. Of large entries it is fewer.
 const AHEAD: usize = 256;

@@ -107,6 +107,30 @@ fn entries_outlive_the_process_and_what_nobody_needs_goes() {
     assert!(journal.segment_of(1).is_none());
 }
 
+/// Entries stay in memory while a courier has them, also after the journal has dropped them.
+#[test]
+fn what_is_taken_at_once_has_little_weight_and_is_one_entry_at_least() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(folder.path(), 1, 1, 64 << 20).unwrap();
+    for (keys, count) in [(512, 100), (1, 500), (5000, 3)] {
+        let delete = |number: u32| Delete {
+            key: Key::new(format!("user:{number:0200}").as_bytes()).unwrap(),
+            how: None,
+            to: None,
+        };
+        let from = journal.next();
+        for _ in 0..count {
+            let place = LogPlace { file: "b.000001".into(), offset: journal.next() };
+            let origin = Origin { place, stamp: "".into(), at_s: 1 };
+            journal.append(origin, Errand::Deletes((0..keys).map(delete).collect())).unwrap();
+        }
+        let taken = journal.recent(from, journal.next(), 256).unwrap();
+        let weight = |entries: &[Arc<Entry>]| entries.iter().map(|it| it.weight()).sum::<usize>();
+        assert!(!taken.is_empty() && weight(&taken[1..]) < AT_ONCE, "{} entries", taken.len());
+        assert_eq!(taken.len() == 256, keys == 1, "{} entries", taken.len());
+    }
+}
+
 #[test]
 fn a_torn_record_is_written_over_and_a_lost_one_is_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ impl Line {
     /// if it is the same there.
     pub(crate) fn follow_host(&self, turn: usize, moves: impl Fn(&LogPlace) -> Option<LogPlace>) {
         let mut state = self.state.lock();
-        (state.turn, state.is_left) = (Some(turn), false);
+        (state.turn, state.left_host) = (Some(turn), None);
         for (_, place) in &mut state.waiting {
             if let Some(there) = moves(place) {
                 *place = there;
@@ -80,15 +80,18 @@ impl Line {
         self.state.lock().turn
     }
 
-    /// Records that another host is wanted than the one with this turn.
-    pub(crate) fn leave_host(&self, turn: usize) {
+    /// Records why the host with this turn must not be followed any more, at least not over this connection.
+    pub(crate) fn leave_host(&self, turn: usize, why: &'static str) {
         let mut state = self.state.lock();
-        state.is_left = state.turn == Some(turn);
+        if state.turn == Some(turn) {
+            state.left_host = Some((turn, why));
+        }
     }
 
-    /// Whether another host is wanted.
-    pub(crate) fn is_host_left(&self) -> bool {
-        self.state.lock().is_left
+    /// Returns why the host with this turn must not be followed any more; `None` if it may.
+    pub(crate) fn host_left(&self, turn: usize) -> Option<&'static str> {
+        let left = self.state.lock().left_host;
+        left.filter(|(of, _)| *of == turn).map(|(_, why)| why)
     }
 
     /// Returns the position from which the log must be read after a connection was lost.

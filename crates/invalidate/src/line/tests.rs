@@ -219,12 +219,13 @@ fn what_waits_is_proven_by_the_host_that_is_followed_and_by_no_other() {
     assert!(!line.prove(2, &place(6)));
     assert!(line.prove(2, &place(7)));
     assert_eq!(numbers(&line, 1), [1]);
-    line.leave_host(0);
-    assert!(!line.is_host_left(), "it is left already");
-    line.leave_host(1);
-    assert!(line.is_host_left());
+    line.leave_host(0, "read-only");
+    assert_eq!(line.host_left(1), None, "it is left already");
+    line.leave_host(1, "read-only");
+    assert_eq!(line.host_left(1), Some("read-only"));
+    assert_eq!(line.host_left(2), None, "the next one isn't, though nothing of it is read yet");
     line.follow_host(2, |_| None);
-    assert!(!line.is_host_left());
+    assert_eq!((line.host_left(1), line.host_left(2)), (None, None));
 }
 
 #[test]

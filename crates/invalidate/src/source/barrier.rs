@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use super::role;
 use super::session::{Session, Trouble};
-use super::watch::watch;
+use super::watch::{Looks, watch};
 use crate::config::SourceConfig;
 use crate::entry::LogPlace;
+use crate::history::History;
 use crate::line::Line;
 
 /// Asks whenever entries wait, until the line ends.
@@ -30,10 +31,15 @@ pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
         let snapshot = ask(session)?;
         Ok(line.prove_by(asked, |place| place.is_within(&snapshot)))
     };
-    let suits = |session: &mut Session, source: &SourceConfig| {
-        Ok(role::suits(session, source)? && !role::hides_updates(session)?)
+    let refuse = |session: &mut Session| {
+        let hides = role::hides_updates(session)?.then_some(role::HIDES);
+        Ok(role::refusal(session, source)?.or(hides))
     };
-    watch(source, line, open, ask, suits);
+    let history = |session: &mut Session| {
+        let state = session.row("SELECT @@gtid_binlog_state")?.concat();
+        History::of_state(&state).map(Some).map_err(Trouble::Broken)
+    };
+    watch(source, line, open, ask, Looks { refuse, history });
 }
 
 /// Returns the place in the log of a snapshot that is created now.

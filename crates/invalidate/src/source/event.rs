@@ -72,6 +72,11 @@ pub(super) fn has_checksums(description: &Event<'_>) -> bool {
     description.body.last() == Some(&CRC32)
 }
 
+/// Whether this description begins the first file after a start of the server. The time in it is 0 elsewhere.
+pub(super) fn begins_run(description: &Event<'_>) -> bool {
+    description.body.get(CREATED..CREATED + 4).is_some_and(|time| time != [0; 4])
+}
+
 /// Reads the name and the offset of the file that follows.
 pub(super) fn rotated<'p>(event: &Event<'p>) -> Result<(u64, &'p [u8]), Broken> {
     let mut bytes = Bytes(event.body);
@@ -116,6 +121,8 @@ pub(super) fn query(body: &[u8]) -> Result<Query<'_>, Broken> {
     Ok(Query { schema, text: bytes.0 })
 }
 
+/// In a description, the time follows the number of its format and the server's version.
+const CREATED: usize = 2 + 50;
 pub(super) const QUERY: u8 = 2;
 pub(super) const STOP: u8 = 3;
 pub(super) const ROTATE: u8 = 4;

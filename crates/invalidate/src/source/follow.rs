@@ -13,8 +13,12 @@ mod commit;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, Write as _};
 use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::bytes::Broken;
+use super::ended::Ended;
 use super::event::{self, Event, Gtid};
 use super::follower::Stopped;
 use super::halt::{BAD, UNREADABLE};
@@ -23,7 +27,7 @@ use super::naming::{Emptied, Naming};
 use super::packets::Long;
 use super::payload::Payload;
 use super::prepared::{Prepared, nameless};
-use super::role;
+use super::recovery::{AskRecovered, Recovery};
 use super::rows::{self, Row, RowsHead, Table};
 use super::session::{Packet, Session, Trouble, WHOLE_MAX};
 use super::shorten::{Body, LARGE, NotShort, Short, is_compressed, shorten};
@@ -38,12 +42,21 @@ use crate::rule::{Rule, Verb};
 use crate::template::{Change, Image};
 use crate::text::keys_in;
 
+/// The position to go back to while transactions are prepared.
+struct Held {
+    position: GtidPosition,
+    since: Instant,
+    is_told: bool,
+}
+
 /// The state of reading a log.
 pub(super) struct Follow<'s> {
     naming: Naming<'s>,
     line: &'s Line,
+    /// The turn of the host whose log is read.
+    turn: usize,
     position: GtidPosition,
-    held: Option<GtidPosition>,
+    held: Option<Held>,
     has_checksums: bool,
     file: Arc<str>,
     offset: u64,
@@ -52,6 +65,8 @@ pub(super) struct Follow<'s> {
     tables: Tables,
     transaction: Option<Transaction>,
     prepared: Prepared,
+    recovery: Recovery<'s>,
+    ended: Arc<Mutex<Ended>>,
     /// The database had nothing to send for a while.
     is_at_end: bool,
 }
@@ -61,6 +76,7 @@ impl<'s> Follow<'s> {
         Self {
             naming,
             line: naming.line,
+            turn: 0,
             position,
             held: None,
             has_checksums,
@@ -70,8 +86,25 @@ impl<'s> Follow<'s> {
             tables: Tables::default(),
             transaction: None,
             prepared: Prepared::new(naming.line.folder()),
+            recovery: Recovery::default(),
+            ended: Arc::default(),
             is_at_end: false,
         }
+    }
+
+    /// Sets the turn of the host whose log is read.
+    pub(super) fn at(self, turn: usize) -> Self {
+        Self { turn, ..self }
+    }
+
+    /// Goes on with what was known of transactions that have ended.
+    pub(super) fn knowing(self, ended: Arc<Mutex<Ended>>) -> Self {
+        Self { ended, ..self }
+    }
+
+    /// Has the database asked which prepared transactions it has, once it was started anew.
+    pub(super) fn asking(self, ask: AskRecovered<'s>) -> Self {
+        Self { recovery: Recovery::by(ask), ..self }
     }
 
     /// Reads until the line ends.
@@ -83,6 +116,9 @@ impl<'s> Follow<'s> {
             }
             self.receive(session)?;
             self.line.counts.is_reading.set(1);
+            if self.transaction.is_none() && self.held.is_some() {
+                self.look_at_prepared()?;
+            }
         }
         Ok(())
     }
@@ -111,8 +147,8 @@ impl<'s> Follow<'s> {
         let event = event::event(packet, self.has_checksums)?;
         // A host that still sends changes isn't left.
         let is_idle = matches!(event.kind, event::HEARTBEAT | event::HEARTBEAT_2);
-        if is_idle && self.line.is_host_left() {
-            return Err(role::other(self.naming.config.tail).into());
+        if is_idle && let Some(why) = self.line.host_left(self.turn) {
+            return Err(io::Error::other(why).into());
         }
         self.take_event(&event)
     }
@@ -208,6 +244,9 @@ impl<'s> Follow<'s> {
                 self.tables.clear();
                 // A server that crashed left the transaction unfinished, and has rolled it back.
                 self.forget_unfinished();
+                if event::begins_run(event) && self.prepared.note_start() {
+                    self.recovery.note_start();
+                }
             }
             event::GTID => self.begin(event::gtid(event)?, event.at_s),
             event::MYSQL_GTID => self.begin(plain_gtid(event.body)?, event.at_s),

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::bytes::Broken;
+use super::ended::Ended;
 use super::halt::{BAD, Halt, UNREADABLE, UNUSABLE};
 use crate::config::{OnGap, SourceConfig};
 use crate::desk::Desk;
@@ -28,6 +31,8 @@ pub(crate) struct Follower {
     pub(crate) turn: usize,
     /// The log has a gap, and isn't read on yet.
     pub(crate) has_gap: bool,
+    /// What is known of XA transactions that have ended.
+    pub(crate) ended: Arc<Mutex<Ended>>,
 }
 
 /// Why following ended. `T` is an error of the database's connection.
@@ -289,6 +294,7 @@ mod tests {
             read,
             turn: 0,
             has_gap: false,
+            ended: Arc::default(),
         }
     }
 

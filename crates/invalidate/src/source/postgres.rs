@@ -20,6 +20,7 @@ mod settings;
 mod stream;
 mod snapshot;
 mod wire;
+mod input;
 mod login;
 mod trouble;
 mod pgoutput;

@@ -22,8 +22,15 @@ pub(super) struct Prepared {
     path: PathBuf,
     file: Option<File>,
     end: u64,
-    by_name: HashMap<Vec<u8>, Vec<Part>>,
+    by_name: HashMap<Vec<u8>, Waiting>,
     parts: usize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    parts: Vec<Part>,
+    /// The database was started anew since.
+    is_old: bool,
 }
 
 /// Keys or a flush, in the file.
@@ -62,19 +69,39 @@ impl Prepared {
             if name.len() > NAME_MAX {
                 return Err(NoRoom::Full("a prepared XA transaction has a name that is too long"));
             }
-            self.by_name.insert(name.to_vec(), Vec::new());
+            self.by_name.insert(name.to_vec(), Waiting::default());
         }
         for errand in errands {
             let part = self.write(errand)?;
             self.parts += 1;
-            self.by_name.entry(name.to_vec()).or_default().push(part);
+            self.by_name.entry(name.to_vec()).or_default().parts.push(part);
+        }
+        if let Some(waiting) = self.by_name.get_mut(name) {
+            waiting.is_old = false;
         }
         Ok(())
     }
 
+    /// Records that the database was started anew. Returns whether a transaction was prepared before.
+    pub(super) fn note_start(&mut self) -> bool {
+        self.by_name.values_mut().for_each(|waiting| waiting.is_old = true);
+        !self.by_name.is_empty()
+    }
+
+    /// Returns the names of transactions that were prepared before the database's last start, and that it doesn't have.
+    pub(super) fn lost(&self, has: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
+        let lost = self.by_name.iter().filter(|(name, waiting)| waiting.is_old && !has(name));
+        lost.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns a name that waits.
+    pub(super) fn any_name(&self) -> Option<&[u8]> {
+        self.by_name.keys().next().map(Vec::as_slice)
+    }
+
     /// Returns the parts of the transaction with this name, which is no longer prepared. `None` if it wasn't.
     pub(super) fn remove(&mut self, name: &[u8]) -> Option<Vec<Part>> {
-        let parts = self.by_name.remove(name)?;
+        let Waiting { parts, .. } = self.by_name.remove(name)?;
         self.parts -= parts.len();
         Some(parts)
     }

@@ -38,9 +38,13 @@ pub(super) fn is_wanted(tail: Tail, is_replica: bool) -> bool {
     }
 }
 
-/// Whether the host may be followed.
-pub(super) fn suits(session: &mut Session, source: &SourceConfig) -> Result<bool, Trouble> {
-    Ok(is_wanted(source.tail, is_replica(session)?))
+/// Returns why the host must not be followed; `None` if it may.
+pub(super) fn refusal(
+    session: &mut Session,
+    source: &SourceConfig,
+) -> Result<Option<&'static str>, Trouble> {
+    let is_wanted = is_wanted(source.tail, is_replica(session)?);
+    Ok((!is_wanted).then(|| other(source.tail)))
 }
 
 /// Returns whether the host is a replica. A host with the wrong role is no reason to give up: the next host may suit,
@@ -49,19 +53,22 @@ pub(super) fn check(session: &mut Session, source: &SourceConfig) -> Result<bool
     let is_replica = is_replica(session)?;
     match is_wanted(source.tail, is_replica) {
         true => Ok(is_replica),
-        false => Err(other(source.tail)),
+        false => Err(io::Error::other(other(source.tail)).into()),
     }
 }
 
-/// The trouble of a host with the wrong role.
-pub(super) fn other(tail: Tail) -> Trouble {
-    let words = match tail {
+/// Why a host with the wrong role isn't followed. With [`Tail::Any`] each role is right.
+fn other(tail: Tail) -> &'static str {
+    match tail {
         Tail::Primary => "it is read-only, and the primary is wanted (tail)",
         Tail::Replica => "it isn't read-only, and a replica is wanted (tail)",
-        Tail::Any => "it replicates another host now, and its log lacks what it gets from there",
-    };
-    io::Error::other(words).into()
+        Tail::Any => "",
+    }
 }
+
+/// Why a MariaDB isn't followed that [hides updates](hides_updates).
+pub(super) const HIDES: &str =
+    "it replicates another host now, and its log lacks what it gets from there";
 
 /// What mends a log that lacks what the host replicates.
 pub(super) const LOGS_NO_UPDATES: &str = "its log lacks what it gets from another host: start it with --log-slave-updates (my.cnf: log_slave_updates)";

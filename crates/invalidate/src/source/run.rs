@@ -88,7 +88,12 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         );
     }
     let naming = Naming { config, rules: &rules, line: &line };
-    let mut follow = Follow::new(naming, position.clone(), has_checksums);
+    let mut follow = Follow::new(naming, position.clone(), has_checksums)
+        .at(follower.turn)
+        .knowing(Arc::clone(&follower.ended));
+    if !is_mysql {
+        follow = follow.asking(Box::new(|| setup::recovered(config)));
+    }
     if let Some((now, place)) = begins {
         follow.reach(&mut session)?;
         tracing::info!(

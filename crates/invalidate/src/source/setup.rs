@@ -1,8 +1,11 @@
 //! Checks and sets what is needed before MariaDB's log is read.
 
+use std::time::Duration;
+
 use super::begun::{self, Begun};
 use super::checked::Checked;
 use super::columns;
+use super::recovery::Recovered;
 use super::role;
 use super::sample;
 use super::session::{FILE_GONE, NOBODY, PURGED, Session, Trouble};
@@ -90,6 +93,14 @@ pub(super) fn history(session: &mut Session) -> Result<History, Trouble> {
     History::of_state(&text).map_err(Trouble::Broken)
 }
 
+/// Returns which XA transactions are prepared, over a connection of its own.
+pub(super) fn recovered(source: &SourceConfig) -> Result<Recovered, Trouble> {
+    let mut session = Session::open(source, Duration::from_secs(5))?;
+    // The last column has both parts of the name.
+    let names = session.query("XA RECOVER")?.into_iter().filter_map(|mut row| row.pop()?);
+    Ok(Recovered::new(names.collect(), place_now(&mut session)?))
+}
+
 /// Returns the number that the server's own transactions have.
 pub(super) fn own_name(session: &mut Session) -> Result<OwnName, Trouble> {
     let text = session.row("SELECT @@global.server_id")?.concat();
@@ -152,7 +163,7 @@ pub(super) fn check(
     rules: &[Rule],
     begun: Option<&Begun>,
 ) -> Result<Checked, String> {
-    let silence = std::time::Duration::from_secs(5);
+    let silence = Duration::from_secs(5);
     let asked = Session::open(source, silence).and_then(|mut session| {
         prepare(&mut session, source)?;
         let (is_replica, replicates) =

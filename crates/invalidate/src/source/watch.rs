@@ -1,10 +1,12 @@
-//! The loop of every barrier: it asks whenever entries wait, and reports when that takes too long.
+//! The loop of every barrier: it asks whenever entries wait, and reports when that takes too long. Now and then it looks
+//! whether the host may still be followed.
 
 use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::config::{SourceConfig, SourceKind};
+use crate::config::SourceConfig;
+use crate::history::History;
 use crate::line::{BARRIER_AWAY, Line, Question};
 
 /// Asks until the line ends.
@@ -12,7 +14,6 @@ use crate::line::{BARRIER_AWAY, Line, Question};
 /// - `open` connects to the host whose log is read. It is called again after an error, or when another host is
 ///   followed.
 /// - `ask` asks the database about the question, and tells the line. It returns whether everything can be read.
-/// - `suits` returns whether the host still is one that may be followed.
 #[expect(
     clippy::disallowed_methods,
     reason = "it waits for a real database, in a thread of its own"
@@ -22,25 +23,32 @@ pub(super) fn watch<S, T: Display>(
     line: &Line,
     open: impl Fn(&SourceConfig) -> Result<S, T>,
     ask: impl Fn(&mut S, Question) -> Result<bool, T>,
-    suits: impl Fn(&mut S, &SourceConfig) -> Result<bool, T>,
+    looks: Looks<
+        impl Fn(&mut S) -> Result<Option<&'static str>, T>,
+        impl Fn(&mut S) -> Result<Option<History>, T>,
+    >,
 ) {
     let name = &source.name;
     let mut host = AtHost { source, open, session: None };
-    let mut looked = Instant::now();
+    let mut looked: Option<(usize, Instant)> = None;
+    let mut seen = None;
     let mut away_since: Option<Instant> = None;
     let mut waits_since = Instant::now();
     let mut has_told = false;
     while !line.is_ended() {
         let asked = line.wait_unproven();
-        // A single host may become a replica, too, whose log has less than a primary's.
-        let is_looked_at = source.hosts.len() > 1 || source.kind == SourceKind::MariaDb;
-        if is_looked_at
-            && looked.elapsed() >= LOOK_EVERY
-            && let Some(turn) = line.turn()
-        {
-            looked = Instant::now();
-            if host.with(turn, |session| suits(session, source)) == Ok(false) {
-                line.leave_host(turn);
+        let is_time = |turn: usize| {
+            looked.is_none_or(|(at, when)| at != turn || when.elapsed() >= LOOK_EVERY)
+        };
+        if let Some(turn) = line.turn().filter(|turn| is_time(*turn)) {
+            looked = Some((turn, Instant::now()));
+            let look = |session: &mut S| Ok(((looks.refuse)(session)?, (looks.history)(session)?));
+            // A host that can't be asked is no host that is refused.
+            if let Ok((refusal, history)) = host.with(turn, look) {
+                let is_reset = is_reset(&mut seen, turn, history).then_some(RESET);
+                if let Some(why) = refusal.or(is_reset) {
+                    line.leave_host(turn, why);
+                }
             }
         }
         let Some(question) = asked else {
@@ -82,6 +90,23 @@ pub(super) fn watch<S, T: Display>(
     }
 }
 
+/// Questions about the host whose log is read.
+pub(super) struct Looks<R, H> {
+    /// Returns why the host must not be followed; `None` if it may.
+    pub(super) refuse: R,
+    /// Returns the transactions in the host's log, or that were there. `None`: the log can't lose any.
+    pub(super) history: H,
+}
+
+/// Whether a host's log has lost transactions since the last look at the same host.
+fn is_reset(seen: &mut Option<(usize, History)>, turn: usize, history: Option<History>) -> bool {
+    let Some(history) = history else { return false };
+    let is_reset =
+        seen.as_ref().is_some_and(|(at, before)| *at == turn && history.is_reset(before));
+    *seen = Some((turn, history));
+    is_reset
+}
+
 /// A connection to the host whose turn it is.
 struct AtHost<'s, O, S> {
     source: &'s SourceConfig,
@@ -107,7 +132,10 @@ impl<S, T: Display, O: Fn(&SourceConfig) -> Result<S, T>> AtHost<'_, O, S> {
     }
 }
 
-/// How often the role of the host is checked.
+/// The login after it finds out what is lost.
+const RESET: &str =
+    "its log lacks what it had: it was reset (RESET MASTER), or another server is there";
+/// How often the host is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const AWAY_PAUSE: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(1);

@@ -5,6 +5,7 @@ use crate::config::{InvalidateConfig, JournalLimits, WhenFull};
 use crate::line::Work;
 use crate::source::made::{self, Made};
 use crate::source::packets::Packets;
+use crate::source::recovery::Recovered;
 use std::time::Duration;
 
 fn config() -> InvalidateConfig {
@@ -61,6 +62,15 @@ fn follow_said(said: Vec<u8>, has_checksums: bool) -> Told {
 }
 
 fn follow_with(config: &InvalidateConfig, said: Vec<u8>, has_checksums: bool) -> Told {
+    follow_from(config, (said, has_checksums), |follow| follow)
+}
+
+/// Like [`follow_with`], after a change of the state from which it begins.
+fn follow_from(
+    config: &InvalidateConfig,
+    (said, has_checksums): (Vec<u8>, bool),
+    change: impl for<'f> FnOnce(Follow<'f>) -> Follow<'f>,
+) -> Told {
     let folder = tempfile::tempdir().unwrap();
     let limits = JournalLimits { bytes: 1 << 30, keep: Duration::ZERO, when_full: WhenFull::Hold };
     let (line, _) = Line::open("db", folder.path(), &["c1"], limits, 64 << 20).unwrap();
@@ -68,7 +78,8 @@ fn follow_with(config: &InvalidateConfig, said: Vec<u8>, has_checksums: bool) ->
     let packets =
         Packets::over(Box::new(crate::source::dial::Script(io::Cursor::new(said))), false);
     let mut session = Session::over(packets);
-    let stopped = Follow::new(naming, GtidPosition::default(), has_checksums).run(&mut session);
+    let follow = Follow::new(naming, GtidPosition::default(), has_checksums);
+    let stopped = change(follow).run(&mut session);
     let why = match stopped.unwrap_err() {
         Stopped::Trouble(trouble) => trouble.to_string(),
         Stopped::Halt(halt) => halt.words,
@@ -178,6 +189,99 @@ fn prepared_transactions_wait_in_a_file_and_go_with_their_second_part() {
     for id in 0..2000 {
         assert!(told.keys.contains(&format!("user:{id}")), "{id}");
     }
+}
+
+/// A description, with the time of a start of the server or 0.
+fn format(created: u32) -> Made {
+    let body = [&[4, 0][..], &[b'v'; 50], &created.to_le_bytes(), &[19, 0, 0, 0, 0, 0]];
+    Made(event::FORMAT, body.concat())
+}
+
+/// The database crashes, and has `kept` afterwards, but not `lost`. It prepares `new` then.
+#[test]
+fn what_a_crash_took_is_waited_for_no_longer_once_its_second_part_can_not_come_any_more() {
+    let prepare = |sequence, name: &[u8], id| {
+        [
+            made::gtid(sequence, 64, name),
+            made::query(b"XA START X'61',X'',1"),
+            made::users(7),
+            made::inserted(7, &[made::row(id, b"n", b"")]),
+            Made(event::XA_PREPARE, vec![0; 14]),
+        ]
+    };
+    let complete =
+        |sequence, name: &[u8], text: &[u8]| [made::gtid(sequence, 128, name), made::query(text)];
+    let followed = |log: &[Made], created, end| {
+        let mut all = vec![made::rotate("b.000001", 4), format(0)];
+        all.extend(prepare(1, b"lost", 1));
+        all.extend(prepare(2, b"late", 2));
+        all.extend(prepare(3, b"kept", 3));
+        all.extend([made::rotate("b.000002", 4), format(created)]);
+        all.extend(prepare(4, b"new", 4));
+        all.extend_from_slice(log);
+        let mut said = Vec::new();
+        all.iter().for_each(|event| made::put_packet(&mut said, &event.bytes(100)));
+        let place = LogPlace { file: "b.000002".into(), offset: end };
+        let names = ["kept".to_owned(), "other".to_owned()];
+        let answer = move || Ok(Recovered::new(names.clone().into(), place.clone()));
+        follow_from(&config(), (said, false), |follow| follow.asking(Box::new(answer)))
+    };
+    let late = complete(5, b"late", b"XA COMMIT X'62',X'',1");
+    let told = followed(&late, 9, 101);
+    assert_eq!((told.keys().join(" "), told.prepared), ("user:2 name:n".to_owned(), 3));
+    let told = followed(&late, 0, 100);
+    assert_eq!((told.keys().join(" "), told.prepared), ("user:2 name:n".to_owned(), 3));
+    // The end of the log, as it was told, is read now.
+    let mut log = late.to_vec();
+    log.extend([made::rotate("b.000003", 4), format(0)]);
+    let told = followed(&log, 9, 101);
+    assert_eq!(told.keys().join(" "), "user:2 name:n user:1 name:n");
+    assert_eq!((told.prepared, told.unknown, &*told.stored), (2, 0, ""));
+    log.extend(complete(6, b"kept", b"XA COMMIT X'63',X'',1"));
+    log.extend(complete(7, b"new", b"XA ROLLBACK X'64',X'',1"));
+    let told = followed(&log, 9, 101);
+    assert_eq!(told.keys().join(" "), "user:2 name:n user:1 name:n user:3 name:n");
+    assert_eq!((told.prepared, &*told.stored), (0, "0-1-7"));
+}
+
+/// MariaDB crashes after it has logged the second part, and before its engine has done it.
+#[test]
+fn a_second_part_that_comes_again_after_a_crash_deletes_the_keys_again() {
+    let prepare = |sequence, name: &[u8], rows: &[Vec<u8>]| {
+        [
+            made::gtid(sequence, 64, name),
+            made::query(b"XA START X'61',X'',1"),
+            made::users(7),
+            made::inserted(7, rows),
+            Made(event::XA_PREPARE, vec![0; 14]),
+        ]
+    };
+    let complete =
+        |sequence, name: &[u8], text: &[u8]| [made::gtid(sequence, 128, name), made::query(text)];
+    let ended: Arc<Mutex<Ended>> = Arc::default();
+    let followed = |log: &[Made]| {
+        let mut said = Vec::new();
+        log.iter().for_each(|event| made::put_packet(&mut said, &event.bytes(100)));
+        let ended = Arc::clone(&ended);
+        follow_from(&config(), (said, false), |follow| follow.knowing(ended))
+    };
+    let long: Vec<Vec<u8>> = (0..9000).map(|id| made::row(id, b"n", b"")).collect();
+    let mut log = prepare(1, b"a", &[made::row(1, b"n", b"")]).to_vec();
+    log.extend(prepare(2, b"b", &[made::row(2, b"n", b"")]));
+    log.extend(prepare(3, b"long", &long));
+    log.extend(complete(4, b"a", b"XA COMMIT X'61',X'',1"));
+    log.extend(complete(5, b"b", b"XA ROLLBACK X'62',X'',1"));
+    log.extend(complete(6, b"long", b"XA ROLLBACK X'63',X'',1"));
+    let told = followed(&log);
+    assert_eq!(told.keys().join(" "), "user:1 name:n");
+    // The connection is another one by then.
+    let mut log = complete(7, b"a", b"XA COMMIT X'61',X'',1").to_vec();
+    log.extend(complete(8, b"b", b"XA COMMIT X'62',X'',1"));
+    let told = followed(&log);
+    assert_eq!(told.keys().join(" "), "user:1 name:n user:2 name:n");
+    assert_eq!((told.unknown, &*told.stored), (0, "0-1-8"));
+    let told = followed(&complete(9, b"long", b"XA COMMIT X'63',X'',1"));
+    assert_eq!((told.keys.len(), told.unknown), (0, 1), "it was too long to be kept");
 }
 
 /// MySQL names an XA transaction in its statement. `ONE PHASE` waits for no second part.

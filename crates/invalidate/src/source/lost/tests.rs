@@ -29,6 +29,7 @@ fn follower(folder: &Path) -> Follower {
         read,
         turn: 1,
         has_gap: false,
+        ended: Arc::default(),
     }
 }
 

@@ -13,10 +13,11 @@ use std::time::Duration;
 use crate::config::SourceConfig;
 use crate::entry::LogPlace;
 use crate::gtid::GtidSet;
+use crate::history::History;
 use crate::line::Line;
 use crate::source::role;
 use crate::source::session::{Session, Trouble};
-use crate::source::watch::watch;
+use crate::source::watch::{Looks, watch};
 
 /// Asks whenever entries wait, until the line ends.
 pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
@@ -25,7 +26,10 @@ pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
         let executed = ask(session)?;
         Ok(line.prove_by(asked, |place| is_shown(&executed, place)))
     };
-    watch(source, line, open, ask, role::suits);
+    let refuse = |session: &mut Session| role::refusal(session, source);
+    // Transactions that aren't committed yet may fail: that is no loss.
+    let history = |session: &mut Session| self::ask(session).map(|set| Some(History::Set(set)));
+    watch(source, line, open, ask, Looks { refuse, history });
 }
 
 /// Whether a reader that sees these transactions sees the change at a place.

@@ -17,7 +17,7 @@ use super::trouble::PgTrouble;
 use super::wire::Wire;
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::line::Line;
-use crate::source::watch::watch;
+use crate::source::watch::{Looks, watch};
 
 /// The transactions that a reader sees.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,8 +35,14 @@ pub(crate) fn run(source: &SourceConfig, database: &PostgresConfig, line: &Arc<L
         let snapshot = ask(session)?;
         Ok(line.prove_by(asked, |place| snapshot.shows(place.offset)))
     };
-    // A primary doesn't become a standby while connections last.
-    watch(source, line, open, ask, |_, _| Ok(true));
+    // A primary doesn't become a standby while connections last, and its log can't be reset.
+    watch(
+        source,
+        line,
+        open,
+        ask,
+        Looks { refuse: |_: &mut Wire| Ok(None), history: |_: &mut Wire| Ok(None) },
+    );
 }
 
 /// Returns a snapshot that is taken now.

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::pgoutput::{self, PgColumn, PgMessage, PgRow, Relation, RowMessage};
@@ -34,6 +35,8 @@ pub(super) struct PgStream<'s> {
     line: &'s Line,
     /// The described tables; `None`: without rules and outbox.
     tables: HashMap<u32, Option<Arc<PgTable>>>,
+    /// The table of the last row, if that has neither rules nor an outbox.
+    other: Option<u32>,
     /// The number of columns of all tables.
     columns: usize,
     transaction: Option<PgTransaction>,
@@ -48,6 +51,7 @@ pub(super) struct PgStream<'s> {
 struct PgTransaction {
     change: PgChange,
     keys: Keys,
+    messages: u32,
 }
 
 /// The change whose keys go into the journal.
@@ -72,6 +76,7 @@ impl<'s> PgStream<'s> {
             database,
             line: naming.line,
             tables: HashMap::new(),
+            other: None,
             columns: 0,
             transaction: None,
             received,
@@ -85,15 +90,11 @@ impl<'s> PgStream<'s> {
     pub(super) fn run(mut self, wire: &mut Wire) -> Result<(), Stopped<PgTrouble>> {
         self.line.counts.is_reading.set(1);
         while !self.line.is_ended() {
-            // Tables are described once, for the rules in use. With other rules, reading starts anew, between
-            // transactions.
-            if self.transaction.is_none() && self.line.has_next_rules() {
-                return Err(Stopped::OtherRules);
-            }
+            self.check_rules()?;
             let mut must_tell = false;
-            if let Some(frame) = wire.next()? {
-                self.heard = now();
-                must_tell = self.take(&frame)?;
+            while let Some(frame) = wire.arrived()? {
+                must_tell |= self.take(frame)?;
+                self.check_rules()?;
             }
             let silence = self.heard.elapsed();
             if silence >= SILENCE {
@@ -102,17 +103,37 @@ impl<'s> PgStream<'s> {
             if must_tell || self.told.elapsed() >= TELL_EVERY {
                 self.tell(wire, silence >= ASK_AFTER)?;
             }
+            if self.is_long() {
+                thread::sleep(GATHER);
+            }
+            if wire.read()? > 0 {
+                self.heard = now();
+            }
         }
         Ok(())
     }
 
+    /// Tables are described once, for the rules in use. With other rules, reading starts anew, between transactions.
+    fn check_rules(&self) -> Result<(), Stopped<PgTrouble>> {
+        match self.transaction.is_none() && self.line.has_next_rules() {
+            true => Err(Stopped::OtherRules),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a transaction of many messages is being read. The server sends each message by itself, and nothing can
+    /// be delivered before the end: it is cheaper to let some of them arrive.
+    fn is_long(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.messages >= LONG)
+    }
+
     /// Takes a frame. Returns `true` if the server asks for our position.
-    fn take(&mut self, frame: &Frame) -> Result<bool, Stopped<PgTrouble>> {
+    fn take(&mut self, frame: Frame<'_>) -> Result<bool, Stopped<PgTrouble>> {
         if frame.tag != b'd' {
             // A stream ends only if the server stops.
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
         }
-        let mut bytes = Bytes(&frame.body);
+        let mut bytes = Bytes(frame.body);
         match bytes.byte()? {
             b'w' => {
                 bytes.take(8)?;
@@ -159,12 +180,16 @@ impl<'s> PgStream<'s> {
     }
 
     fn take_message(&mut self, bytes: &[u8]) -> Result<(), Stopped<PgTrouble>> {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.messages = transaction.messages.saturating_add(1);
+        }
         match pgoutput::message(bytes)? {
             PgMessage::Begin { lsn, at_us, xid } => {
                 let at_s = u32::try_from(at_us / 1_000_000 + EPOCH_S).unwrap_or(u32::MAX);
                 self.transaction = Some(PgTransaction {
                     change: PgChange { xid, lsn, at_s },
                     keys: Keys::default(),
+                    messages: 0,
                 });
             }
             PgMessage::Commit { end } => self.finish(end)?,
@@ -224,9 +249,14 @@ impl<'s> PgStream<'s> {
         Ok(())
     }
 
-    fn table(&self, relation: u32) -> Result<Option<Arc<PgTable>>, Broken> {
+    fn table(&mut self, relation: u32) -> Result<Option<Arc<PgTable>>, Broken> {
+        if self.other == Some(relation) {
+            return Ok(None);
+        }
         let known = self.tables.get(&relation);
-        known.cloned().ok_or(Broken("a change of a table that wasn't described"))
+        let table = known.cloned().ok_or(Broken("a change of a table that wasn't described"))?;
+        self.other = table.is_none().then_some(relation);
+        Ok(table)
     }
 
     fn describe(&mut self, relation: &Relation<'_>) -> Result<(), Stopped<PgTrouble>> {
@@ -234,6 +264,7 @@ impl<'s> PgStream<'s> {
         if self.tables.len() >= TABLES_MAX || self.columns > COLUMNS_MAX {
             return Err(Broken("more tables than there are").into());
         }
+        self.other = None;
         let Some(about) = self.naming.about(schema, table) else {
             self.tables.insert(*id, None);
             return Ok(());
@@ -356,6 +387,10 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// After this time without a message, an answer is requested.
 const ASK_AFTER: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(15);
+/// From this many messages on a transaction is long.
+const LONG: u32 = 64;
+/// How long the messages of a long transaction gather before they are read.
+const GATHER: Duration = Duration::from_millis(1);
 /// The most tables, with temporary ones and those without rules.
 const TABLES_MAX: usize = 200_000;
 /// The most columns of all tables with rules or an outbox.

@@ -8,14 +8,18 @@
 //!    Elsewhere it is an error.
 //! 2. The parts of a frame that have arrived are kept when a read times out, so the caller can check other things
 //!    meanwhile.
+//!
+//! # Costs
+//! One system call for all frames that have arrived. Frames are borrowed from the room that they were read into.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use bytes::{Buf as _, BytesMut};
+use bytes::BytesMut;
 use guira_client::Address;
 use postgres_protocol::message::frontend;
 
+use super::input::{Input, Piece};
 use super::login::Login;
 use super::trouble::PgTrouble;
 use crate::config::{PostgresConfig, SourceConfig};
@@ -25,18 +29,26 @@ use crate::source::dial::{self, Socket, Waits};
 /// A connection that is logged in.
 pub(super) struct Wire {
     socket: Box<dyn Socket>,
-    input: BytesMut,
-    /// The number of bytes of a frame that are still to be skipped.
-    leave_out: usize,
+    input: Input,
+    /// The notices since the last other frame.
+    asides: u32,
 }
 
 /// A frame of the protocol.
-#[derive(Debug)]
-pub(super) struct Frame {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'w> {
     pub(super) tag: u8,
-    pub(super) body: BytesMut,
+    pub(super) body: &'w [u8],
     /// The frame was too long, and the body is only its head.
     pub(super) is_cut: bool,
+}
+
+/// A frame that has arrived, and where its body is.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    tag: u8,
+    body: Piece,
+    is_cut: bool,
 }
 
 type Rows = Vec<Vec<Option<String>>>;
@@ -71,7 +83,7 @@ impl Wire {
 
     /// Uses a socket that is connected.
     pub(super) fn over(socket: Box<dyn Socket>) -> Self {
-        Self { socket, input: BytesMut::new(), leave_out: 0 }
+        Self { socket, input: Input::default(), asides: 0 }
     }
 
     /// Answers the server's requests until it is ready for a statement.
@@ -84,33 +96,24 @@ impl Wire {
                 b'K' | b'S' => continue,
                 _ => return Err(PgTrouble::Broken("an answer to the login".to_owned())),
             }
-            let answer = login.answer(&frame.body)?;
+            let answer = login.answer(frame.body)?;
             self.socket.write_all(&answer)?;
         }
         Err(PgTrouble::Broken("a login without end".to_owned()))
     }
 
-    /// Returns the next frame, except the server's errors and notices. `None`: no complete frame came for [`LOOK`].
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, PgTrouble> {
-        let mut asides = 0;
+    /// Returns the next frame that has arrived, except the server's errors and notices.
+    pub(super) fn arrived(&mut self) -> Result<Option<Frame<'_>>, PgTrouble> {
+        let arrived = self.next_arrived()?;
+        Ok(arrived.map(|arrived| self.frame(arrived)))
+    }
+
+    /// Reads what comes, up to [`LOOK`]. Returns the number of bytes; 0 if nothing came.
+    pub(super) fn read(&mut self) -> Result<usize, PgTrouble> {
         loop {
-            if let Some(frame) = self.whole_frame()? {
-                match frame.tag {
-                    b'E' => return Err(server_error(&frame.body)),
-                    b'N' | b'A' if asides > ASIDES_MAX => {
-                        return Err(PgTrouble::Broken("notices without end".to_owned()));
-                    }
-                    b'N' | b'A' => {
-                        asides += 1;
-                        continue;
-                    }
-                    _ => return Ok(Some(frame)),
-                }
-            }
-            let mut chunk = [0; 1 << 14];
-            match self.socket.read(&mut chunk) {
+            match self.input.read(&mut self.socket) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                Ok(read) => self.take_in(&chunk[..read]),
+                Ok(read) => return Ok(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error)
                     if matches!(
@@ -118,21 +121,36 @@ impl Wire {
                         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
                     ) =>
                 {
-                    return Ok(None);
+                    return Ok(0);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    fn take_in(&mut self, chunk: &[u8]) {
-        let left_out = self.leave_out.min(chunk.len());
-        self.leave_out -= left_out;
-        self.input.extend_from_slice(&chunk[left_out..]);
+    fn frame(&self, Arrived { tag, body, is_cut }: Arrived) -> Frame<'_> {
+        Frame { tag, body: self.input.bytes(body), is_cut }
     }
 
-    fn whole_frame(&mut self) -> Result<Option<Frame>, PgTrouble> {
-        let Some((head, _)) = self.input.split_first_chunk::<5>() else { return Ok(None) };
+    fn next_arrived(&mut self) -> Result<Option<Arrived>, PgTrouble> {
+        while let Some(arrived) = self.whole_frame()? {
+            match arrived.tag {
+                b'E' => return Err(server_error(self.frame(arrived).body)),
+                b'N' | b'A' if self.asides > ASIDES_MAX => {
+                    return Err(PgTrouble::Broken("notices without end".to_owned()));
+                }
+                b'N' | b'A' => self.asides += 1,
+                _ => {
+                    self.asides = 0;
+                    return Ok(Some(arrived));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn whole_frame(&mut self) -> Result<Option<Arrived>, PgTrouble> {
+        let Some((head, _)) = self.input.rest().split_first_chunk::<5>() else { return Ok(None) };
         let [tag, length @ ..] = *head;
         let length = u32::from_be_bytes(length) as usize;
         let Some(length) = length.checked_sub(4) else {
@@ -143,22 +161,17 @@ impl Wire {
             return Err(PgTrouble::Broken(format!("a frame of {length} bytes")));
         }
         let given = if is_cut { CUT_HEAD } else { length };
-        if self.input.len() < 5 + given {
+        if !self.input.has(5 + given) {
             return Ok(None);
         }
-        self.input.advance(5);
-        let body = self.input.split_to(given);
-        if is_cut {
-            let rest = length - given;
-            let here = rest.min(self.input.len());
-            self.input.advance(here);
-            self.leave_out = rest - here;
-        }
-        Ok(Some(Frame { tag, body, is_cut }))
+        self.input.take(5);
+        let body = self.input.take(given);
+        self.input.leave_out(length - given);
+        Ok(Some(Arrived { tag, body, is_cut }))
     }
 
     /// Waits for the next frame, up to [`SILENCE`].
-    fn wait(&mut self) -> Result<Frame, PgTrouble> {
+    fn wait(&mut self) -> Result<Frame<'_>, PgTrouble> {
         let mut looks = SILENCE.as_millis() / LOOK.as_millis();
         self.wait_while(|| {
             looks -= 1;
@@ -167,12 +180,12 @@ impl Wire {
     }
 
     /// Waits for the next frame. Fails when `goes_on` returns `false`.
-    fn wait_while(&mut self, mut goes_on: impl FnMut() -> bool) -> Result<Frame, PgTrouble> {
+    fn wait_while(&mut self, mut goes_on: impl FnMut() -> bool) -> Result<Frame<'_>, PgTrouble> {
         loop {
-            if let Some(frame) = self.next()? {
-                return Ok(frame);
+            if let Some(arrived) = self.next_arrived()? {
+                return Ok(self.frame(arrived));
             }
-            if !goes_on() {
+            if self.read()? == 0 && !goes_on() {
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
         }
@@ -195,7 +208,7 @@ impl Wire {
     fn query_then(
         &mut self,
         statement: &str,
-        mut wait: impl FnMut(&mut Self) -> Result<Frame, PgTrouble>,
+        mut wait: impl for<'w> FnMut(&'w mut Self) -> Result<Frame<'w>, PgTrouble>,
     ) -> Result<Rows, PgTrouble> {
         let mut question = BytesMut::new();
         frontend::query(statement, &mut question)?;
@@ -204,7 +217,7 @@ impl Wire {
         let mut left = ANSWER_MAX;
         loop {
             let frame = wait(self)?;
-            let row = if frame.tag == b'D' { row(&frame.body)? } else { Vec::new() };
+            let row = if frame.tag == b'D' { row(frame.body)? } else { Vec::new() };
             let taken = FRAME_WEIGHT + frame.body.len() + row.len() * size_of::<Option<String>>();
             left = left.checked_sub(taken).ok_or_else(|| {
                 PgTrouble::Broken(format!("an answer of more than {ANSWER_MAX} bytes"))
@@ -319,10 +332,7 @@ const CUT_HEAD: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn wire() -> Wire {
-        Wire::over(Box::new(io::Cursor::new(Vec::new())))
-    }
+    use crate::source::postgres::input;
 
     fn frame(tag: u8, length: usize) -> Vec<u8> {
         let mut bytes = vec![tag];
@@ -331,21 +341,68 @@ mod tests {
         bytes
     }
 
+    /// Hands out at most so many bytes at once, and then has no more yet.
+    struct Slow(io::Cursor<Vec<u8>>, usize);
+
+    impl Read for Slow {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let most = self.1.min(into.len());
+            match self.0.read(&mut into[..most])? {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                read => Ok(read),
+            }
+        }
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn slow(bytes: Vec<u8>, at_once: usize) -> Wire {
+        Wire::over(Box::new(Slow(io::Cursor::new(bytes), at_once)))
+    }
+
     #[test]
     fn a_frame_that_is_too_long_costs_no_memory_and_the_next_is_read() {
-        let mut wire = wire();
         let long = [frame(b'd', FRAME_MAX + 1), frame(b'd', 3)].concat();
+        let mut wire = slow(long, 10_000);
         let mut frames = Vec::new();
-        for chunk in long.chunks(10_000) {
-            wire.take_in(chunk);
-            assert!(wire.input.len() < 20_000);
-            while let Some(frame) = wire.whole_frame().unwrap() {
+        while wire.read().unwrap() > 0 {
+            assert!(wire.input.room() <= input::READ_BYTES);
+            while let Some(frame) = wire.arrived().unwrap() {
                 frames.push((frame.body.len(), frame.is_cut));
             }
         }
         assert_eq!(frames, [(CUT_HEAD, true), (3, false)]);
-        wire.take_in(&frame(b'T', FRAME_MAX + 1)[..5]);
-        assert!(wire.whole_frame().is_err());
+        let mut wire = slow(frame(b'T', FRAME_MAX + 1)[..5].to_vec(), 5);
+        assert_eq!(wire.read().unwrap(), 5);
+        assert!(wire.arrived().is_err());
+    }
+
+    #[test]
+    fn frames_are_the_same_however_they_arrive_and_the_room_of_a_long_one_is_given_back() {
+        let lengths = [3, 0, 70_000, 1, 5_000_000, 7, 8, 60_000, 60_000];
+        let bytes: Vec<u8> = lengths.iter().flat_map(|length| frame(b'd', *length)).collect();
+        for at_once in [1 << 20, 50_000, 7919] {
+            let mut wire = slow(bytes.clone(), at_once);
+            let (mut got, mut most) = (Vec::new(), 0);
+            while wire.read().unwrap() > 0 {
+                most = most.max(wire.input.room());
+                while let Some(frame) = wire.arrived().unwrap() {
+                    assert!(frame.body.iter().all(|byte| *byte == b'x'));
+                    got.push(frame.body.len());
+                }
+            }
+            assert_eq!(got, lengths, "{at_once}");
+            assert!(most < 6_000_000, "{most}");
+            assert_eq!(wire.input.room(), input::READ_BYTES);
+        }
     }
 
     #[test]
@@ -374,12 +431,11 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_frame_panics(chunks: Vec<Vec<u8>>) {
-            let mut wire = wire();
-            for chunk in chunks {
-                wire.take_in(&chunk);
-                while let Ok(Some(frame)) = wire.whole_frame() {
-                    let _ = (row(&frame.body), server_error(&frame.body));
+        fn no_frame_panics(bytes: Vec<u8>, at_once in 1..100_usize) {
+            let mut wire = slow(bytes, at_once);
+            while let Ok(1..) = wire.read() {
+                while let Ok(Some(frame)) = wire.arrived() {
+                    let _ = (row(frame.body), server_error(frame.body));
                 }
             }
         }
