@@ -112,7 +112,7 @@ struct FlushArgs {
     /// The destination whose servers are flushed: all of its router, which needs --enable-flush-cmd
     #[arg(value_name = "DESTINATION")]
     destination: String,
-    /// All at once, whatever its flush_over is
+    /// Flush all its servers at once
     #[arg(long)]
     at_once: bool,
 }

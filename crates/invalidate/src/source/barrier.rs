@@ -39,7 +39,7 @@ pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
         let state = session.row("SELECT @@gtid_binlog_state")?.concat();
         History::of_state(&state).map(Some).map_err(Trouble::Broken)
     };
-    watch(source, line, open, ask, Looks { refuse, history });
+    watch(source, line, open, ask, &Looks { refuse, history });
 }
 
 /// Returns the place in the log of a snapshot that is created now.

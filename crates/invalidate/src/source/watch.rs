@@ -23,7 +23,7 @@ pub(super) fn watch<S, T: Display>(
     line: &Line,
     open: impl Fn(&SourceConfig) -> Result<S, T>,
     ask: impl Fn(&mut S, Question) -> Result<bool, T>,
-    looks: Looks<
+    looks: &Looks<
         impl Fn(&mut S) -> Result<Option<&'static str>, T>,
         impl Fn(&mut S) -> Result<Option<History>, T>,
     >,

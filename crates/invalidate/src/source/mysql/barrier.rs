@@ -29,7 +29,7 @@ pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
     let refuse = |session: &mut Session| role::refusal(session, source);
     // Transactions that aren't committed yet may fail: that is no loss.
     let history = |session: &mut Session| self::ask(session).map(|set| Some(History::Set(set)));
-    watch(source, line, open, ask, Looks { refuse, history });
+    watch(source, line, open, ask, &Looks { refuse, history });
 }
 
 /// Whether a reader that sees these transactions sees the change at a place.

@@ -41,7 +41,7 @@ pub(crate) fn run(source: &SourceConfig, database: &PostgresConfig, line: &Arc<L
         line,
         open,
         ask,
-        Looks { refuse: |_: &mut Wire| Ok(None), history: |_: &mut Wire| Ok(None) },
+        &Looks { refuse: |_: &mut Wire| Ok(None), history: |_: &mut Wire| Ok(None) },
     );
 }
 
