@@ -7,6 +7,7 @@
 use guira_index::{
     Chained, Cuckoo, Entry as _, Hash, Hopscotch, Hopscotch64, Index, IndexKind, Items, Location,
 };
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// Keys are the low 22 bits of a location; the other bits are the generation.
@@ -44,11 +45,21 @@ struct Stress<I> {
 impl<I: Index> Stress<I> {
     fn run(&self, writers: u32, readers: u64) {
         (0..self.stable).for_each(|key| assert_eq!(self.put(key, 0), None));
+        // On a busy machine writers could have ended before a reader began.
+        let begin = &Barrier::new(writers as usize + usize::try_from(readers).expect("few"));
         std::thread::scope(|scope| {
-            let writing: Vec<_> =
-                (0..writers).map(|id| scope.spawn(move || self.write(id, writers))).collect();
+            let write = |id| {
+                scope.spawn(move || {
+                    begin.wait();
+                    self.write(id, writers);
+                })
+            };
+            let writing: Vec<_> = (0..writers).map(write).collect();
             for id in 0..readers {
-                scope.spawn(move || self.read(id + 1));
+                scope.spawn(move || {
+                    begin.wait();
+                    self.read(id + 1);
+                });
             }
             let ended: Vec<_> = writing.into_iter().map(|writer| writer.join()).collect();
             self.is_done.store(true, Relaxed);
