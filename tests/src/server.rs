@@ -9,7 +9,7 @@
 
 mod ports;
 
-pub use ports::free_port;
+pub use ports::{BLOCK_PORTS, free_port};
 
 use crate::client::Client;
 use rustix::process::{Pid, Signal, geteuid, kill_process};

@@ -2,7 +2,7 @@
 
 use guira_tests::client::Client;
 use guira_tests::server::{
-    Address, Running, accepts, free_port, guira, own_directory, send_signal, within,
+    Address, BLOCK_PORTS, Running, accepts, free_port, guira, own_directory, send_signal, within,
 };
 use rustix::process::Signal;
 use std::fs::{self, File, Permissions};
@@ -64,10 +64,11 @@ impl Dev {
     }
 }
 
-/// A port with free ones above it, as far as anybody can tell.
+/// A port with free ones above it. It begins a block of ports that this process has for itself, so that a cluster which starts
+/// beside this one has others.
 fn base() -> u16 {
     let are_free = |base: u16| {
-        base < u16::MAX - 70
+        base.is_multiple_of(BLOCK_PORTS)
             && [0, 1, 2, 11, 12, 41, 42]
                 .iter()
                 .all(|more| TcpListener::bind(("127.0.0.1", base + more)).is_ok())

@@ -52,7 +52,8 @@ impl Ports {
 }
 
 const FIRST_PORT: u16 = 20_000;
-const BLOCK_PORTS: u16 = 50;
+/// The ports of a block. The number of its first one is a multiple of them.
+pub const BLOCK_PORTS: u16 = 50;
 /// The last one ends below 32,768, where Linux begins to number connections.
 const BLOCKS: u16 = 250;
 
