@@ -294,7 +294,7 @@ fn a_slot_that_is_gone_ends_the_daemon_with_its_code() {
     sql.ask("INSERT INTO users VALUES (1)");
     shop.catch_up(&mut sql);
     stop(&mut daemon);
-    sql.ask("SELECT pg_drop_replication_slot('guira')");
+    drop_slot(&mut sql);
     shop.ends(3, "the slot is gone");
     let (is_good, words) = shop.asks("check");
     assert!(
@@ -341,6 +341,17 @@ fn no_stale_value_stays_over_kills_of_daemon_and_database() {
     shop.stays_fresh_over_kills("users");
 }
 
+/// Drops the slot of a daemon that has ended, once the server has seen that.
+fn drop_slot(sql: &mut Sql) {
+    let left = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'guira'";
+    let drop =
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active";
+    within(30, "the slot is dropped", || {
+        sql.ask(drop);
+        sql.ask(left) == ["0"]
+    });
+}
+
 /// What changed while the slot was gone stays as it was (`now`), or goes with all else that is cached (`flush`). So does what
 /// is cached when a table is emptied that a rule flushes for.
 #[test]
@@ -368,7 +379,7 @@ fn a_lost_slot_or_an_emptied_table_flushes_all_if_it_must() {
         stop(&mut daemon);
         fill(&mut clients);
         shop.reconfigure("\"now\"", &format!("\"{answer}\""));
-        sql.ask("SELECT pg_drop_replication_slot('guira')");
+        drop_slot(&mut sql);
         sql.ask("UPDATE users SET v = v + 1 WHERE id = 1");
         // The new slot waits for a transaction that is under way.
         let mut writer = shop.sql();
