@@ -394,6 +394,9 @@ impl Courier {
             self.cursors.rewind(&batch);
             if !batch.is_again {
                 self.flushes.forget_from(batch.begin);
+                if batch.is_flush {
+                    self.counts().flushes_failing.set(1);
+                }
             }
         }
     }

@@ -205,6 +205,8 @@ impl Follower {
         // Only now: if the position isn't stored, reading begins anew later in the log, and needs its own flush.
         self.has_gap = false;
         self.read = Some(read);
+        // In what wasn't read, their names may have come again, for other keys.
+        *self.ended.lock() = Ended::default();
         self.share_first();
         Ok(())
     }

@@ -198,7 +198,7 @@ impl<E: Engine> Driver<E> {
                 self.counted.invalidations_answered += 1;
                 let place = (slot, key.clone());
                 self.step(slot, SlotEvent::Invalidated { from, id: number, key });
-                self.slots.dropped(&place, from);
+                self.slots.dropped(&place, from, clock());
             }
             // The link lets no other frame through.
             _ => {}
@@ -405,7 +405,7 @@ impl<E: Engine> Driver<E> {
                 SlotAction::Hold(_, _, term) => granted = term,
                 SlotAction::Invalidate(client, number, key) => {
                     self.counted.invalidations_sent += 1;
-                    self.slots.holds.asked((slot, key.clone()), client);
+                    self.slots.holds.asked((slot, key.clone()), client, clock());
                     // Without a link its term runs out.
                     let frame = PeerFrame::Invalidate { slot, number, key };
                     let _ = self.peers.send_front(client, &frame);

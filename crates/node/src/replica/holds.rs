@@ -5,12 +5,14 @@
 //! once: a front-end may have died. But one that asks for a hold again and again, and never drops it, would delay each
 //! change of the key. So the link on which that happened gets no hold of the key for [`BARRED_FOR`]. Other links may have
 //! one: when a router is killed, others still need their holds of hot keys. If it happens again meanwhile, on whichever
-//! link, nobody gets a hold of the key. A link's number tells nothing of who dialled, so a program may come back by another
+//! link, nobody gets a hold of the key. An answer that comes [`LATE`] counts as none. A link's number tells nothing of who dialled, so a program may come back by another
 //! one.
 //!
 //! # Invariants
 //! 1. Within [`BARRED_FOR`] at most two changes of a key wait for terms that run out, as long as the node has all promises.
 //! 2. No hold depends on this: a front-end without a hold asks the reader each time.
+//!
+//! Weakness: keys are barred one by one. A program that has another key of the slot changed each time delays each of these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,14 +26,42 @@ pub(super) struct Holds {
     bytes: usize,
     /// Whether the last requests for promises said that holds of older views may run.
     had_old: bool,
-    /// The front-ends that were asked to drop their values of a key, and haven't said yet that they did.
-    asked: BTreeMap<Place, BTreeSet<ClientId>>,
+    /// The keys whose values were to be dropped, while a change waits for that.
+    asked: BTreeMap<Place, Asked>,
     bars: BTreeMap<Place, Bar>,
     ran_out: u64,
 }
 
 /// A slot and a key.
 type Place = (u16, Vec<u8>);
+
+/// The front-ends that were asked to drop their values of a key.
+#[derive(Debug)]
+struct Asked {
+    /// When the first one was, in microseconds.
+    since: u64,
+    /// Those that haven't said yet that they did.
+    silent: BTreeSet<ClientId>,
+    late: BTreeSet<ClientId>,
+}
+
+impl Asked {
+    /// Whether a hold still runs.
+    fn runs(&self, (slot, key): &Place, slots: &[Slot]) -> bool {
+        let state = slots.get(usize::from(*slot));
+        state.is_some_and(|state| self.silent.iter().any(|client| state.keeps(key, *client)))
+    }
+
+    /// The front-ends for which the change waited, once no hold runs any more.
+    fn at_fault(self, now: u64) -> BTreeSet<ClientId> {
+        let Self { since, silent, mut late } = self;
+        // A hold that would have ended just then anyway delays nothing.
+        if now >= since + LATE {
+            late.extend(silent);
+        }
+        late
+    }
+}
 
 /// Who gets no hold of a key, and until when, in microseconds.
 #[derive(Debug)]
@@ -48,40 +78,59 @@ impl Holds {
     }
 
     /// Records that a front-end is asked to drop its value of a key.
-    pub(super) fn asked(&mut self, place: Place, client: ClientId) {
-        self.asked.entry(place).or_default().insert(client);
+    pub(super) fn asked(&mut self, place: Place, client: ClientId, now: u64) {
+        let nobody = || Asked { since: now, silent: BTreeSet::new(), late: BTreeSet::new() };
+        self.asked.entry(place).or_insert_with(nobody).silent.insert(client);
     }
 
     /// Records that a front-end said that it dropped its value of a key. `state` knows it already.
-    pub(super) fn answered(&mut self, place: &Place, client: ClientId, state: &Slot) {
+    pub(super) fn answered(&mut self, place: &Place, client: ClientId, state: &Slot, now: u64) {
         if let Some(asked) = self.asked.get_mut(place)
             && !state.keeps(&place.1, client)
+            && asked.silent.remove(&client)
+            && now >= asked.since + LATE
         {
-            asked.remove(&client);
+            asked.late.insert(client);
         }
     }
 
     /// Bars keys that were to be dropped, and of which a hold ran out instead.
     pub(super) fn look(&mut self, slots: &[Slot], now: u64) {
         self.bars.retain(|_, bar| now < bar.until);
-        let runs = |(slot, key): &Place, asked: &BTreeSet<ClientId>| {
-            let state = slots.get(usize::from(*slot));
-            state.is_some_and(|state| asked.iter().any(|client| state.keeps(key, *client)))
-        };
-        let over = self.asked.extract_if(.., |place, asked| !runs(place, asked));
-        for (place, silent) in over.filter(|it| !it.1.is_empty()) {
-            self.ran_out += 1;
-            // Those who were barred had no hold: somebody else let one run out.
-            let links = if self.bars.contains_key(&place) { None } else { Some(silent) };
-            self.bars.insert(place, Bar { until: now + BARRED_FOR, links });
+        let over: Vec<(Place, Asked)> =
+            self.asked.extract_if(.., |place, asked| !asked.runs(place, slots)).collect();
+        for (place, asked) in over {
+            self.bar(place, asked.at_fault(now), now);
         }
+    }
+
+    /// As [`Self::look`], at one key: a request for a hold costs no walk of all.
+    pub(super) fn look_at(&mut self, place: &Place, slots: &[Slot], now: u64) {
+        if self.bars.get(place).is_some_and(|bar| now >= bar.until) {
+            self.bars.remove(place);
+        }
+        if self.asked.get(place).is_some_and(|asked| !asked.runs(place, slots))
+            && let Some(asked) = self.asked.remove(place)
+        {
+            self.bar(place.clone(), asked.at_fault(now), now);
+        }
+    }
+
+    fn bar(&mut self, place: Place, at_fault: BTreeSet<ClientId>, now: u64) {
+        if at_fault.is_empty() {
+            return;
+        }
+        self.ran_out += 1;
+        // Those who were barred had no hold: somebody else let one run out.
+        let links = if self.bars.contains_key(&place) { None } else { Some(at_fault) };
+        self.bars.insert(place, Bar { until: now + BARRED_FOR, links });
     }
 
     /// Whether a front-end gets no hold of a key.
     pub(super) fn is_barred(&self, place: &Place, client: ClientId) -> bool {
         let bar = self.bars.get(place);
         // While a change waits, so does who asks: the answer may come once the bar would have to be there.
-        let must_wait = |asked: &BTreeSet<ClientId>| bar.is_some() || asked.contains(&client);
+        let must_wait = |asked: &Asked| bar.is_some() || asked.silent.contains(&client);
         self.asked.get(place).is_some_and(must_wait)
             || bar.is_some_and(|bar| bar.links.as_ref().is_none_or(|links| links.contains(&client)))
     }
@@ -130,6 +179,8 @@ const HOLD_BYTES_MAX: usize = 8 << 20;
 const BARS_MAX: usize = 4096;
 /// For how long a key is barred. Microseconds.
 const BARRED_FOR: u64 = 10_000_000;
+/// After this time an answer comes so late that the change has waited for it. Microseconds.
+const LATE: u64 = 200_000;
 
 #[cfg(test)]
 mod tests {
@@ -216,7 +267,7 @@ mod tests {
             self.holds.note(0, before, &self.slots[0]);
             for action in &actions {
                 if let SlotAction::Invalidate(client, _, key) = action {
-                    self.holds.asked((0, key.clone()), *client);
+                    self.holds.asked((0, key.clone()), *client, self.now);
                 }
             }
             actions
@@ -224,7 +275,7 @@ mod tests {
 
         /// Whether a front-end that asks gets a hold.
         fn gets(&mut self, client: ClientId) -> bool {
-            self.holds.look(&self.slots, self.now);
+            self.holds.look_at(&(0, KEY.to_vec()), &self.slots, self.now);
             let holds = !self.holds.is_barred(&(0, KEY.to_vec()), client);
             self.seq += 1;
             let (id, key) = (self.seq, KEY.to_vec());
@@ -249,7 +300,7 @@ mod tests {
         fn drops(&mut self, client: ClientId) {
             let (id, key) = (self.seq, KEY.to_vec());
             self.step(SlotEvent::Invalidated { from: client, id, key });
-            self.holds.answered(&(0, KEY.to_vec()), client, &self.slots[0]);
+            self.holds.answered(&(0, KEY.to_vec()), client, &self.slots[0], self.now);
         }
 
         /// Time passes, and the slot and its holds are looked at.
@@ -309,15 +360,34 @@ mod tests {
     }
 
     #[test]
+    fn who_answers_late_is_barred_too_and_whose_hold_ended_by_itself_is_not() {
+        let mut alone = Alone::new();
+        assert!(alone.gets(A) && alone.gets(B));
+        assert_eq!(alone.change(), [A, B]);
+        alone.wait(LATE - 1);
+        alone.drops(B);
+        alone.wait(1);
+        alone.drops(A);
+        assert!(!alone.gets(A) && alone.gets(B));
+        assert_eq!(alone.holds.figures().2, 1);
+        // B's hold ends just after the change.
+        alone.wait(TERM - LATE / 2);
+        assert_eq!(alone.change(), [B]);
+        alone.wait(LATE / 2);
+        assert_eq!(alone.holds.figures().2, 1, "the change waited for nobody");
+        assert!(alone.gets(B));
+    }
+
+    #[test]
     fn a_node_with_many_barred_keys_grants_no_holds_until_they_are_forgotten() {
         let mut holds = Holds::default();
         for number in 0..BARS_MAX {
             assert!(holds.has_room());
-            holds.asked((0, number.to_string().into_bytes()), A);
-            holds.look(&[Slot::new(1, false, 0, 0)], 0);
+            holds.asked((0, number.to_string().into_bytes()), A, 0);
+            holds.look(&[Slot::new(1, false, 0, 0)], LATE);
         }
         assert!(!holds.has_room() && holds.asked.is_empty());
-        holds.look(&[], BARRED_FOR);
+        holds.look(&[], LATE + BARRED_FOR);
         assert!(holds.has_room());
     }
 }

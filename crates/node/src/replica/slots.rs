@@ -143,7 +143,7 @@ impl Slots {
 
     /// Whether a front-end may have a hold of a key.
     pub(super) fn may_hold(&mut self, place: &(u16, Vec<u8>), client: ClientId, now: u64) -> bool {
-        self.look_at_holds(now);
+        self.holds.look_at(place, &self.all, now);
         self.holds.has_room() && !self.holds.is_barred(place, client)
     }
 
@@ -153,9 +153,9 @@ impl Slots {
     }
 
     /// Notes that a front-end said that it dropped its value of a key, once the slot was told.
-    pub(super) fn dropped(&mut self, place: &(u16, Vec<u8>), client: ClientId) {
+    pub(super) fn dropped(&mut self, place: &(u16, Vec<u8>), client: ClientId, now: u64) {
         if let Some(state) = self.all.get(usize::from(place.0)) {
-            self.holds.answered(place, client, state);
+            self.holds.answered(place, client, state, now);
         }
     }
 }

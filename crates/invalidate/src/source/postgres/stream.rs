@@ -89,6 +89,7 @@ impl<'s> PgStream<'s> {
     /// Reads until the line ends.
     pub(super) fn run(mut self, wire: &mut Wire) -> Result<(), Stopped<PgTrouble>> {
         self.line.counts.is_reading.set(1);
+        let mut read = 0;
         while !self.line.is_ended() {
             self.check_rules()?;
             let mut must_tell = false;
@@ -103,10 +104,12 @@ impl<'s> PgStream<'s> {
             if must_tell || self.told.elapsed() >= TELL_EVERY {
                 self.tell(wire, silence >= ASK_AFTER)?;
             }
-            if self.is_long() {
+            // Over TLS one read brings at most four kilobytes: what has gathered takes several.
+            if self.is_long() && read < LITTLE {
                 thread::sleep(GATHER);
             }
-            if wire.read()? > 0 {
+            read = wire.read()?;
+            if read > 0 {
                 self.heard = now();
             }
         }
@@ -391,6 +394,8 @@ const SILENCE: Duration = Duration::from_secs(15);
 const LONG: u32 = 64;
 /// How long the messages of a long transaction gather before they are read.
 const GATHER: Duration = Duration::from_millis(1);
+/// A read of fewer bytes found no more than what had just come.
+const LITTLE: usize = 2048;
 /// The most tables, with temporary ones and those without rules.
 const TABLES_MAX: usize = 200_000;
 /// The most columns of all tables with rules or an outbox.
