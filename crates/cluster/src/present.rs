@@ -3,9 +3,10 @@
 //! # Invariants
 //! 1. The keys go when the process does, at most the lease's time later. They go at once when this is dropped.
 //! 2. A lease that ended is replaced by a new one, and the keys are written anew.
+//! 3. Keys that somebody deletes though the lease lasts are written anew, unless etcd has lost the cluster.
 //!
 //! # Costs
-//! One thread, and one call a second.
+//! One thread, and two calls a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use guira_chain::NodeId;
 use guira_chain::view::Member;
+use guira_etcd::EtcdKeys;
 use parking_lot::{Condvar, Mutex};
 
 use crate::fault::{Fault, Told};
@@ -43,6 +45,8 @@ struct Said {
     wanted: BTreeMap<String, String>,
     /// The values that stand there, under the lease.
     written: BTreeMap<String, String>,
+    /// The key that was looked for last, and when.
+    looked: Option<(String, Instant)>,
     lease: Option<Held>,
     is_over: bool,
 }
@@ -166,7 +170,10 @@ impl Shared {
     fn renew(&self) -> Result<(), Fault> {
         let etcd = &self.register.etcd;
         let lease = match self.keep_alive()? {
-            Some(lease) => lease,
+            Some(lease) => {
+                self.look()?;
+                lease
+            }
             None => {
                 // A lease ends with etcd's data, too.
                 self.register.still_knows()?;
@@ -195,6 +202,38 @@ impl Shared {
         Ok(())
     }
 
+    /// Looks for the next of the keys that should stand in etcd. If it isn't there, all are written anew.
+    fn look(&self) -> Result<(), Fault> {
+        let key = {
+            let mut said = self.said.lock();
+            let now = Instant::now();
+            let last = said.looked.as_ref().map(|it| it.0.clone()).unwrap_or_default();
+            let is_soon = |at: &Instant| now.saturating_duration_since(*at) < LOOK_EVERY;
+            if !said.written.is_empty() && said.looked.as_ref().is_some_and(|it| is_soon(&it.1)) {
+                return Ok(());
+            }
+            // The suspicions of others come and go, and the node writes them often enough.
+            let mut own = said.written.keys().filter(|key| !key.starts_with("suspect/"));
+            let next = own.clone().find(|key| **key > last).or_else(|| own.next()).cloned();
+            said.looked = next.clone().map(|key| (key, now));
+            next
+        };
+        if let Some(key) = key {
+            let keys = EtcdKeys::one(self.register.key(&key));
+            // A key of another lease is that of a later process.
+            if self.register.etcd.range(&keys)?.pairs.first().is_some_and(|it| it.lease != 0) {
+                return Ok(());
+            }
+            tracing::warn!(
+                "the key {} in etcd was deleted, or put without a lease, though this node's lease lasts: the node writes its keys again, and may have been put out of its chains",
+                self.register.key(&key)
+            );
+            self.said.lock().written.clear();
+        }
+        // Whoever deleted the keys may have deleted the cluster.
+        self.register.still_knows()
+    }
+
     /// Renews the lease. `None`: there is none, or it has ended, which is logged once.
     fn keep_alive(&self) -> Result<Option<i64>, Fault> {
         let Some(held) = self.said.lock().lease else { return Ok(None) };
@@ -221,5 +260,7 @@ impl Shared {
     }
 }
 
+/// The time between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The longest wait for the lease of a node that had the name. Seconds.
 const NAME_WAITS_MAX: usize = 5;
