@@ -35,6 +35,8 @@ fn nodes_find_each_other_and_one_that_is_killed_is_filled_again() {
     let put_out = "ibis (2) is put out of the chains of 16384 slots: ";
     let told: String = cluster.nodes.values().map(|node| node.said()).collect();
     assert!(told.contains(put_out), "the leader tells: {told}");
+    let refused = |line: &&str| line.contains("ibis (2) is put out") && line.contains("refuses");
+    assert!(told.lines().filter(refused).count() <= 1, "what its first process did: {told}");
     let said = cluster.nodes["jay"].said();
     assert!(said.contains("of the cluster \"birds\": this process is run "), "{said}");
     assert!(said.contains("the store was empty, and is node 3's of the cluster"), "{said}");
