@@ -10,15 +10,17 @@ use guira_etcd::{Error, EtcdMember};
 use serde::Serialize;
 
 use crate::ask::{Answers, Said, ask_all, keyless};
+use crate::fault::Fault;
 use crate::register::{Register, RegisterSnapshot};
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, WITHOUT_ETCD};
 use crate::wishes::name_of;
 
 /// What was found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
     cluster: String,
-    epoch: u64,
+    /// The view's epoch; `None`: etcd didn't say.
+    epoch: Option<u64>,
     /// The nodes that were asked themselves, and answered.
     nodes: usize,
     findings: Vec<Finding>,
@@ -46,7 +48,10 @@ impl Check {
     pub(crate) fn of(register: &Register) -> Result<Self, Trouble> {
         let mut found = Findings::default();
         found.etcd(&register.etcd.health());
-        let snapshot = register.snapshot()?;
+        let snapshot = match register.snapshot() {
+            Err(fault) if fault.is_of_etcd_away() => return Ok(found.blind(register, &fault)),
+            snapshot => snapshot?,
+        };
         found.register(&snapshot);
         found.leader(register, &snapshot);
         let keyless = keyless(&snapshot);
@@ -60,7 +65,12 @@ impl Check {
         findings.sort_by_key(|it| it.grade);
         let view = &snapshot.seen.view;
         let nodes = said.values().filter(|it| it.is_ok()).count();
-        Ok(Self { cluster: view.cluster.clone(), epoch: view.epoch, nodes, findings })
+        Ok(Self { cluster: view.cluster.clone(), epoch: Some(view.epoch), nodes, findings })
+    }
+
+    /// Whether nothing was found out but about etcd.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.epoch.is_none()
     }
 
     pub(crate) fn is_well(&self) -> bool {
@@ -80,6 +90,14 @@ impl Check {
 struct Findings(Vec<Finding>);
 
 impl Findings {
+    /// What can be said without what stands in etcd.
+    fn blind(mut self, register: &Register, fault: &Fault) -> Check {
+        if !self.0.iter().any(|it| it.grade == Grade::Problem) {
+            self.problem(fault.to_string(), WITHOUT_ETCD);
+        }
+        Check { cluster: register.name().to_owned(), epoch: None, nodes: 0, findings: self.0 }
+    }
+
     fn problem(&mut self, what: impl Into<String>, fix: impl Into<String>) {
         self.0.push(Finding { grade: Grade::Problem, what: what.into(), fix: fix.into() });
     }
@@ -345,7 +363,12 @@ fn list(texts: &BTreeSet<&str>) -> String {
 impl Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cluster, epoch, nodes, findings } = self;
-        writeln!(f, "cluster     {cluster}, epoch {epoch}; {nodes} nodes answered")?;
+        match epoch {
+            Some(epoch) => {
+                writeln!(f, "cluster     {cluster}, epoch {epoch}; {nodes} nodes answered")?;
+            }
+            None => writeln!(f, "cluster     {cluster}; only etcd was asked")?,
+        }
         if findings.is_empty() {
             return writeln!(f, "nothing was found");
         }

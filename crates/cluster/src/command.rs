@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::register::{Register, first_view};
 use crate::restart;
 use crate::status::Status;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, WITHOUT_ETCD};
 use crate::wishes;
 
 /// The command line.
@@ -237,7 +237,8 @@ fn init(args: &InitArgs) -> Result<String, Trouble> {
     }
     let name = register.name();
     let view = first_view(name, replicas, min_write).map_err(Trouble::Refused)?;
-    register.create(&view)?;
+    // No node of it runs yet, so there is nothing to say of nodes.
+    register.create(&view).map_err(|fault| Trouble::Refused(fault.to_string()))?;
     Ok(format!(
         "cluster {name} is made: {replicas} copies of each slot, {min_write} needed for a write\n"
     ))
@@ -274,7 +275,10 @@ fn check(args: &CheckArgs) -> Result<String, Trouble> {
         return Ok(text);
     }
     print!("{text}");
-    Err(Trouble::Unfinished(format!("{} findings", check.count())))
+    Err(match check.is_blind() {
+        true => Trouble::Refused(format!("etcd doesn't answer: {WITHOUT_ETCD}")),
+        false => Trouble::Unfinished(format!("{} findings", check.count())),
+    })
 }
 
 fn drain(args: &DrainArgs) -> Result<String, Trouble> {

@@ -5,6 +5,7 @@ use guira_cluster::{Present, Register};
 use guira_etcd::{Etcd, EtcdAccess, EtcdPlace};
 use guira_tests::etcd::Etcd as Server;
 use guira_tests::server::guira;
+use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -156,7 +157,7 @@ fn a_check_names_what_is_wrong_and_what_helps() {
     says(&place, &["init", "--replicas", "2"], 0, &[]);
     let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
     let lost = "16384 slots have no living copy: their requests fail\n            start on their directories: ";
-    let etcd = "problem     etcd at http://127.0.0.1:1: ";
+    let etcd = "problem     etcd at http://127.0.0.1:1 doesn't answer (Connection refused";
     says(
         &place,
         &["check"],
@@ -192,8 +193,27 @@ fn a_check_names_what_is_wrong_and_what_helps() {
         3,
         &["kite leads, and etcd has no key of a node of that name", &delete],
     );
+}
+
+/// What etcd's absence means for nodes stands in the answer, and no word of a library does.
+#[test]
+fn without_etcd_each_command_says_that_nodes_serve_on_and_what_helps() {
+    let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mute = format!("127.0.0.1:{}", mute.local_addr().expect("a port").port());
+    let serve_on = "nodes and routers go on by the view that they have, and no chain changes; start etcd, and don't restart nodes";
+    let dead = "etcd at http://127.0.0.1:1 doesn't answer (Connection refused";
     let away = "etcd:127.0.0.1:1/c1";
-    says(away, &["check"], 2, &["127.0.0.1:1"]);
+    for command in ["status", "plan", "check"] {
+        says(away, &[command], 2, &[dead, serve_on]);
+    }
+    says(away, &["check", "--json"], 2, &["\"epoch\": null", dead]);
+    let (_, _, said) = cluster(&["init", away]);
+    assert!(said.contains(dead) && !said.contains(serve_on), "{said}");
+    let late = format!("etcd at http://{mute} doesn't answer (no answer came in time)");
+    says(&format!("etcd:{mute}/c1"), &["status"], 2, &[&late, serve_on]);
+    let both = [format!("problem     {late}"), format!("problem     {dead}")];
+    let place = format!("etcd:{mute},127.0.0.1:1/c1");
+    says(&place, &["check"], 2, &[&both[0], &both[1], "only etcd was asked"]);
 }
 
 #[test]
