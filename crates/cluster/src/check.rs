@@ -9,7 +9,7 @@ use guira_chain::view::Member;
 use guira_etcd::{Error, EtcdMember};
 use serde::Serialize;
 
-use crate::ask::{Answers, Said, ask_all, keyless};
+use crate::ask::{Answers, Said, ask_all, keyless, leader};
 use crate::fault::Fault;
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::{Trouble, WITHOUT_ETCD};
@@ -176,7 +176,13 @@ impl Findings {
         };
         let (urls, key) = (register.etcd.urls().join(","), register.key("controller"));
         let delete = format!("etcdctl --endpoints {urls} del {key}: then the nodes elect a leader");
-        if !snapshot.is_lead_leased {
+        if let Some(stray) = snapshot.stray_lead() {
+            let what = match leader(snapshot) {
+                None => format!("no node leads: the key controller {stray}, and has no lease; no view changes until it is deleted"),
+                Some(who) => format!("the key controller {stray}, and has no lease: once {who} doesn't lead, nobody does"),
+            };
+            self.problem(what, delete);
+        } else if !snapshot.is_lead_leased {
             self.problem(
                 format!("the key controller, of {who}, has no lease: once {who} doesn't lead, nobody does"),
                 delete,

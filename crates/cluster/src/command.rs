@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgMatches, Args, Command};
 use guira_etcd::EtcdFlags;
 
-use crate::ask::keyless;
+use crate::ask::{keyless, leader};
 use crate::check::Check;
 use crate::dev::{self, Dev};
 use crate::plan::Plan;
@@ -246,7 +246,7 @@ fn init(args: &InitArgs) -> Result<String, Trouble> {
 
 fn status(args: &StatusArgs) -> Result<String, Trouble> {
     let snapshot = open(&args.place)?.snapshot()?;
-    let status = Status::of(&snapshot, &keyless(&snapshot));
+    let status = Status::of(&snapshot, &keyless(&snapshot), leader(&snapshot));
     Ok(if args.json { status.json() + "\n" } else { status.to_string() })
 }
 
@@ -264,7 +264,7 @@ fn dev(args: &DevArgs) -> Result<String, Trouble> {
 
 fn plan(args: &PlanArgs) -> Result<String, Trouble> {
     let snapshot = open(&args.place)?.snapshot()?;
-    let plan = Plan::of(&snapshot, &keyless(&snapshot));
+    let plan = Plan::of(&snapshot, &keyless(&snapshot), leader(&snapshot));
     Ok(if args.json { plan.json() + "\n" } else { plan.to_string() })
 }
 

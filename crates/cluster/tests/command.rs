@@ -184,6 +184,14 @@ fn a_check_names_what_is_wrong_and_what_helps() {
     let unleased = "the key controller, of ibis, has no lease: once ibis doesn't lead, nobody does";
     let delete = format!("etcdctl --endpoints http://127.0.0.1:{}", server.port());
     says(&place, &["check"], 3, &[unleased, &delete, " del /guira/c1/controller: "]);
+    // One that names nobody.
+    server.put("/guira/c1/controller", "swift");
+    let stray = "no node leads: the key controller names swift, which is no node, and has no lease; no view changes until it is deleted\n            etcdctl ";
+    says(&place, &["check"], 3, &[stray, " del /guira/c1/controller: "]);
+    says(&place, &["status"], 0, &["controller  none (the key names swift, which is no node)"]);
+    says(&place, &["status", "--json"], 0, &["\"controller\": null"]);
+    let undecided = "nothing is decided\n      because no node leads: the key controller names swift, which is no node, and has no lease";
+    says(&place, &["plan"], 0, &["next, once a node leads", undecided]);
     assert!(server.ctl(&["del", "/guira/c1/controller"]));
     let lease = raw(&server).grant(60).expect("etcd answers").id;
     register.campaign("kite", lease).expect("etcd answers").expect("nobody leads");
