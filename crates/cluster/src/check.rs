@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
+use std::thread;
 use std::time::Duration;
 
 use guira_chain::NodeId;
@@ -57,8 +58,8 @@ impl Check {
         let keyless = keyless(&snapshot);
         found.nodes(&snapshot, &keyless);
         found.slots(&snapshot, &keyless);
-        let said = ask_all(snapshot.nodes.iter());
-        found.answers(&snapshot, &said);
+        let (said, moving) = ask_twice(&snapshot);
+        found.answers(&snapshot, &said, &moving);
         // Read now, since a node may have heard of it before the snapshot's end.
         found.ahead(&snapshot, &said, register.view()?.view.epoch);
         let mut findings = found.0;
@@ -286,14 +287,23 @@ impl Findings {
         }
     }
 
-    fn answers(&mut self, snapshot: &RegisterSnapshot, answers: &Answers) {
+    /// Findings about what nodes say. `moving`: see [`ask_twice`].
+    fn answers(
+        &mut self,
+        snapshot: &RegisterSnapshot,
+        answers: &Answers,
+        moving: &BTreeSet<(NodeId, Moving)>,
+    ) {
         let mut versions = BTreeSet::new();
         for (id, said) in answers {
             let name = name_of(snapshot, *id);
             match said {
                 Ok(said) => {
                     versions.extend(said.text("version"));
-                    self.answer(&name, said, snapshot.seen.view.epoch);
+                    self.answer(&name, said);
+                    for what in moving.iter().filter(|it| it.0 == *id) {
+                        self.moving(&name, said, (what.1, snapshot.seen.view.epoch));
+                    }
                 }
                 Err(why) => self.warning(
                     format!("{name} couldn't be asked as a client: {why}"),
@@ -322,7 +332,7 @@ impl Findings {
         }
     }
 
-    fn answer(&mut self, name: &str, said: &Said, epoch: u64) {
+    fn answer(&mut self, name: &str, said: &Said) {
         if said.ahead_s.abs() > SKEW_S {
             let way = if said.ahead_s > 0.0 { "ahead of" } else { "behind" };
             self.warning(
@@ -331,22 +341,6 @@ impl Findings {
             );
         }
         let number = |it: &str| said.number(it).unwrap_or(0.0);
-        if let Some(own) = said.epoch().filter(|own| own + EPOCHS_BEHIND < epoch) {
-            self.problem(
-                format!("{name} follows the view of epoch {own}, not {epoch}"),
-                "its log says why: it doesn't reach etcd, or refuses a view",
-            );
-        }
-        if number("cluster_promises_missing") > 0.0 {
-            self.problem(
-                format!(
-                    "{name} can't answer reads of {} slots: it lacks promises of {} nodes",
-                    number("cluster_slots_unreadable"),
-                    number("cluster_promises_missing")
-                ),
-                "see whether those nodes live, and reach each other's --peers addresses both ways",
-            );
-        }
         if number("cluster_lag_seconds") > LAG_S {
             self.problem(
                 format!("{name} has updates that wait for {} s: {} of them", number("cluster_lag_seconds"), number("cluster_lag_updates")),
@@ -360,6 +354,60 @@ impl Findings {
             );
         }
     }
+
+    /// A finding that stays though the view of `epoch` has had time to arrive.
+    fn moving(&mut self, name: &str, said: &Said, (what, epoch): (Moving, u64)) {
+        match what {
+            Moving::Behind => self.problem(
+                format!("{name} follows the view of epoch {}, not {epoch}", said.epoch().unwrap_or(0)),
+                "its log says why: it doesn't reach etcd, or refuses a view",
+            ),
+            Moving::Unpromised => self.problem(
+                format!(
+                    "{name} can't answer reads of {} slots: it lacks promises of {} nodes",
+                    said.number("cluster_slots_unreadable").unwrap_or(0.0),
+                    said.number(PROMISES_MISSING).unwrap_or(0.0)
+                ),
+                "see whether those nodes live, and reach each other's --peers addresses both ways",
+            ),
+        }
+    }
+}
+
+/// What is so for a moment at a node that a new view hasn't reached, or not all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Moving {
+    Behind,
+    Unpromised,
+}
+
+/// Asks all nodes, and those again of which something may be so only for a moment. Returns the last answers, and what
+/// was so both times.
+fn ask_twice(snapshot: &RegisterSnapshot) -> (Answers, BTreeSet<(NodeId, Moving)>) {
+    let epoch = snapshot.seen.view.epoch;
+    let mut said = ask_all(snapshot.nodes.iter());
+    let first = moving(&said, epoch);
+    if first.is_empty() {
+        return (said, first);
+    }
+    thread::sleep(AGAIN);
+    let is_meant = |id: &NodeId| first.iter().any(|it| it.0 == *id);
+    said.extend(ask_all(snapshot.nodes.iter().filter(|it| is_meant(it.0))));
+    let both = moving(&said, epoch).intersection(&first).copied().collect();
+    (said, both)
+}
+
+fn moving(answers: &Answers, epoch: u64) -> BTreeSet<(NodeId, Moving)> {
+    let mut all = BTreeSet::new();
+    for (id, said) in answers.iter().filter_map(|(id, said)| Some((*id, said.as_ref().ok()?))) {
+        if said.epoch().is_some_and(|own| own + EPOCHS_BEHIND < epoch) {
+            all.insert((id, Moving::Behind));
+        }
+        if said.number(PROMISES_MISSING).is_some_and(|it| it > 0.0) {
+            all.insert((id, Moving::Unpromised));
+        }
+    }
+    all
 }
 
 fn list(texts: &BTreeSet<&str>) -> String {
@@ -386,6 +434,9 @@ impl Display for Check {
     }
 }
 
+const PROMISES_MISSING: &str = "cluster_promises_missing";
+/// After this time a node is asked again.
+const AGAIN: Duration = Duration::from_secs(2);
 const SLOW: Duration = Duration::from_millis(500);
 const DB_BYTES: u64 = 3 << 29;
 /// Seconds by which a clock may differ. The node's time is in whole seconds.

@@ -1,13 +1,17 @@
 //! Tests of `guira cluster` as a program, with a real etcd.
 
+use guira_chain::View;
 use guira_chain::view::Member;
-use guira_cluster::{Present, Register};
+use guira_cluster::{Present, Register, first_view};
 use guira_etcd::{Etcd, EtcdAccess, EtcdPlace};
 use guira_tests::etcd::Etcd as Server;
 use guira_tests::server::guira;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs `guira cluster`. Returns the exit code, standard output and standard error.
 fn cluster(words: &[&str]) -> (Option<i32>, String, String) {
@@ -201,6 +205,56 @@ fn a_check_names_what_is_wrong_and_what_helps() {
         3,
         &["kite leads, and etcd has no key of a node of that name", &delete],
     );
+}
+
+/// A node's clients' port that gives these answers, one to each connection, and the last one again and again. An answer is
+/// the epoch that the node follows, and how many promises it lacks.
+fn mouth(answers: &'static [(u64, u64)]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("a port").to_string();
+    thread::spawn(move || {
+        for (at, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.expect("a client");
+            let lines = BufReader::new(stream.try_clone().expect("a descriptor")).lines();
+            let _ = lines.map_while(Result::ok).find(|line| line == "quit");
+            let (epoch, missing) = answers[at.min(answers.len() - 1)];
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
+            let numbers = [("time", time), ("cluster_epoch", epoch), ("cluster_promises_missing", missing)];
+            let said = numbers.map(|(name, number)| format!("STAT {name} {number}\r\n")).concat();
+            stream.write_all(said.as_bytes()).expect("it reads");
+        }
+    });
+    address
+}
+
+#[test]
+fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
+    let server = Server::start();
+    let place = format!("etcd:127.0.0.1:{}/c1", server.port());
+    let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
+    let first = first_view("c1", 1, 1).expect("a seed");
+    register.create(&View { epoch: 9, ..first }).expect("nobody has");
+    let cases: [(&[(u64, u64)], [bool; 2]); 4] = [
+        (&[(2, 3), (9, 0)], [false, false]),
+        (&[(2, 0), (9, 3)], [false, false]),
+        (&[(2, 3), (2, 0)], [true, false]),
+        (&[(9, 3)], [false, true]),
+    ];
+    for (answers, expected) in cases {
+        let member = Member {
+            name: "heron".to_owned(),
+            peers: "127.0.0.1:1".to_owned(),
+            clients: mouth(answers),
+            zone: String::new(),
+            weight: 1,
+            run: "r".to_owned(),
+        };
+        let _node = Present::begin(Arc::clone(&register), 1, &member, 60).expect("etcd answers");
+        let (_, told, _) = cluster(&["check", &place]);
+        assert!(told.contains("; 1 nodes answered"), "{told}");
+        let parts = ["heron (1) follows the view of epoch 2, not 9", "it lacks promises of 3 nodes"];
+        assert_eq!(parts.map(|it| told.contains(it)), expected, "{answers:?}: {told}");
+    }
 }
 
 /// What etcd's absence means for nodes stands in the answer, and no word of a library does.
