@@ -200,9 +200,13 @@ impl Findings {
         let (view, wish) = (&snapshot.seen.view, &snapshot.wish);
         let has_copies = |id: NodeId| view.groups.iter().any(|it| it.members().any(|it| it == id));
         for id in keyless {
+            let (so, then) = match has_copies(*id) {
+                true => ("serves", "don't stop it before that is put right"),
+                false => ("has left all slots", "it may be stopped and started again"),
+            };
             self.problem(
-                format!("{} serves, but etcd has no key of it", name_of(snapshot, *id)),
-                "see its log: it doesn't reach etcd, or refuses the view there; don't stop it before that is put right",
+                format!("{} {so}, but etcd has no key of it", name_of(snapshot, *id)),
+                format!("see its log: it doesn't reach etcd, or refuses the view there; {then}"),
             );
         }
         let has_key = |id: &NodeId| snapshot.nodes.contains_key(id) || keyless.contains(id);

@@ -219,7 +219,12 @@ fn mouth(answers: &'static [(u64, u64)]) -> String {
             let _ = lines.map_while(Result::ok).find(|line| line == "quit");
             let (epoch, missing) = answers[at.min(answers.len() - 1)];
             let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
-            let numbers = [("time", time), ("cluster_epoch", epoch), ("cluster_promises_missing", missing)];
+            let numbers = [
+                ("time", time),
+                ("cluster_is_member", 1),
+                ("cluster_epoch", epoch),
+                ("cluster_promises_missing", missing),
+            ];
             let said = numbers.map(|(name, number)| format!("STAT {name} {number}\r\n")).concat();
             stream.write_all(said.as_bytes()).expect("it reads");
         }
@@ -232,8 +237,17 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
     let server = Server::start();
     let place = format!("etcd:127.0.0.1:{}/c1", server.port());
     let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
-    let first = first_view("c1", 1, 1).expect("a seed");
-    register.create(&View { epoch: 9, ..first }).expect("nobody has");
+    let mut view = View { epoch: 9, ..first_view("c1", 1, 1).expect("a seed") };
+    let without_slots = Member {
+        name: "jay".to_owned(),
+        peers: "127.0.0.1:2".to_owned(),
+        clients: mouth(&[(9, 0)]),
+        zone: String::new(),
+        weight: 1,
+        run: "r".to_owned(),
+    };
+    view.nodes.insert(2, without_slots);
+    register.create(&view).expect("nobody has");
     let cases: [(&[(u64, u64)], [bool; 2]); 4] = [
         (&[(2, 3), (9, 0)], [false, false]),
         (&[(2, 0), (9, 3)], [false, false]),
@@ -252,6 +266,7 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
         let _node = Present::begin(Arc::clone(&register), 1, &member, 60).expect("etcd answers");
         let (_, told, _) = cluster(&["check", &place]);
         assert!(told.contains("; 1 nodes answered"), "{told}");
+        assert!(told.contains("jay (2) has left all slots, but etcd has no key of it"), "{told}");
         let parts = ["heron (1) follows the view of epoch 2, not 9", "it lacks promises of 3 nodes"];
         assert_eq!(parts.map(|it| told.contains(it)), expected, "{answers:?}: {told}");
     }
