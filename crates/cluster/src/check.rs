@@ -179,8 +179,12 @@ impl Findings {
         let delete = format!("etcdctl --endpoints {urls} del {key}: then the nodes elect a leader");
         if let Some(stray) = snapshot.stray_lead() {
             let what = match leader(snapshot) {
-                None => format!("no node leads: the key controller {stray}, and has no lease; no view changes until it is deleted"),
-                Some(who) => format!("the key controller {stray}, and has no lease: once {who} doesn't lead, nobody does"),
+                None => format!(
+                    "no node leads: the key controller {stray}, and has no lease; no view changes until it is deleted"
+                ),
+                Some(who) => format!(
+                    "the key controller {stray}, and has no lease: once {who} doesn't lead, nobody does"
+                ),
             };
             self.problem(what, delete);
         } else if !snapshot.is_lead_leased {
@@ -363,7 +367,10 @@ impl Findings {
     fn moving(&mut self, name: &str, said: &Said, (what, epoch): (Moving, u64)) {
         match what {
             Moving::Behind => self.problem(
-                format!("{name} follows the view of epoch {}, not {epoch}", said.epoch().unwrap_or(0)),
+                format!(
+                    "{name} follows the view of epoch {}, not {epoch}",
+                    said.epoch().unwrap_or(0)
+                ),
                 "its log says why: it doesn't reach etcd, or refuses a view",
             ),
             Moving::Unpromised => self.problem(

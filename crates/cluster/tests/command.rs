@@ -267,7 +267,8 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
         let (_, told, _) = cluster(&["check", &place]);
         assert!(told.contains("; 1 nodes answered"), "{told}");
         assert!(told.contains("jay (2) has left all slots, but etcd has no key of it"), "{told}");
-        let parts = ["heron (1) follows the view of epoch 2, not 9", "it lacks promises of 3 nodes"];
+        let parts =
+            ["heron (1) follows the view of epoch 2, not 9", "it lacks promises of 3 nodes"];
         assert_eq!(parts.map(|it| told.contains(it)), expected, "{answers:?}: {told}");
     }
 }
