@@ -248,7 +248,8 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
     };
     view.nodes.insert(2, without_slots);
     register.create(&view).expect("nobody has");
-    let cases: [(&[(u64, u64)], [bool; 2]); 4] = [
+    type Answers = &'static [(u64, u64)];
+    let cases: [(Answers, [bool; 2]); 4] = [
         (&[(2, 3), (9, 0)], [false, false]),
         (&[(2, 0), (9, 3)], [false, false]),
         (&[(2, 3), (2, 0)], [true, false]),
