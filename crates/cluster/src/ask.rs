@@ -62,6 +62,26 @@ pub(crate) fn keyless(snapshot: &RegisterSnapshot) -> BTreeSet<NodeId> {
     serve.map(|(id, _)| id).collect()
 }
 
+/// The name of the node that leads: by the key `controller`, or, if that was put there by hand, by what nodes say.
+pub(crate) fn leader(snapshot: &RegisterSnapshot) -> Option<String> {
+    if snapshot.stray_lead().is_none() {
+        return snapshot.controller.as_ref().map(|it| it.1.clone());
+    }
+    let leads = |said: &Said| said.number("cluster_is_leader") == Some(1.0);
+    let answers = ask_all(snapshot.nodes.iter());
+    let (id, _) = answers.iter().find(|it| it.1.as_ref().is_ok_and(leads))?;
+    snapshot.nodes.get(id).map(|it| it.name.clone())
+}
+
+/// The same in words. `stray`: [`RegisterSnapshot::stray_lead`].
+pub(crate) fn leader_words(leader: Option<&str>, stray: Option<&str>) -> String {
+    match (leader, stray) {
+        (Some(who), None) => who.to_owned(),
+        (None, None) => "none: no node stands for election".to_owned(),
+        (who, Some(stray)) => format!("{} (the key {stray})", who.unwrap_or("none")),
+    }
+}
+
 /// Asks a node at `host:port` for its statistics.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
+use std::thread;
 use std::time::Duration;
 
 use guira_chain::NodeId;
@@ -9,16 +10,18 @@ use guira_chain::view::Member;
 use guira_etcd::{Error, EtcdMember};
 use serde::Serialize;
 
-use crate::ask::{Answers, Said, ask_all, keyless};
+use crate::ask::{Answers, Said, ask_all, keyless, leader};
+use crate::fault::Fault;
 use crate::register::{Register, RegisterSnapshot};
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, WITHOUT_ETCD};
 use crate::wishes::name_of;
 
 /// What was found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
     cluster: String,
-    epoch: u64,
+    /// The view's epoch; `None`: etcd didn't say.
+    epoch: Option<u64>,
     /// The nodes that were asked themselves, and answered.
     nodes: usize,
     findings: Vec<Finding>,
@@ -46,21 +49,29 @@ impl Check {
     pub(crate) fn of(register: &Register) -> Result<Self, Trouble> {
         let mut found = Findings::default();
         found.etcd(&register.etcd.health());
-        let snapshot = register.snapshot()?;
+        let snapshot = match register.snapshot() {
+            Err(fault) if fault.is_of_etcd_away() => return Ok(found.blind(register, &fault)),
+            snapshot => snapshot?,
+        };
         found.register(&snapshot);
         found.leader(register, &snapshot);
         let keyless = keyless(&snapshot);
         found.nodes(&snapshot, &keyless);
         found.slots(&snapshot, &keyless);
-        let said = ask_all(snapshot.nodes.iter());
-        found.answers(&snapshot, &said);
+        let (said, moving) = ask_twice(&snapshot);
+        found.answers(&snapshot, &said, &moving);
         // Read now, since a node may have heard of it before the snapshot's end.
         found.ahead(&snapshot, &said, register.view()?.view.epoch);
         let mut findings = found.0;
         findings.sort_by_key(|it| it.grade);
         let view = &snapshot.seen.view;
         let nodes = said.values().filter(|it| it.is_ok()).count();
-        Ok(Self { cluster: view.cluster.clone(), epoch: view.epoch, nodes, findings })
+        Ok(Self { cluster: view.cluster.clone(), epoch: Some(view.epoch), nodes, findings })
+    }
+
+    /// Whether nothing was found out but about etcd.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.epoch.is_none()
     }
 
     pub(crate) fn is_well(&self) -> bool {
@@ -80,6 +91,14 @@ impl Check {
 struct Findings(Vec<Finding>);
 
 impl Findings {
+    /// What can be said without what stands in etcd.
+    fn blind(mut self, register: &Register, fault: &Fault) -> Check {
+        if !self.0.iter().any(|it| it.grade == Grade::Problem) {
+            self.problem(fault.to_string(), WITHOUT_ETCD);
+        }
+        Check { cluster: register.name().to_owned(), epoch: None, nodes: 0, findings: self.0 }
+    }
+
     fn problem(&mut self, what: impl Into<String>, fix: impl Into<String>) {
         self.0.push(Finding { grade: Grade::Problem, what: what.into(), fix: fix.into() });
     }
@@ -158,7 +177,17 @@ impl Findings {
         };
         let (urls, key) = (register.etcd.urls().join(","), register.key("controller"));
         let delete = format!("etcdctl --endpoints {urls} del {key}: then the nodes elect a leader");
-        if !snapshot.is_lead_leased {
+        if let Some(stray) = snapshot.stray_lead() {
+            let what = match leader(snapshot) {
+                None => format!(
+                    "no node leads: the key controller {stray}, and has no lease; no view changes until it is deleted"
+                ),
+                Some(who) => format!(
+                    "the key controller {stray}, and has no lease: once {who} doesn't lead, nobody does"
+                ),
+            };
+            self.problem(what, delete);
+        } else if !snapshot.is_lead_leased {
             self.problem(
                 format!("the key controller, of {who}, has no lease: once {who} doesn't lead, nobody does"),
                 delete,
@@ -175,9 +204,13 @@ impl Findings {
         let (view, wish) = (&snapshot.seen.view, &snapshot.wish);
         let has_copies = |id: NodeId| view.groups.iter().any(|it| it.members().any(|it| it == id));
         for id in keyless {
+            let (so, then) = match has_copies(*id) {
+                true => ("serves", "don't stop it before that is put right"),
+                false => ("has left all slots", "it may be stopped and started again"),
+            };
             self.problem(
-                format!("{} serves, but etcd has no key of it", name_of(snapshot, *id)),
-                "see its log: it doesn't reach etcd, or refuses the view there; don't stop it before that is put right",
+                format!("{} {so}, but etcd has no key of it", name_of(snapshot, *id)),
+                format!("see its log: it doesn't reach etcd, or refuses the view there; {then}"),
             );
         }
         let has_key = |id: &NodeId| snapshot.nodes.contains_key(id) || keyless.contains(id);
@@ -262,14 +295,23 @@ impl Findings {
         }
     }
 
-    fn answers(&mut self, snapshot: &RegisterSnapshot, answers: &Answers) {
+    /// Findings about what nodes say. `moving`: see [`ask_twice`].
+    fn answers(
+        &mut self,
+        snapshot: &RegisterSnapshot,
+        answers: &Answers,
+        moving: &BTreeSet<(NodeId, Moving)>,
+    ) {
         let mut versions = BTreeSet::new();
         for (id, said) in answers {
             let name = name_of(snapshot, *id);
             match said {
                 Ok(said) => {
                     versions.extend(said.text("version"));
-                    self.answer(&name, said, snapshot.seen.view.epoch);
+                    self.answer(&name, said);
+                    for what in moving.iter().filter(|it| it.0 == *id) {
+                        self.moving(&name, said, (what.1, snapshot.seen.view.epoch));
+                    }
                 }
                 Err(why) => self.warning(
                     format!("{name} couldn't be asked as a client: {why}"),
@@ -298,7 +340,7 @@ impl Findings {
         }
     }
 
-    fn answer(&mut self, name: &str, said: &Said, epoch: u64) {
+    fn answer(&mut self, name: &str, said: &Said) {
         if said.ahead_s.abs() > SKEW_S {
             let way = if said.ahead_s > 0.0 { "ahead of" } else { "behind" };
             self.warning(
@@ -307,22 +349,6 @@ impl Findings {
             );
         }
         let number = |it: &str| said.number(it).unwrap_or(0.0);
-        if let Some(own) = said.epoch().filter(|own| own + EPOCHS_BEHIND < epoch) {
-            self.problem(
-                format!("{name} follows the view of epoch {own}, not {epoch}"),
-                "its log says why: it doesn't reach etcd, or refuses a view",
-            );
-        }
-        if number("cluster_promises_missing") > 0.0 {
-            self.problem(
-                format!(
-                    "{name} can't answer reads of {} slots: it lacks promises of {} nodes",
-                    number("cluster_slots_unreadable"),
-                    number("cluster_promises_missing")
-                ),
-                "see whether those nodes live, and reach each other's --peers addresses both ways",
-            );
-        }
         if number("cluster_lag_seconds") > LAG_S {
             self.problem(
                 format!("{name} has updates that wait for {} s: {} of them", number("cluster_lag_seconds"), number("cluster_lag_updates")),
@@ -336,6 +362,63 @@ impl Findings {
             );
         }
     }
+
+    /// A finding that stays though the view of `epoch` has had time to arrive.
+    fn moving(&mut self, name: &str, said: &Said, (what, epoch): (Moving, u64)) {
+        match what {
+            Moving::Behind => self.problem(
+                format!(
+                    "{name} follows the view of epoch {}, not {epoch}",
+                    said.epoch().unwrap_or(0)
+                ),
+                "its log says why: it doesn't reach etcd, or refuses a view",
+            ),
+            Moving::Unpromised => self.problem(
+                format!(
+                    "{name} can't answer reads of {} slots: it lacks promises of {} nodes",
+                    said.number("cluster_slots_unreadable").unwrap_or(0.0),
+                    said.number(PROMISES_MISSING).unwrap_or(0.0)
+                ),
+                "see whether those nodes live, and reach each other's --peers addresses both ways",
+            ),
+        }
+    }
+}
+
+/// What is so for a moment at a node that a new view hasn't reached, or not all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Moving {
+    Behind,
+    Unpromised,
+}
+
+/// Asks all nodes, and those again of which something may be so only for a moment. Returns the last answers, and what
+/// was so both times.
+fn ask_twice(snapshot: &RegisterSnapshot) -> (Answers, BTreeSet<(NodeId, Moving)>) {
+    let epoch = snapshot.seen.view.epoch;
+    let mut said = ask_all(snapshot.nodes.iter());
+    let first = moving(&said, epoch);
+    if first.is_empty() {
+        return (said, first);
+    }
+    thread::sleep(AGAIN);
+    let is_meant = |id: &NodeId| first.iter().any(|it| it.0 == *id);
+    said.extend(ask_all(snapshot.nodes.iter().filter(|it| is_meant(it.0))));
+    let both = moving(&said, epoch).intersection(&first).copied().collect();
+    (said, both)
+}
+
+fn moving(answers: &Answers, epoch: u64) -> BTreeSet<(NodeId, Moving)> {
+    let mut all = BTreeSet::new();
+    for (id, said) in answers.iter().filter_map(|(id, said)| Some((*id, said.as_ref().ok()?))) {
+        if said.epoch().is_some_and(|own| own + EPOCHS_BEHIND < epoch) {
+            all.insert((id, Moving::Behind));
+        }
+        if said.number(PROMISES_MISSING).is_some_and(|it| it > 0.0) {
+            all.insert((id, Moving::Unpromised));
+        }
+    }
+    all
 }
 
 fn list(texts: &BTreeSet<&str>) -> String {
@@ -345,7 +428,12 @@ fn list(texts: &BTreeSet<&str>) -> String {
 impl Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cluster, epoch, nodes, findings } = self;
-        writeln!(f, "cluster     {cluster}, epoch {epoch}; {nodes} nodes answered")?;
+        match epoch {
+            Some(epoch) => {
+                writeln!(f, "cluster     {cluster}, epoch {epoch}; {nodes} nodes answered")?;
+            }
+            None => writeln!(f, "cluster     {cluster}; only etcd was asked")?,
+        }
         if findings.is_empty() {
             return writeln!(f, "nothing was found");
         }
@@ -357,6 +445,9 @@ impl Display for Check {
     }
 }
 
+const PROMISES_MISSING: &str = "cluster_promises_missing";
+/// After this time a node is asked again.
+const AGAIN: Duration = Duration::from_secs(2);
 const SLOW: Duration = Duration::from_millis(500);
 const DB_BYTES: u64 = 3 << 29;
 /// Seconds by which a clock may differ. The node's time is in whole seconds.

@@ -8,14 +8,14 @@ use std::time::Duration;
 use clap::{ArgMatches, Args, Command};
 use guira_etcd::EtcdFlags;
 
-use crate::ask::keyless;
+use crate::ask::{keyless, leader};
 use crate::check::Check;
 use crate::dev::{self, Dev};
 use crate::plan::Plan;
 use crate::register::{Register, first_view};
 use crate::restart;
 use crate::status::Status;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, WITHOUT_ETCD};
 use crate::wishes;
 
 /// The command line.
@@ -237,7 +237,8 @@ fn init(args: &InitArgs) -> Result<String, Trouble> {
     }
     let name = register.name();
     let view = first_view(name, replicas, min_write).map_err(Trouble::Refused)?;
-    register.create(&view)?;
+    // No node of it runs yet, so there is nothing to say of nodes.
+    register.create(&view).map_err(|fault| Trouble::Refused(fault.to_string()))?;
     Ok(format!(
         "cluster {name} is made: {replicas} copies of each slot, {min_write} needed for a write\n"
     ))
@@ -245,7 +246,7 @@ fn init(args: &InitArgs) -> Result<String, Trouble> {
 
 fn status(args: &StatusArgs) -> Result<String, Trouble> {
     let snapshot = open(&args.place)?.snapshot()?;
-    let status = Status::of(&snapshot, &keyless(&snapshot));
+    let status = Status::of(&snapshot, &keyless(&snapshot), leader(&snapshot));
     Ok(if args.json { status.json() + "\n" } else { status.to_string() })
 }
 
@@ -263,7 +264,7 @@ fn dev(args: &DevArgs) -> Result<String, Trouble> {
 
 fn plan(args: &PlanArgs) -> Result<String, Trouble> {
     let snapshot = open(&args.place)?.snapshot()?;
-    let plan = Plan::of(&snapshot, &keyless(&snapshot));
+    let plan = Plan::of(&snapshot, &keyless(&snapshot), leader(&snapshot));
     Ok(if args.json { plan.json() + "\n" } else { plan.to_string() })
 }
 
@@ -274,7 +275,10 @@ fn check(args: &CheckArgs) -> Result<String, Trouble> {
         return Ok(text);
     }
     print!("{text}");
-    Err(Trouble::Unfinished(format!("{} findings", check.count())))
+    Err(match check.is_blind() {
+        true => Trouble::Refused(format!("etcd doesn't answer: {WITHOUT_ETCD}")),
+        false => Trouble::Unfinished(format!("{} findings", check.count())),
+    })
 }
 
 fn drain(args: &DrainArgs) -> Result<String, Trouble> {

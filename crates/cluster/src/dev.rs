@@ -119,7 +119,7 @@ impl Dev {
             Err(Fault::Etcd(_)) => return Ok(Some(NO_ANSWER.to_owned())),
             Err(fault) => return Err(fault.to_string()),
         };
-        let lacks = Status::of(&snapshot, &BTreeSet::new()).lacks(usize::from(self.nodes));
+        let lacks = Status::of(&snapshot, &BTreeSet::new(), None).lacks(usize::from(self.nodes));
         let router = || (!self.takes_changes()).then(|| "the router doesn't store yet".to_owned());
         Ok(lacks.or_else(router))
     }

@@ -108,6 +108,11 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
+    /// Whether etcd, or enough of it, doesn't answer.
+    pub(crate) fn is_of_etcd_away(&self) -> bool {
+        matches!(self, Self::Etcd(error) if error.is_away())
+    }
+
     /// Whether etcd has another cluster than the process knows, or none: the process must write nothing there.
     pub(crate) fn is_estranged(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::Other(_) | Self::Older { .. })

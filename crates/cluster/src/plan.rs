@@ -12,6 +12,7 @@ use guira_chain::controller::{Facts, GroupFacts, next};
 use guira_chain::{Group, NodeId, Ranges, View};
 use serde::Serialize;
 
+use crate::ask::leader_words;
 use crate::controller::Rules;
 use crate::facts::{Memory, Now, Waits};
 use crate::records::unix_s;
@@ -25,6 +26,9 @@ pub(crate) struct Plan {
     epoch: u64,
     /// The name of the leader, who does it.
     controller: Option<String>,
+    /// What the key says that somebody put there by hand.
+    #[serde(skip)]
+    stray: Option<String>,
     /// What the next view changes.
     next: Vec<Deed>,
     /// What is under way or missing, and what it waits for.
@@ -45,20 +49,25 @@ struct Deed {
 }
 
 impl Plan {
-    /// The plan by a snapshot. `keyless`: nodes that serve though the register has no key of them.
-    pub(crate) fn of(snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> Self {
+    /// The plan by a snapshot. `keyless`: nodes that serve though the register has no key of them. `leader`: who leads.
+    pub(crate) fn of(
+        snapshot: &RegisterSnapshot,
+        keyless: &BTreeSet<NodeId>,
+        leader: Option<String>,
+    ) -> Self {
         let Rules { replace_after, promise, restart, .. } = Rules::default();
         let waits = Waits { replace_after, promise, restart };
         let now = Now { steady: Duration::ZERO, unix_s: unix_s() };
         let facts = Memory::default().facts(snapshot, waits, now);
         let view = &*snapshot.seen.view;
         let decided = next(view, &facts, &snapshot.wish.clone().into());
-        let told = Teller { snapshot, facts: &facts, keyless };
+        let told = Teller { snapshot, facts: &facts, keyless, is_led: leader.is_some() };
         let (views, copies) = told.rest();
         Self {
             cluster: view.cluster.clone(),
             epoch: view.epoch,
-            controller: snapshot.controller.as_ref().map(|(_, who)| who.clone()),
+            controller: leader,
+            stray: snapshot.stray_lead(),
             next: decided.map(|next| told.steps(&next)).unwrap_or_default(),
             waits: told.waits(replace_after),
             views,
@@ -90,6 +99,7 @@ struct Teller<'a> {
     snapshot: &'a RegisterSnapshot,
     facts: &'a Facts,
     keyless: &'a BTreeSet<NodeId>,
+    is_led: bool,
 }
 
 impl Teller<'_> {
@@ -232,8 +242,11 @@ impl Teller<'_> {
     fn waits(&self, replace_after: Duration) -> Vec<Deed> {
         let (wish, mut deeds) = (&self.snapshot.wish, Deeds::default());
         let none = Ranges::default();
-        if self.snapshot.controller.is_none() {
-            deeds.add(&none, "nothing is decided".to_owned(), "no node leads: start one");
+        if !self.is_led {
+            let why = self.snapshot.stray_lead().map_or("start one".to_owned(), |stray| {
+                format!("the key controller {stray}, and has no lease: see guira cluster check")
+            });
+            deeds.add(&none, "nothing is decided".to_owned(), format!("no node leads: {why}"));
         }
         if wish.is_paused {
             let why = "the operator paused it: guira cluster set --resume goes on";
@@ -327,7 +340,7 @@ impl Teller<'_> {
 impl Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "cluster     {}, epoch {}", self.cluster, self.epoch)?;
-        let leader = self.controller.as_deref().unwrap_or("none: no node stands for election");
+        let leader = leader_words(self.controller.as_deref(), self.stray.as_deref());
         writeln!(f, "controller  {leader}")?;
         match self.views {
             Some(0) => writeln!(f, "left        nothing is to be done")?,
@@ -338,7 +351,8 @@ impl Display for Plan {
             )?,
             None => writeln!(f, "left        more than {VIEWS_MAX} views")?,
         }
-        for (title, deeds) in [("next", &self.next), ("now", &self.waits)] {
+        let next = if self.controller.is_some() { "next" } else { "next, once a node leads" };
+        for (title, deeds) in [(next, &self.next), ("now", &self.waits)] {
             if !deeds.is_empty() {
                 writeln!(f, "\n{title}")?;
             }

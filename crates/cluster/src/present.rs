@@ -3,9 +3,10 @@
 //! # Invariants
 //! 1. The keys go when the process does, at most the lease's time later. They go at once when this is dropped.
 //! 2. A lease that ended is replaced by a new one, and the keys are written anew.
+//! 3. Keys that somebody deletes though the lease lasts are written anew, unless etcd has lost the cluster.
 //!
 //! # Costs
-//! One thread, and one call a second.
+//! Two threads, and two calls a second. One renews the lease; the other looks for the keys, which may take longer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use guira_chain::NodeId;
 use guira_chain::view::Member;
+use guira_etcd::EtcdKeys;
 use parking_lot::{Condvar, Mutex};
 
 use crate::fault::{Fault, Told};
@@ -25,7 +27,7 @@ use crate::watch::no_thread;
 #[derive(Debug)]
 pub struct Present {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,10 @@ struct Said {
     wanted: BTreeMap<String, String>,
     /// The values that stand there, under the lease.
     written: BTreeMap<String, String>,
+    /// The key that was looked for last, and when.
+    looked: Option<(String, Instant)>,
+    /// A key that wasn't there.
+    missed: Option<String>,
     lease: Option<Held>,
     is_over: bool,
 }
@@ -74,10 +80,16 @@ impl Present {
         let shared = Arc::new(Shared { register, id, ttl_s, said, changed: Condvar::new() });
         shared.await_name(&member.name)?;
         shared.renew()?;
-        let renewing = Arc::clone(&shared);
-        let spawned = thread::Builder::new().name("lease".to_owned());
-        let thread = spawned.spawn(move || renewing.keep()).map_err(|error| no_thread(&error))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let start = |name: &str, work: fn(&Shared)| {
+            let shared = Arc::clone(&shared);
+            let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared));
+            spawned.map_err(|error| no_thread(&error))
+        };
+        // If the second one can't be started, the first one ends with this.
+        let mut present = Self { threads: Vec::new(), shared: Arc::clone(&shared) };
+        present.threads.push(start("lease", Shared::keep)?);
+        present.threads.push(start("keys", Shared::watch_keys)?);
+        Ok(present)
     }
 
     /// Reports what the node's slots know and have, in place of the report before.
@@ -107,7 +119,26 @@ impl Drop for Present {
         self.shared.said.lock().is_over = true;
         self.shared.changed.notify_all();
         // This waits for etcd at most as long as a call may take.
-        drop(self.thread.take().map(JoinHandle::join));
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has logged that.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Said {
+    /// The key to look for now, if it is time for that.
+    fn next_key(&mut self, now: Instant) -> Option<String> {
+        let is_soon = |at: &Instant| now.saturating_duration_since(*at) < LOOK_EVERY / 2;
+        if self.missed.is_some() || self.looked.as_ref().is_some_and(|it| is_soon(&it.1)) {
+            return None;
+        }
+        let last = self.looked.as_ref().map(|it| it.0.clone()).unwrap_or_default();
+        // Suspicions come and go, and the node writes them often enough.
+        let mut own = self.written.keys().filter(|key| !key.starts_with("suspect/"));
+        let next = own.clone().find(|key| **key > last).or_else(|| own.next()).cloned()?;
+        self.looked = Some((next.clone(), now));
+        Some(next)
     }
 }
 
@@ -135,7 +166,8 @@ impl Shared {
         loop {
             {
                 let mut said = self.said.lock();
-                if !said.is_over && (is_away || said.wanted == said.written) {
+                let is_whole = said.wanted == said.written && said.missed.is_none();
+                if !said.is_over && (is_away || is_whole) {
                     let rest = Duration::from_millis(self.ttl_s * 1000 / 3);
                     self.changed.wait_for(&mut said, rest);
                 }
@@ -166,7 +198,10 @@ impl Shared {
     fn renew(&self) -> Result<(), Fault> {
         let etcd = &self.register.etcd;
         let lease = match self.keep_alive()? {
-            Some(lease) => lease,
+            Some(lease) => {
+                self.forget_missed()?;
+                lease
+            }
             None => {
                 // A lease ends with etcd's data, too.
                 self.register.still_knows()?;
@@ -175,6 +210,7 @@ impl Shared {
                 let mut said = self.said.lock();
                 said.lease = Some(Held { id, renewed, slowest: Duration::ZERO });
                 said.written.clear();
+                said.missed = None;
                 id
             }
         };
@@ -193,6 +229,45 @@ impl Shared {
         }
         self.said.lock().written = wanted;
         Ok(())
+    }
+
+    /// If a key wasn't there though the lease lasts, all are to be written anew.
+    fn forget_missed(&self) -> Result<(), Fault> {
+        let mut said = self.said.lock();
+        if let Some(key) = said.missed.take() {
+            said.written.clear();
+            tracing::warn!(
+                "the key {} in etcd was deleted, or put without a lease, though this node's lease lasts: the node writes its keys again, and may have been put out of its chains",
+                self.register.key(&key)
+            );
+        }
+        let is_lost = said.written.is_empty();
+        drop(said);
+        // Whoever deleted the keys may have deleted the cluster.
+        if is_lost { self.register.still_knows() } else { Ok(()) }
+    }
+
+    fn watch_keys(&self) {
+        loop {
+            let key = {
+                let mut said = self.said.lock();
+                if !said.is_over {
+                    self.changed.wait_for(&mut said, LOOK_EVERY);
+                }
+                if said.is_over {
+                    return;
+                }
+                said.next_key(Instant::now())
+            };
+            let Some(key) = key else { continue };
+            // If etcd is away, the other thread tells.
+            let there = self.register.etcd.range(&EtcdKeys::one(self.register.key(&key)));
+            // A key of another lease is that of a later process.
+            if there.is_ok_and(|it| it.pairs.first().is_none_or(|it| it.lease == 0)) {
+                self.said.lock().missed = Some(key);
+                self.changed.notify_all();
+            }
+        }
     }
 
     /// Renews the lease. `None`: there is none, or it has ended, which is logged once.
@@ -221,5 +296,7 @@ impl Shared {
     }
 }
 
+/// The time between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The longest wait for the lease of a node that had the name. Seconds.
 const NAME_WAITS_MAX: usize = 5;

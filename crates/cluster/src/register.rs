@@ -401,6 +401,15 @@ impl RegisterSnapshot {
         run.is_some() && self.restarts.get(&id) == run
     }
 
+    /// What the key `controller` says, if no lease ends it and it names no node that lives: somebody put it there by hand.
+    pub(crate) fn stray_lead(&self) -> Option<String> {
+        let (_, who) = self.controller.as_ref().filter(|_| !self.is_lead_leased)?;
+        let lives = self.nodes.values().any(|it| it.name == *who);
+        let was = self.seen.view.nodes.values().any(|it| it.name == *who);
+        let is = if was { "doesn't live" } else { "is no node" };
+        (!lives).then(|| format!("names {who}, which {is}"))
+    }
+
     /// Takes one key; `None`: its value can't be read.
     fn take(&mut self, key: &str, pair: &KeyValue) -> Option<()> {
         let mut parts = key.split('/');

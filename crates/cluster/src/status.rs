@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Write as _};
 use guira_chain::{Group, NodeId};
 use serde::Serialize;
 
+use crate::ask::leader_words;
 use crate::controller::Rules;
 use crate::register::RegisterSnapshot;
 
@@ -19,6 +20,9 @@ pub(crate) struct Status {
     is_paused: bool,
     /// The name of the leader.
     controller: Option<String>,
+    /// What the key says that somebody put there by hand.
+    #[serde(skip)]
+    stray: Option<String>,
     nodes: Vec<Node>,
     slots: Slots,
     /// Keys that can't be read.
@@ -77,8 +81,12 @@ struct Slots {
 }
 
 impl Status {
-    /// The state by a snapshot. `keyless`: nodes that serve though the register has no key of them.
-    pub(crate) fn of(snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> Self {
+    /// The state by a snapshot. `keyless`: nodes that serve though the register has no key of them. `leader`: who leads.
+    pub(crate) fn of(
+        snapshot: &RegisterSnapshot,
+        keyless: &BTreeSet<NodeId>,
+        leader: Option<String>,
+    ) -> Self {
         let view = &snapshot.seen.view;
         let all: BTreeSet<NodeId> =
             view.nodes.keys().chain(snapshot.nodes.keys()).copied().collect();
@@ -108,7 +116,8 @@ impl Status {
             replicas: view.replicas,
             min_write: view.min_write,
             is_paused: snapshot.wish.is_paused,
-            controller: snapshot.controller.as_ref().map(|(_, who)| who.clone()),
+            controller: leader,
+            stray: snapshot.stray_lead(),
             nodes: nodes.into_values().collect(),
             slots,
             unread: snapshot.unread.clone(),
@@ -188,7 +197,7 @@ impl Display for Status {
         let Self { cluster, epoch, replicas, min_write, slots, .. } = self;
         writeln!(f, "cluster     {cluster}, epoch {epoch}")?;
         writeln!(f, "copies      {replicas} wanted, {min_write} needed for a write")?;
-        let leader = self.controller.as_deref().unwrap_or("none: no node stands for election");
+        let leader = leader_words(self.controller.as_deref(), self.stray.as_deref());
         writeln!(f, "controller  {leader}")?;
         if self.is_paused {
             writeln!(f, "paused      no copy is begun")?;

@@ -15,6 +15,12 @@ pub(crate) enum Trouble {
 
 impl From<Fault> for Trouble {
     fn from(fault: Fault) -> Self {
-        Self::Refused(fault.to_string())
+        Self::Refused(match fault.is_of_etcd_away() {
+            true => format!("{fault}: {WITHOUT_ETCD}"),
+            false => fault.to_string(),
+        })
     }
 }
+
+/// What holds while etcd is away, and what helps.
+pub(crate) const WITHOUT_ETCD: &str = "nodes and routers go on by the view that they have, and no chain changes; start etcd, and don't restart nodes";

@@ -1,12 +1,17 @@
 //! Tests of `guira cluster` as a program, with a real etcd.
 
+use guira_chain::View;
 use guira_chain::view::Member;
-use guira_cluster::{Present, Register};
+use guira_cluster::{Present, Register, first_view};
 use guira_etcd::{Etcd, EtcdAccess, EtcdPlace};
 use guira_tests::etcd::Etcd as Server;
 use guira_tests::server::guira;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs `guira cluster`. Returns the exit code, standard output and standard error.
 fn cluster(words: &[&str]) -> (Option<i32>, String, String) {
@@ -156,7 +161,7 @@ fn a_check_names_what_is_wrong_and_what_helps() {
     says(&place, &["init", "--replicas", "2"], 0, &[]);
     let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
     let lost = "16384 slots have no living copy: their requests fail\n            start on their directories: ";
-    let etcd = "problem     etcd at http://127.0.0.1:1: ";
+    let etcd = "problem     etcd at http://127.0.0.1:1 doesn't answer (Connection refused";
     says(
         &place,
         &["check"],
@@ -183,6 +188,14 @@ fn a_check_names_what_is_wrong_and_what_helps() {
     let unleased = "the key controller, of ibis, has no lease: once ibis doesn't lead, nobody does";
     let delete = format!("etcdctl --endpoints http://127.0.0.1:{}", server.port());
     says(&place, &["check"], 3, &[unleased, &delete, " del /guira/c1/controller: "]);
+    // One that names nobody.
+    server.put("/guira/c1/controller", "swift");
+    let stray = "no node leads: the key controller names swift, which is no node, and has no lease; no view changes until it is deleted\n            etcdctl ";
+    says(&place, &["check"], 3, &[stray, " del /guira/c1/controller: "]);
+    says(&place, &["status"], 0, &["controller  none (the key names swift, which is no node)"]);
+    says(&place, &["status", "--json"], 0, &["\"controller\": null"]);
+    let undecided = "nothing is decided\n      because no node leads: the key controller names swift, which is no node, and has no lease";
+    says(&place, &["plan"], 0, &["next, once a node leads", undecided]);
     assert!(server.ctl(&["del", "/guira/c1/controller"]));
     let lease = raw(&server).grant(60).expect("etcd answers").id;
     register.campaign("kite", lease).expect("etcd answers").expect("nobody leads");
@@ -192,8 +205,94 @@ fn a_check_names_what_is_wrong_and_what_helps() {
         3,
         &["kite leads, and etcd has no key of a node of that name", &delete],
     );
+}
+
+/// A node's clients' port that gives these answers, one to each connection, and the last one again and again. An answer is
+/// the epoch that the node follows, and how many promises it lacks.
+fn mouth(answers: &'static [(u64, u64)]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("a port").to_string();
+    thread::spawn(move || {
+        for (at, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.expect("a client");
+            let lines = BufReader::new(stream.try_clone().expect("a descriptor")).lines();
+            let _ = lines.map_while(Result::ok).find(|line| line == "quit");
+            let (epoch, missing) = answers[at.min(answers.len() - 1)];
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
+            let numbers = [
+                ("time", time),
+                ("cluster_is_member", 1),
+                ("cluster_epoch", epoch),
+                ("cluster_promises_missing", missing),
+            ];
+            let said = numbers.map(|(name, number)| format!("STAT {name} {number}\r\n")).concat();
+            stream.write_all(said.as_bytes()).expect("it reads");
+        }
+    });
+    address
+}
+
+#[test]
+fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
+    let server = Server::start();
+    let place = format!("etcd:127.0.0.1:{}/c1", server.port());
+    let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
+    let mut view = View { epoch: 9, ..first_view("c1", 1, 1).expect("a seed") };
+    let without_slots = Member {
+        name: "jay".to_owned(),
+        peers: "127.0.0.1:2".to_owned(),
+        clients: mouth(&[(9, 0)]),
+        zone: String::new(),
+        weight: 1,
+        run: "r".to_owned(),
+    };
+    view.nodes.insert(2, without_slots);
+    register.create(&view).expect("nobody has");
+    type Answers = &'static [(u64, u64)];
+    let cases: [(Answers, [bool; 2]); 4] = [
+        (&[(2, 3), (9, 0)], [false, false]),
+        (&[(2, 0), (9, 3)], [false, false]),
+        (&[(2, 3), (2, 0)], [true, false]),
+        (&[(9, 3)], [false, true]),
+    ];
+    for (answers, expected) in cases {
+        let member = Member {
+            name: "heron".to_owned(),
+            peers: "127.0.0.1:1".to_owned(),
+            clients: mouth(answers),
+            zone: String::new(),
+            weight: 1,
+            run: "r".to_owned(),
+        };
+        let _node = Present::begin(Arc::clone(&register), 1, &member, 60).expect("etcd answers");
+        let (_, told, _) = cluster(&["check", &place]);
+        assert!(told.contains("; 1 nodes answered"), "{told}");
+        assert!(told.contains("jay (2) has left all slots, but etcd has no key of it"), "{told}");
+        let parts =
+            ["heron (1) follows the view of epoch 2, not 9", "it lacks promises of 3 nodes"];
+        assert_eq!(parts.map(|it| told.contains(it)), expected, "{answers:?}: {told}");
+    }
+}
+
+/// What etcd's absence means for nodes stands in the answer, and no word of a library does.
+#[test]
+fn without_etcd_each_command_says_that_nodes_serve_on_and_what_helps() {
+    let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mute = format!("127.0.0.1:{}", mute.local_addr().expect("a port").port());
+    let serve_on = "nodes and routers go on by the view that they have, and no chain changes; start etcd, and don't restart nodes";
+    let dead = "etcd at http://127.0.0.1:1 doesn't answer (Connection refused";
     let away = "etcd:127.0.0.1:1/c1";
-    says(away, &["check"], 2, &["127.0.0.1:1"]);
+    for command in ["status", "plan", "check"] {
+        says(away, &[command], 2, &[dead, serve_on]);
+    }
+    says(away, &["check", "--json"], 2, &["\"epoch\": null", dead]);
+    let (_, _, said) = cluster(&["init", away]);
+    assert!(said.contains(dead) && !said.contains(serve_on), "{said}");
+    let late = format!("etcd at http://{mute} doesn't answer (no answer came in time)");
+    says(&format!("etcd:{mute}/c1"), &["status"], 2, &[&late, serve_on]);
+    let both = [format!("problem     {late}"), format!("problem     {dead}")];
+    let place = format!("etcd:{mute},127.0.0.1:1/c1");
+    says(&place, &["check"], 2, &[&both[0], &both[1], "only etcd was asked"]);
 }
 
 #[test]

@@ -211,6 +211,43 @@ fn a_node_is_present_while_it_lives_and_says_again_what_an_ended_lease_took() {
     assert!(seen().nodes.is_empty() && seen().reports.is_empty() && seen().suspects.is_empty());
 }
 
+#[test]
+fn keys_that_are_deleted_while_their_lease_lasts_are_written_again_once_the_cluster_is_there() {
+    let server = Server::start();
+    let (register, etcd) = (register(server.port()), raw(&server));
+    let view = first_view("c1", 3, 2).expect("a seed");
+    register.create(&view).expect("nobody has");
+    register.know_seed(&view.seed);
+    let present = Present::begin(Arc::clone(&register), 7, &member(7), 2).expect("etcd answers");
+    let report = Report { run: "run-7".to_owned(), groups: vec![GroupReport::default()] };
+    present.report(&report);
+    let is_said = || {
+        let seen = register.snapshot().expect("etcd answers");
+        seen.nodes == [(7, member(7))].into() && seen.reports.get(&7) == Some(&report)
+    };
+    within(30, "it is said", is_said);
+    let own = EtcdKeys::one("/guira/c1/nodes/7");
+    let lease = || etcd.range(&own).expect("etcd answers").pairs.first().map(|it| it.lease);
+    let first = lease();
+    for key in ["nodes/7", "sync/7"] {
+        assert!(server.ctl(&["del", &format!("/guira/c1/{key}")]));
+        within(30, "it is said again", is_said);
+    }
+    etcd.put(b"/guira/c1/nodes/7", b"{}", None).expect("etcd answers");
+    within(30, "it is said again, in place of a key without a lease", is_said);
+    assert_eq!(lease(), first, "the lease has lasted");
+
+    let kept = server.value("/guira/c1/view");
+    let all = EtcdKeys::prefix("/guira/c1/");
+    assert!(server.ctl(&["del", "--prefix", "/guira/c1/"]));
+    // Time for a node that doesn't ask whether its cluster is still there.
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(etcd.range(&all).expect("etcd answers").pairs, []);
+    server.put("/guira/c1/view", &kept);
+    within(30, "it is said again", is_said);
+    assert_eq!(lease(), first, "the lease has lasted");
+}
+
 /// A way to etcd that can be cut.
 struct Way {
     port: u16,

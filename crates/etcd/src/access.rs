@@ -245,7 +245,7 @@ fn post(
         Some(token) => request.header("Authorization", token),
     };
     let answer = request.send(question.to_string());
-    let answer = answer.map_err(|error| Failure::Away(error.to_string()))?;
+    let answer = answer.map_err(|error| Failure::Away(words_of(&error)))?;
     let status = answer.status();
     if status.is_success() {
         return Ok(answer);
@@ -263,6 +263,23 @@ fn post(
     Err(Failure::Refused { words, code, is_ours: status.is_client_error() })
 }
 
+/// Why nothing came, without the library's words.
+fn words_of(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Timeout(_) => TOO_LATE.to_owned(),
+        ureq::Error::Io(error) => words_of_io(error),
+        other => other.to_string(),
+    }
+}
+
+/// As [`words_of`].
+pub(crate) fn words_of_io(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => TOO_LATE.to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// The bytes of an answer.
 pub(crate) fn body_of(answer: Response<Body>) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
@@ -272,7 +289,7 @@ pub(crate) fn body_of(answer: Response<Body>) -> Result<Vec<u8>, Failure> {
             io::ErrorKind::UnexpectedEof => {
                 Failure::Away("the connection ended in its answer".into())
             }
-            _ => Failure::Away(error.to_string()),
+            _ => Failure::Away(words_of_io(&error)),
         }
     })?;
     match body.len() as u64 > ANSWER_BYTES_MAX {
@@ -281,6 +298,7 @@ pub(crate) fn body_of(answer: Response<Body>) -> Result<Vec<u8>, Failure> {
     }
 }
 
+const TOO_LATE: &str = "no answer came in time";
 const NOT_FOR_CLIENTS: &str = "404 page not found: no etcd takes clients' requests there; name its port for clients (2379), not the one for its members (2380)";
 /// Most bytes that are read of a refusal.
 const WORDS_BYTES_MAX: u64 = 4 << 10;

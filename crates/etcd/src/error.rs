@@ -45,14 +45,25 @@ impl Error {
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { code: NOT_FOUND, .. })
     }
+
+    /// Whether nothing can be read or written now: the endpoint doesn't answer, or too few members of etcd do.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Away { .. } => true,
+            Self::Refused { code, .. } => [DEADLINE_EXCEEDED, UNAVAILABLE].contains(code),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Away { endpoint, words } | Self::Refused { endpoint, words, .. } => {
-                write!(f, "etcd at {endpoint}: {words}")
+            Self::Away { endpoint, words } => {
+                write!(f, "etcd at {endpoint} doesn't answer ({words})")
             }
+            Self::Refused { endpoint, words, .. } => write!(f, "etcd at {endpoint}: {words}"),
             Self::Unreadable { endpoint, words } => {
                 write!(f, "etcd at {endpoint}: its answer can't be used: {words}")
             }
@@ -66,4 +77,6 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+const DEADLINE_EXCEEDED: u64 = 4;
 const NOT_FOUND: u64 = 5;
+const UNAVAILABLE: u64 = 14;

@@ -16,7 +16,7 @@
 //! 3. No message contains a login's password or token.
 //!
 //! # Costs
-//! A connection per call: 85 nodes that renew a lease each second are 85 connections a second. With a login, the
+//! A connection per call: 85 nodes that make two calls a second are 170 connections a second. With a login, the
 //! first call needs one more.
 //!
 //! # Weaknesses

@@ -6,7 +6,7 @@ use std::time::Instant;
 use ureq::http::Response;
 use ureq::{Body, BodyReader};
 
-use crate::access::ANSWER_BYTES_MAX;
+use crate::access::{ANSWER_BYTES_MAX, words_of_io};
 use crate::error::Error;
 use crate::wire::{self, EtcdKeys, Events, Unwatched};
 
@@ -43,7 +43,7 @@ impl Watch {
             match read {
                 Err(_) | Ok(0) if is_over => return Ok(None),
                 Err(error) => {
-                    return Err(Error::Away { endpoint: endpoint(), words: error.to_string() });
+                    return Err(Error::Away { endpoint: endpoint(), words: words_of_io(&error) });
                 }
                 Ok(0) => {
                     let words = "the connection of the watch ended".to_owned();

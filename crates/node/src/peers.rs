@@ -137,7 +137,15 @@ impl Peers {
         self.dialled.lock().get(&to).map(|it| it.lane.state())
     }
 
-    /// The nodes at whose addresses nobody listened when they were dialled last.
+    /// Forgets that nobody listened at a node's address: another process is there now, or was. It counts anew from the next
+    /// time that it is dialled.
+    pub fn forget_refusal(&self, of: NodeId) {
+        if let Some(dialled) = self.dialled.lock().get(&of) {
+            dialled.lane.forget_refusal();
+        }
+    }
+
+    /// The nodes at whose addresses nobody listened when they were dialled last, and since [`Peers::forget_refusal`].
     #[must_use]
     pub fn refused(&self) -> BTreeSet<NodeId> {
         let dialled = self.dialled.lock();

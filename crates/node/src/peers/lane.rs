@@ -117,6 +117,11 @@ impl Lane {
         *self.waiting.lock() = Waiting::new(state, is_refused);
     }
 
+    /// Forgets that nobody listened there, until the next time.
+    pub(super) fn forget_refusal(&self) {
+        self.waiting.lock().is_refused = false;
+    }
+
     pub(super) fn is_refused(&self) -> bool {
         self.waiting.lock().is_refused
     }

@@ -209,6 +209,19 @@ async fn a_link_comes_back_with_the_peer() {
     one.until(2, |it| matches!(it, LinkState::Down(_))).await;
     one.until_down(2, "refused").await;
     assert_eq!(one.peers.send(2, &effect(0, 1)), Err(Unsent::Down));
+    let is_refused = async |of: &Peers| {
+        let wait = async {
+            while of.refused() != [2].into() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        assert!(timeout(Duration::from_secs(60), wait).await.is_ok(), "nobody listens there");
+    };
+    is_refused(&one.peers).await;
+    // Nothing else runs on this thread between these two.
+    one.peers.forget_refusal(2);
+    assert!(one.peers.refused().is_empty(), "of a process before");
+    is_refused(&one.peers).await;
 
     let listener = TcpListener::bind(&address).await.unwrap();
     let (peers, arrivals) = Peers::start(hello(2, "c"), listener, limits(), None);

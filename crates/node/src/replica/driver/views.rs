@@ -66,6 +66,11 @@ impl<E: Engine> Driver<E> {
             let _links = self.links.enter();
             self.peers.set_addresses(&addresses);
         }
+        // Whoever refused links before was another process than the view names now.
+        if let Some(known) = &known {
+            let entered = view.nodes.iter().filter(|(node, it)| !known.names(**node, &it.run));
+            entered.for_each(|(node, _)| self.peers.forget_refusal(*node));
+        }
         let chart = Arc::new(Chart::of(Arc::new(view)));
         self.chart.send_replace(Some(Arc::clone(&chart)));
         let now = clock();
