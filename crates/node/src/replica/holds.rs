@@ -374,6 +374,7 @@ mod tests {
         alone.wait(TERM - LATE / 2);
         assert_eq!(alone.change(), [B]);
         alone.wait(LATE / 2);
+        alone.wait(1);
         assert_eq!(alone.holds.figures().2, 1, "the change waited for nobody");
         assert!(alone.gets(B));
     }
