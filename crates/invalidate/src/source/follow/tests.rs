@@ -162,20 +162,25 @@ fn comments_of_a_long_transaction_reach_the_journal_in_parts() {
     assert_eq!(told.why, CUT);
 }
 
+/// The first part of an XA transaction that inserts rows.
+fn prepare(sequence: u64, name: &[u8], rows: &[Vec<u8>]) -> [Made; 5] {
+    [
+        made::gtid(sequence, 64, name),
+        made::query(b"XA START X'61',X'',1"),
+        made::users(7),
+        made::inserted(7, rows),
+        Made(event::XA_PREPARE, vec![0; 14]),
+    ]
+}
+
+/// The second part, with this statement.
+fn complete(sequence: u64, name: &[u8], text: &[u8]) -> [Made; 2] {
+    [made::gtid(sequence, 128, name), made::query(text)]
+}
+
 #[test]
 fn prepared_transactions_wait_in_a_file_and_go_with_their_second_part() {
     let rows: Vec<Vec<u8>> = (0..2000).map(|id| made::row(id, b"n", b"")).collect();
-    let prepare = |sequence, name: &[u8], rows: &[Vec<u8>]| {
-        [
-            made::gtid(sequence, 64, name),
-            made::query(b"XA START X'61',X'',1"),
-            made::users(7),
-            made::inserted(7, rows),
-            Made(event::XA_PREPARE, vec![0; 14]),
-        ]
-    };
-    let complete =
-        |sequence, name: &[u8], text: &[u8]| [made::gtid(sequence, 128, name), made::query(text)];
     let mut log = prepare(1, b"a", &rows).to_vec();
     log.extend(prepare(2, b"b", &rows[..1]));
     let told = follow(&log);
@@ -247,17 +252,6 @@ fn what_a_crash_took_is_waited_for_no_longer_once_its_second_part_can_not_come_a
 /// MariaDB crashes after it has logged the second part, and before its engine has done it.
 #[test]
 fn a_second_part_that_comes_again_after_a_crash_deletes_the_keys_again() {
-    let prepare = |sequence, name: &[u8], rows: &[Vec<u8>]| {
-        [
-            made::gtid(sequence, 64, name),
-            made::query(b"XA START X'61',X'',1"),
-            made::users(7),
-            made::inserted(7, rows),
-            Made(event::XA_PREPARE, vec![0; 14]),
-        ]
-    };
-    let complete =
-        |sequence, name: &[u8], text: &[u8]| [made::gtid(sequence, 128, name), made::query(text)];
     let ended: Arc<Mutex<Ended>> = Arc::default();
     let followed = |log: &[Made]| {
         let mut said = Vec::new();
