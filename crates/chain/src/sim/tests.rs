@@ -11,6 +11,9 @@ use crate::planted::{Mistake, plant};
 const HARMED: u64 = 9_000_000;
 const HEALED: u64 = 8_000_000;
 const ANSWERED: u64 = 8_000_000;
+/// As `HEALED`, where each copy, one after the other, waits up to a second for every disk. Loosened from `HEALED`: two
+/// seeds of the first 110,000 take 8.3 and 9 s.
+const HEALED_SLOWLY: u64 = 16_000_000;
 
 /// Runs one seed. Returns a digest of all events, the number of answered operations, and what broke.
 fn run(seed: u64) -> (u64, usize, Option<String>) {
@@ -65,7 +68,8 @@ fn recover(world: &mut World) -> Option<String> {
         world.broken.take().or_else(|| (!is_done(world)).then(String::new))
     };
     let is_whole = |world: &World| world.is_whole() && world.busy() == 0;
-    if let Some(why) = until(world, HARMED + HEALED, is_whole) {
+    let healed = if world.weather.are_all_disks_slow { HEALED_SLOWLY } else { HEALED };
+    if let Some(why) = until(world, HARMED + healed, is_whole) {
         return Some(why + &format!("it doesn't heal: {:?}", world.group()));
     }
     if !world.are_equal() {

@@ -43,7 +43,7 @@ pub(super) struct Weather {
     /// The sender and receiver of one slow link, and by how much each of its messages is late.
     pub(super) slow_link: Option<(u32, u32, u64)>,
     slow_disk: Option<NodeId>,
-    are_all_disks_slow: bool,
+    pub(super) are_all_disks_slow: bool,
     pub(super) sync_max: u64,
     /// The controller's longest pause; and how often it takes a living node for dead, in percent.
     pub(super) rest_max: u64,
