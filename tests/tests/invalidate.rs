@@ -65,7 +65,11 @@ fn a_gap_in_the_log_and_columns_without_names_end_the_daemon_with_their_codes() 
     sql.ask(&format!("PURGE BINARY LOGS TO '{last}'"));
     let (code, told) = shop.asks_with("check", &[]);
     assert_eq!(code, Some(3), "{told}");
-    for words in ["its log doesn't go on from '0-1-", "remove db/position from the state folder"] {
+    for words in [
+        "its log doesn't go on from '0-1-",
+        "remove db/position from the state folder",
+        "or set \"on_gap\" to \"flush\" or \"now\"",
+    ] {
         assert!(told.contains(words), "{told}");
     }
     shop.ends(3, "its log doesn't go on from");

@@ -4,6 +4,7 @@
 use guira_tests::mariadb::MariaDb;
 use guira_tests::mysql::{self, MySql};
 use guira_tests::shop::{Database, Shop, stop};
+use std::net::TcpListener;
 
 const SCHEMA: &str = "CREATE TABLE users (id INT PRIMARY KEY)";
 const RULES: &str = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
@@ -73,6 +74,17 @@ fn a_port_where_nobody_listens_is_told_with_its_address() {
     let host = format!("127.0.0.1:{}", shop.database.port);
     shop.reconfigure(&host, "127.0.0.1:1");
     finds(&shop, 3, &["source db: 127.0.0.1:1 can't be reached: Connection refused"]);
+}
+
+/// No flag names it: a field does.
+#[test]
+fn a_port_of_metrics_that_is_taken_is_told_by_the_name_of_its_field() {
+    let shop = shop::<MariaDb>("");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let place = taken.local_addr().expect("it listens");
+    let by = format!("\"http\": \"{place}\", // ");
+    shop.reconfigure("\"http\": \"127.0.0.1:", &by);
+    shop.ends(2, &format!("guira invalidate: \"http\": {place}: can't listen on {place}"));
 }
 
 #[test]

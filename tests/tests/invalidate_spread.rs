@@ -88,6 +88,7 @@ fn a_destination_is_flushed_by_hand_and_no_other() {
         clients.iter_mut().for_each(|client| drop(client.set("other", b"v")));
         let (ended, told) = shop.asks_with("flush", &["c1"]);
         assert_eq!(ended, Some(code), "{told}");
+        assert_eq!(told.contains("--enable-flush-cmd"), is_refused, "{told}");
         assert_eq!(is_there(&mut clients, "other"), [is_kept, true], "{told}");
     }
     let (ended, told) = shop.asks_with("flush", &["c3"]);

@@ -378,7 +378,11 @@ fn positions(config: &InvalidateConfig) -> Done {
             text.push_str(&format!("source {}: never read\n", source.name));
             continue;
         };
-        text.push_str(&format!("source {}: read up to '{}'\n", source.name, stored.read));
+        let read = match stored.read.to_string() {
+            read if read.is_empty() => "its log was empty".to_owned(),
+            read => format!("read up to '{read}'"),
+        };
+        text.push_str(&format!("source {}: {read}\n", source.name));
         for (name, courier) in &stored.couriers {
             let state = if courier.is_tainted { ", given up: tainted" } else { "" };
             let behind = stored.next.saturating_sub(courier.cursor);

@@ -55,7 +55,7 @@ pub(crate) fn run(path: &Path, mut config: InvalidateConfig) -> Result<Ended, Ha
     let term = office.as_ref().map_or_else(|| Arc::new(Term::endless()), |it| Arc::clone(&it.term));
     let scraped = Arc::new(Scraped::new(config.audit.clone(), Arc::clone(&term)));
     if let Some(text) = &config.http {
-        let listener = open_http(text, &[]).map_err(unusable)?;
+        let listener = open_http(text, &[]).map_err(|words| unusable(of_field(&words)))?;
         start_http(listener, Arc::clone(&scraped))
             .map_err(|error| unusable(format!("no thread: {error}")))?;
     }
@@ -291,6 +291,12 @@ fn end(lines: &[Arc<Line>], couriers: &[JoinHandle<()>]) {
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Halt> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(run);
     started.map_err(|error| unusable(format!("no thread: {error}")))
+}
+
+/// What the port says of its flag, said of the field of the configuration.
+fn of_field(words: &str) -> String {
+    let rest = words.strip_prefix("--http ");
+    rest.map_or_else(|| words.to_owned(), |rest| format!("\"http\": {rest}"))
 }
 
 fn unusable(words: String) -> Halt {

@@ -67,9 +67,10 @@ impl Resender {
     pub(crate) fn flush(&mut self) -> Result<(), String> {
         match self.ask(|link, _| link.flush())? {
             None => Ok(()),
-            Some(words) => {
-                Err(format!("destination {}: a flush is answered '{words}'", self.name()))
-            }
+            Some(words) => Err(format!(
+                "destination {}: a flush is answered '{words}' (a router needs --enable-flush-cmd)",
+                self.name()
+            )),
         }
     }
 
@@ -109,7 +110,7 @@ impl Resender {
                 Ok(Some(words)) | Err(words) => {
                     spread.note_failed(now());
                     eprintln!(
-                        "destination {}: a flush of {server} is answered '{words}', and tried again until it isn't",
+                        "destination {}: a flush of {server} is answered '{words}', and tried again until it isn't (a router needs --enable-flush-cmd)",
                         self.name()
                     );
                 }

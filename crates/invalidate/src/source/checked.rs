@@ -14,7 +14,12 @@ pub(super) struct Checked {
 impl Checked {
     pub(super) fn new(position: &str, is_replica: bool) -> Self {
         let role = if is_replica { "; it is read-only now" } else { "" };
-        Self { words: format!("its log can be read, up to '{position}'{role}"), is_replica }
+        // The name of no transaction is empty.
+        let end = match position {
+            "" => "and is empty".to_owned(),
+            _ => format!("up to '{position}'"),
+        };
+        Self { words: format!("its log can be read, {end}{role}"), is_replica }
     }
 
     /// Adds words to the result.
@@ -37,5 +42,19 @@ impl Checked {
             Err(trouble) => trouble.to_string(),
         };
         Err(format!("source {}: {words}", source.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Checked;
+
+    #[test]
+    fn a_log_without_transactions_is_called_empty() {
+        assert_eq!(
+            Checked::new("", true).words,
+            "its log can be read, and is empty; it is read-only now"
+        );
+        assert_eq!(Checked::new("0-1-5", false).words, "its log can be read, up to '0-1-5'");
     }
 }

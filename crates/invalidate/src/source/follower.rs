@@ -233,7 +233,7 @@ pub(super) fn gap_words(name: &str, position: &GtidPosition, words: &str, first:
     format!(
         "its log doesn't go on from '{position}': {words}. Changes since may be cached as they were: {first}\
          remove {name}/position from the state folder, start again, and flush the caches once it reads \
-         (guira_invalidate_reading is 1); or set on_gap"
+         (guira_invalidate_reading is 1); or set \"on_gap\" to \"flush\" or \"now\""
     )
 }
 

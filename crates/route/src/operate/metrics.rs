@@ -167,7 +167,7 @@ const OF_FAMILY: [Family; 5] = [
     Family::new(
         "gauge",
         "family_working_set_bytes",
-        "Bytes of items of a key family, keys included, that clients asked for in the last whole day or week, with each item's least, mean or greatest size: an estimate (`--sample-families`).",
+        "Bytes of items of a key family, keys included, that clients asked for in the last whole day or week, or so far in the first one, with each item's least, mean or greatest size: an estimate (`--sample-families`).",
     ),
     Family::new("gauge", "family_items", "How many items these are: an estimate."),
     Family::new(
