@@ -185,6 +185,17 @@ fn a_lease_of_another_connection_may_be_the_first_that_the_router_hears_of_lease
     assert_eq!(server.connect().get("k").as_deref(), Some(&b"v1"[..]));
 }
 
+/// Whoever counts the leases that a server gives finds those of clients only.
+#[test]
+fn a_server_that_gave_a_lease_is_not_asked_whether_it_knows_leases() {
+    let (router, server) = in_front_of(Program::Guira, "\"protocol\": \"ascii\"");
+    let mut client = router.connect();
+    let token = lease(&mut client, "k");
+    let filled = talk(&mut client, &format!("lease-set k {token} 0 0 2\nv1\n"));
+    assert_eq!(filled, "STORED\n");
+    assert_eq!(server.connect().stat_word("stats guira", "lease_tokens"), "1");
+}
+
 /// A line of more than 2 KiB makes memcached close a connection that others share.
 #[test]
 fn meta_flags_without_end_are_refused_before_they_reach_a_server() {

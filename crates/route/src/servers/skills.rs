@@ -6,7 +6,7 @@
 //!
 //! | request | question | ability shown by |
 //! |---|---|---|
-//! | `lease-set` | a `lease-get` of a key that doesn't exist | any reply except an error |
+//! | `lease-set` | a `lease-get` of a key that doesn't exist | any reply except an error; or a lease given to a client |
 //! | `ms` with flags that text commands lack | an `ms` of its key, with a cas unique of no item | nothing was stored |
 //!
 //! The value of that `ms` is a delete with `noreply`. A server that reads it as a command doesn't answer it, so there
@@ -18,12 +18,12 @@
 //!    repeated questions, and some questions cost the connection.
 //!
 //! # Costs
-//! One more exchange per connection; then one atomic load per request that stores.
+//! One more exchange per connection, but for leases only if no client of the connection got one before; then one atomic load per request that stores.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use guira_client::{Op, Outcome, Request};
+use guira_client::{Op, Outcome, Reply, Request};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
@@ -118,6 +118,14 @@ impl Skills {
             self.missed.lock().push((skill, Instant::now()));
         }
         has
+    }
+
+    /// Records a reply to a client's request: a lease shows that the server knows leases, without a question.
+    #[inline]
+    pub(super) fn notice(&self, reply: &Reply) {
+        if reply.token != 0 && matches!(reply.outcome, Outcome::NotFound | Outcome::NotFoundHot) {
+            self.leases.store(true, Relaxed);
+        }
     }
 
     /// Whether a question is under way.

@@ -143,7 +143,10 @@ impl Link {
             | Outcome::Shutdown => {
                 self.failed(reply.outcome);
             }
-            _ if is_servers => self.tko.succeeded(),
+            _ if is_servers => {
+                self.tko.succeeded();
+                self.skills.notice(reply);
+            }
             _ => {}
         }
         add(&self.stats.results[reply.outcome as usize], 1);
