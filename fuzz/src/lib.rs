@@ -8,8 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod packets;
+mod store;
 
 pub use packets::{check_datagram, check_packets};
+pub use store::open_changed;
 
 use guira_proto::reply::{self, ReplyLimits, ReplyParsed};
 use guira_proto::{Command, KEY_BYTES_MAX, Limits, Parsed, decode_base64, parse, parse_from};

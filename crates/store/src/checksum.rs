@@ -1,7 +1,10 @@
 //! CRC-32C, the checksum of every header, block and record of the store.
 
-/// The CRC-32C of the concatenated parts.
+/// The CRC-32C of the concatenated parts. Under a fuzzer, which guesses none, it is 0.
 pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
+    if cfg!(fuzzing) {
+        return 0;
+    }
     parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part))
 }
 
