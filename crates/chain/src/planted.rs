@@ -51,6 +51,8 @@ pub(crate) enum Mistake {
     ReplacedReaderForgets,
     /// A member forgets the grants on which holds rest, once the past reader names a newer view.
     NewViewEndsOldHolds,
+    /// A read that is answered together with a change of its key gets a hold, of the value before the change.
+    HoldBesideChange,
     /// A member calls another ready while a hold may run that the other's promise didn't limit.
     ReadyWhileHoldsRun,
     /// The controller lets a joining node serve that isn't ready.

@@ -1,5 +1,5 @@
 //! Without a mistake no seed breaks anything. Each planted mistake is found, except the one that only `search` finds, and
-//! two about holds that only the tests of `slot` find soon.
+//! three about holds that only the tests of `slot` find soon.
 
 use super::control::first_view;
 use super::register::is_linearizable;

@@ -526,7 +526,9 @@ impl Slot {
                 continue;
             }
             let found = stand.and_then(|it| Some((it.value?, it.version.seq)));
-            if reader.holds {
+            // What this event changes isn't in the contents yet, and its change ends no hold that is granted now.
+            let is_old = || out.iter().any(|it| it.changes(&reader.key));
+            if reader.holds && (!is_old() || is_planted(Mistake::HoldBesideChange)) {
                 self.grant_hold(around, &reader, now, out);
             }
             out.push(SlotAction::Answer(reader.from, reader.id, Told::Read(found)));

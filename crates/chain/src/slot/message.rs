@@ -113,6 +113,17 @@ pub enum SlotAction {
     Invalidate(ClientId, u64, Vec<u8>),
 }
 
+impl SlotAction {
+    /// Whether the owner changes this key by it.
+    pub(super) fn changes(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Apply(effect) => effect.change.is_some() && effect.key == key,
+            Self::Replace(..) => true,
+            _ => false,
+        }
+    }
+}
+
 /// The answer to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
