@@ -4,7 +4,9 @@
 //! 1. A view is written in one transaction with a check of the election. So a controller that was deposed, and doesn't know
 //!    it, writes nothing.
 //! 2. Whoever stands for election ends the lead of a node that two others can't reach. That is safe, should they err: see 1.
-//! 3. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
+//! 3. A controller builds only on the view that its process took (`watch.rs`). While the process refuses what etcd
+//!    has, it doesn't lead.
+//! 4. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
 //!    was written of nodes that are gone.
 //!
 //! # Costs
@@ -194,7 +196,10 @@ impl Turn {
             self.renew(lease)?;
             let known = self.register.known();
             let snapshot = self.register.snapshot()?;
-            self.register.check_step(known.as_ref(), &snapshot.seen.view)?;
+            if !self.register.has_taken(known.as_ref(), &snapshot.seen.view)? {
+                thread::sleep(TAKES);
+                continue;
+            }
             if snapshot.controller.as_ref().is_none_or(|(now, _)| *now != lead) {
                 return Err(Fault::Deposed);
             }
@@ -257,3 +262,7 @@ impl Turn {
 const REST: Duration = Duration::from_millis(500);
 /// The pause between decisions.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The pause until the process may have heard of a view that etcd has.
+const TAKES: Duration = Duration::from_millis(5);
+/// The leader reads the register this often though nothing happens.
+const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -247,12 +247,24 @@ fn a_node_follows_newer_views_of_its_cluster_only() {
     let mut next = later(old.epoch + 1);
     next.groups[0].epoch = next.epoch;
     assert!(
+    assert_eq!(other.may_follow_later(&old), Err(IllegalStep::OtherCluster));
         matches!(next.may_replace(&old), Err(IllegalStep::Slot { .. })),
         "a step for no reason"
     );
 }
 
 #[test]
+    for epoch in [old.epoch + 1, old.epoch + 5] {
+        let mut next = later(epoch);
+        assert_eq!(next.may_follow_later(&old), Ok(()));
+        next.groups[0].serving.reverse();
+        next.groups[0].epoch = epoch;
+        assert!(
+            matches!(next.may_follow_later(&old), Err(IllegalStep::Slot { .. })),
+            "a chain whose order changes, however many views were between"
+        );
+    }
+    assert!(matches!(old.may_follow_later(&old), Err(IllegalStep::Epoch { .. })));
 fn the_numbers_of_front_ends_links_are_no_nodes() {
     for (number, is_good) in [(NODE_MAX, true), (NODE_MAX + 1, false), (NodeId::MAX, false)] {
         let mut it = view(&[1, 2]);

@@ -64,6 +64,8 @@ pub(super) struct Driver<E> {
     survey: Survey,
     board: Arc<ReplicaBoard>,
     show_at: u64,
+    /// The view that was refused last, by its epoch, and why.
+    refused: Option<(u64, String)>,
 }
 
 impl<E: Engine> Driver<E> {
@@ -98,6 +100,7 @@ impl<E: Engine> Driver<E> {
         }
     }
 
+            refused: None,
     /// Works until it is told to stop.
     ///
     /// # Errors

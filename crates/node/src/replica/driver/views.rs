@@ -7,6 +7,7 @@ use guira_chain::{Chart, SLOTS, View};
 use super::{Driver, clock};
 use crate::engine::Engine;
 use crate::replica::role_log::{Progress, log_role};
+use crate::replica::membership::{FROM_REGISTER, Membership};
 
 /// What is done with a view.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,8 +52,17 @@ impl<E: Engine> Driver<E> {
             Judgement::Follow => {}
             Judgement::Ignore => return,
             Judgement::Refuse(why) => {
-                let epoch = view.epoch;
-                tracing::warn!("the view of epoch {epoch} from {source} isn't followed: {why}");
+                // A peer sends it ten times a second.
+                let told = (view.epoch, why);
+                if self.refused.as_ref() != Some(&told) {
+                    let (epoch, why) = &told;
+                    tracing::warn!("the view of epoch {epoch} from {source} isn't followed: {why}");
+                    self.refused = Some(told);
+                }
+        // A peer that took what is refused here may have a view that is built on it.
+        if source != FROM_REGISTER && self.membership.as_ref().is_some_and(Membership::refuses) {
+            return;
+        }
                 return;
             }
         }
