@@ -3,7 +3,7 @@
 
 use guira_tests::client::try_ask;
 use guira_tests::replicas::{NAMES, Replicas};
-use guira_tests::server::{Address, within, workspace};
+use guira_tests::server::{Address, Program, Server, own_directory, within, workspace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Mutex;
@@ -14,7 +14,8 @@ use std::thread;
 fn stats(cluster: &Replicas, name: &str) -> BTreeMap<String, f64> {
     let told = try_ask(cluster.nodes[name].address(), "stats cluster\r\n").expect("it answers");
     let lines = told.lines().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
-    lines.map(|(name, value)| (name.to_owned(), value.parse().expect("a number"))).collect()
+    // Who it is are texts.
+    lines.map(|(name, value)| (name.to_owned(), value.parse().unwrap_or(f64::NAN))).collect()
 }
 
 /// The sum of a line over these nodes.
@@ -222,4 +223,23 @@ fn other_copies_are_wanted_at_once(cluster: &Replicas) {
         served == [16_384.0, 0.0, 16_384.0]
     });
     assert!(epoch(cluster) > old);
+}
+
+#[test]
+fn who_else_answers_at_a_dead_nodes_address_is_not_taken_for_the_node() {
+    let mut cluster = Replicas::start();
+    let (port, directory) = (cluster.ports("jay")[0], own_directory());
+    cluster.kill("jay");
+    let (text, store) = (port.to_string(), directory.display().to_string());
+    let alone = Server::start_at(Program::Store, &["-p", &text, "-d", &store], Address::Tcp(port));
+    let alone = alone.expect("the port is free");
+    let who = format!("is gone, and at 127.0.0.1:{port} answers no node of a cluster");
+    for command in ["check", "status", "plan"] {
+        within(60, command, || cluster.command(command, &[]).1.contains(&who));
+    }
+    drop(alone);
+    cluster.begin("jay");
+    cluster.until_whole();
+    assert!(!cluster.command("check", &[]).1.contains("answers no node"));
+    fs::remove_dir_all(directory).ok();
 }

@@ -1,6 +1,6 @@
 //! Promises between two nodes. While node X has a promise of node M, X may answer reads by a view that M may have left.
 //!
-//! X asks each peer every quarter of a term and names the epoch of its view. M grants a term unless its own view is
+//! X asks each peer some times within a term and names the epoch of its view. M grants a term unless its own view is
 //! newer.
 //! # Invariants
 //! 1. X counts the term from when it *asked*, less the drift. M counts it from when it granted, plus the drift. So the

@@ -6,8 +6,8 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use guira_chain::NodeId;
 use guira_chain::view::Member;
+use guira_chain::{NodeId, View};
 
 use crate::register::RegisterSnapshot;
 
@@ -32,34 +32,86 @@ impl Said {
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok()
     }
+
+    /// Who said this, unless it is the node `id` of the view's cluster.
+    fn somebody_else(&self, view: &View, id: NodeId) -> Option<String> {
+        let of = |name| self.text(name).unwrap_or_default();
+        let (cluster, node) = (of("cluster_name"), of("cluster_node"));
+        if cluster.is_empty() {
+            return Some("no node of a cluster".to_owned());
+        }
+        let is_same = cluster == view.cluster && of("cluster_id") == view.id();
+        if is_same && node == id.to_string() {
+            return None;
+        }
+        let another =
+            if !is_same && cluster == view.cluster { "another cluster" } else { "the cluster" };
+        Some(format!("node {node} ({}) of {another} {cluster}", of("cluster_node_name")))
+    }
 }
 
-/// What each of several nodes said, or why it couldn't be asked.
-pub(crate) type Answers = BTreeMap<NodeId, Result<Said, String>>;
+/// What each of several nodes said, or why nothing of it is known.
+pub(crate) type Answers = BTreeMap<NodeId, Result<Said, Unheard>>;
 
-/// Asks all these nodes at once that say where clients reach them.
-pub(crate) fn ask_all<'a>(nodes: impl Iterator<Item = (&'a NodeId, &'a Member)>) -> Answers {
+/// Why nothing of a node is known.
+#[derive(Debug)]
+pub(crate) enum Unheard {
+    /// It couldn't be asked.
+    Unasked(String),
+    /// Somebody else answers at its address.
+    Else(String),
+}
+
+/// Asks all these nodes of the view's cluster at once that say where clients reach them.
+pub(crate) fn ask_all<'a>(
+    view: &View,
+    nodes: impl Iterator<Item = (&'a NodeId, &'a Member)>,
+) -> Answers {
     let asked: Vec<_> = nodes
         .filter(|it| !it.1.clients.is_empty())
         .map(|(id, member)| {
             let address = member.clients.clone();
-            (*id, thread::spawn(move || ask(&address)))
+            (*id, member, thread::spawn(move || ask(&address)))
         })
         .collect();
-    let answer = |thread: thread::JoinHandle<Result<Said, String>>| {
-        thread.join().unwrap_or_else(|_| Err("the question failed".to_owned()))
+    let answer = |id: NodeId, member: &Member, thread: thread::JoinHandle<_>| {
+        let said: Result<Said, String> =
+            thread.join().unwrap_or_else(|_| Err("the question failed".to_owned()));
+        let said = said.map_err(Unheard::Unasked)?;
+        match said.somebody_else(view, id) {
+            None => Ok(said),
+            Some(who) => Err(Unheard::Else(format!("at {} answers {who}", member.clients))),
+        }
     };
-    asked.into_iter().map(|(id, thread)| (id, answer(thread))).collect()
+    asked.into_iter().map(|(id, member, thread)| (id, answer(id, member, thread))).collect()
 }
 
-/// Nodes of the view that say that they are members, though the register has no key of them. etcd has lost it, or they
-/// can't reach etcd.
-pub(crate) fn keyless(snapshot: &RegisterSnapshot) -> BTreeSet<NodeId> {
-    let view = &snapshot.seen.view;
-    let without_key = view.nodes.iter().filter(|it| !snapshot.nodes.contains_key(it.0));
-    let is_member = |said: &Said| said.number("cluster_is_member") == Some(1.0);
-    let serve = ask_all(without_key).into_iter().filter(|it| it.1.as_ref().is_ok_and(is_member));
-    serve.map(|(id, _)| id).collect()
+/// What is at the addresses of nodes of the view of which the register has no key.
+#[derive(Debug, Default)]
+pub(crate) struct Keyless {
+    /// Nodes that say that they are members. etcd has lost their keys, or they can't reach etcd.
+    pub(crate) serving: BTreeSet<NodeId>,
+    /// Who else answers there, in words.
+    pub(crate) strangers: BTreeMap<NodeId, String>,
+}
+
+impl Keyless {
+    /// Asks there.
+    pub(crate) fn of(snapshot: &RegisterSnapshot) -> Self {
+        let view = &snapshot.seen.view;
+        let without_key = view.nodes.iter().filter(|it| !snapshot.nodes.contains_key(it.0));
+        let mut found = Self::default();
+        for (id, said) in ask_all(view, without_key) {
+            match said {
+                Ok(said) if said.number("cluster_is_member") == Some(1.0) => {
+                    found.serving.insert(id);
+                }
+                Err(Unheard::Else(who)) => drop(found.strangers.insert(id, who)),
+                Ok(_) | Err(Unheard::Unasked(_)) => {}
+            }
+        }
+        found
+    }
 }
 
 /// The name of the node that leads: by the key `controller`, or, if that was put there by hand, by what nodes say.
@@ -68,7 +120,7 @@ pub(crate) fn leader(snapshot: &RegisterSnapshot) -> Option<String> {
         return snapshot.controller.as_ref().map(|it| it.1.clone());
     }
     let leads = |said: &Said| said.number("cluster_is_leader") == Some(1.0);
-    let answers = ask_all(snapshot.nodes.iter());
+    let answers = ask_all(&snapshot.seen.view, snapshot.nodes.iter());
     let (id, _) = answers.iter().find(|it| it.1.as_ref().is_ok_and(leads))?;
     snapshot.nodes.get(id).map(|it| it.name.clone())
 }

@@ -10,7 +10,7 @@ use guira_chain::view::Member;
 use guira_etcd::{Error, EtcdMember};
 use serde::Serialize;
 
-use crate::ask::{Answers, Said, ask_all, keyless, leader};
+use crate::ask::{Answers, Keyless, Said, Unheard, ask_all, leader};
 use crate::fault::Fault;
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::{Trouble, WITHOUT_ETCD};
@@ -55,9 +55,9 @@ impl Check {
         };
         found.register(&snapshot);
         found.leader(register, &snapshot);
-        let keyless = keyless(&snapshot);
+        let keyless = Keyless::of(&snapshot);
         found.nodes(&snapshot, &keyless);
-        found.slots(&snapshot, &keyless);
+        found.slots(&snapshot, &keyless.serving);
         let (said, moving) = ask_twice(&snapshot);
         found.answers(&snapshot, &said, &moving);
         // Read now, since a node may have heard of it before the snapshot's end.
@@ -200,7 +200,8 @@ impl Findings {
         }
     }
 
-    fn nodes(&mut self, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) {
+    fn nodes(&mut self, snapshot: &RegisterSnapshot, found: &Keyless) {
+        let keyless = &found.serving;
         let (view, wish) = (&snapshot.seen.view, &snapshot.wish);
         let has_copies = |id: NodeId| view.groups.iter().any(|it| it.members().any(|it| it == id));
         for id in keyless {
@@ -222,6 +223,9 @@ impl Findings {
                 true => self.problem(what + ", and the view counts on it", fix),
                 false => self.warning(what, fix),
             }
+        }
+        for (id, who) in &found.strangers {
+            self.stranger(&name_of(snapshot, *id), "is gone", who);
         }
         for id in snapshot.nodes.keys().filter(|id| snapshot.is_to_restart(**id)) {
             self.warning(
@@ -313,7 +317,8 @@ impl Findings {
                         self.moving(&name, said, (what.1, snapshot.seen.view.epoch));
                     }
                 }
-                Err(why) => self.warning(
+                Err(Unheard::Else(who)) => self.stranger(&name, "has a key in etcd", who),
+                Err(Unheard::Unasked(why)) => self.warning(
                     format!("{name} couldn't be asked as a client: {why}"),
                     "see whether clients reach that address; behind TLS or logins, its metrics say the same",
                 ),
@@ -325,6 +330,14 @@ impl Findings {
                 "finish the upgrade, one node at a time",
             );
         }
+    }
+
+    /// Somebody else answers where clients are to find a node.
+    fn stranger(&mut self, name: &str, but: &str, who: &str) {
+        self.problem(
+            format!("{name} {but}, and {who}"),
+            "routers may ask there for the node: end that program, or start the node where it has a port of its own",
+        );
     }
 
     /// Finds nodes that follow a newer view than etcd has, which then was put back to an older one.
@@ -396,14 +409,15 @@ enum Moving {
 /// was so both times.
 fn ask_twice(snapshot: &RegisterSnapshot) -> (Answers, BTreeSet<(NodeId, Moving)>) {
     let epoch = snapshot.seen.view.epoch;
-    let mut said = ask_all(snapshot.nodes.iter());
+    let view = &snapshot.seen.view;
+    let mut said = ask_all(view, snapshot.nodes.iter());
     let first = moving(&said, epoch);
     if first.is_empty() {
         return (said, first);
     }
     thread::sleep(AGAIN);
     let is_meant = |id: &NodeId| first.iter().any(|it| it.0 == *id);
-    said.extend(ask_all(snapshot.nodes.iter().filter(|it| is_meant(it.0))));
+    said.extend(ask_all(view, snapshot.nodes.iter().filter(|it| is_meant(it.0))));
     let both = moving(&said, epoch).intersection(&first).copied().collect();
     (said, both)
 }

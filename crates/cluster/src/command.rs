@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgMatches, Args, Command};
 use guira_etcd::EtcdFlags;
 
-use crate::ask::{keyless, leader};
+use crate::ask::{Keyless, leader};
 use crate::check::Check;
 use crate::dev::{self, Dev};
 use crate::plan::Plan;
@@ -246,7 +246,7 @@ fn init(args: &InitArgs) -> Result<String, Trouble> {
 
 fn status(args: &StatusArgs) -> Result<String, Trouble> {
     let snapshot = open(&args.place)?.snapshot()?;
-    let status = Status::of(&snapshot, &keyless(&snapshot), leader(&snapshot));
+    let status = Status::of(&snapshot, &Keyless::of(&snapshot), leader(&snapshot));
     Ok(if args.json { status.json() + "\n" } else { status.to_string() })
 }
 
@@ -264,7 +264,7 @@ fn dev(args: &DevArgs) -> Result<String, Trouble> {
 
 fn plan(args: &PlanArgs) -> Result<String, Trouble> {
     let snapshot = open(&args.place)?.snapshot()?;
-    let plan = Plan::of(&snapshot, &keyless(&snapshot), leader(&snapshot));
+    let plan = Plan::of(&snapshot, &Keyless::of(&snapshot), leader(&snapshot));
     Ok(if args.json { plan.json() + "\n" } else { plan.to_string() })
 }
 
@@ -397,7 +397,7 @@ Examples:
 
 A slot is degraded while fewer of its copies live than are wanted, and read-only while they are too few for a write. A node is a
 member once the view names its process, waiting if it lives and isn't named, gone if it hasn't renewed its lease. A node that isn't in
-etcd is asked itself: keyless is one that serves.";
+etcd is asked itself: keyless is one that serves. A stranger is somebody else who answers at the address of one that is gone.";
 
 const PLAN_EXAMPLES: &str = "\
 Examples:

@@ -4,12 +4,14 @@
 //! 1. A view is written in one transaction with a check of the election. So a controller that was deposed, and doesn't know
 //!    it, writes nothing.
 //! 2. Whoever stands for election ends the lead of a node that two others can't reach. That is safe, should they err: see 1.
-//! 3. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
+//! 3. A controller builds only on the view that its process took (`watch.rs`). While the process refuses what etcd
+//!    has, it doesn't lead.
+//! 4. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
 //!    was written of nodes that are gone.
 //!
 //! # Costs
-//! One thread. A node that doesn't lead renews a lease and waits. The leader reads all of the register at each change of
-//! it, at most 20 times a second.
+//! One thread. A node that doesn't lead has no lease, and asks etcd twice within a lease's time. The leader renews its lease,
+//! and reads all of the register at each change of it, at most 20 times a second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -90,8 +92,11 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         self.state.is_over.store(true, Relaxed);
-        // This waits for etcd at most as long as a call may take.
-        drop(self.thread.take().map(JoinHandle::join));
+        // The lead is given up, which takes as long as a call to etcd may. A thread that waits for the lead of another to end
+        // has nothing to give up.
+        if self.leads() {
+            drop(self.thread.take().map(JoinHandle::join));
+        }
     }
 }
 
@@ -145,46 +150,48 @@ impl Turn {
     }
 
     fn stand_once(&self, lease: &mut Option<Lease>, led: &mut Option<Lead>) -> Result<(), Fault> {
-        self.register.still_knows()?;
-        let id = self.renew(lease)?;
-        match self.register.campaign(&self.who, id)? {
-            None => self.follow(),
-            Some(lead) => {
-                self.state.leads.store(true, Relaxed);
-                // After a fault it goes on with the election that it has won.
-                if led.replace(lead) != Some(lead) {
-                    tracing::info!("this node leads the cluster {}", self.register.name());
-                }
-                self.lead(lead, lease)
-            }
+        if self.follow(lease.as_ref())? {
+            return Ok(());
         }
+        self.register.still_follows()?;
+        let id = self.renew(lease)?;
+        let Some(lead) = self.register.campaign(&self.who, id)? else { return Ok(()) };
+        self.state.leads.store(true, Relaxed);
+        // After a fault it goes on with the election that it has won.
+        if led.replace(lead) != Some(lead) {
+            tracing::info!("this node leads the cluster {}", self.register.name());
+        }
+        self.lead(lead, lease)
     }
 
-    /// Waits while another one leads. If two nodes can't reach that one's node, its lead ends at once.
-    fn follow(&self) -> Result<(), Fault> {
+    /// Waits while another one leads; false: nobody else does. If two nodes can't reach the leader's node, its lead ends at
+    /// once.
+    fn follow(&self, own: Option<&Lease>) -> Result<bool, Fault> {
         let [controller, suspect, end] = ["controller", "suspect/", "suspect0"];
         // The nodes stand between: those who suspect must be there.
         let keys = EtcdKeys::between(self.register.key(controller), self.register.key(end));
         let now = self.register.etcd.range(&keys)?;
-        let has = |below: &str| {
+        let first = |below: &str| {
             let prefix = self.register.key(below).into_bytes();
-            now.pairs.iter().any(|pair| pair.key.starts_with(&prefix))
+            now.pairs.iter().find(|pair| pair.key.starts_with(&prefix))
         };
-        if has(suspect) {
+        let leader = first(controller);
+        if leader.is_none_or(|leader| own.is_some_and(|own| own.id == leader.lease)) {
+            return Ok(false);
+        }
+        if first(suspect).is_some() {
             let snapshot = self.register.snapshot()?;
             if let Some((lead, who)) = &snapshot.controller
                 && is_leader_refused(&snapshot)
             {
                 tracing::info!("two nodes can't reach {who}, which leads: its lead ends");
-                return self.register.depose(*lead);
+                self.register.depose(*lead)?;
+                return Ok(true);
             }
         }
-        // If the key is gone, because the leader's lease ended, there is nothing to wait for. Otherwise the watch notices
-        // that at once.
-        if has(controller) {
-            self.wait(&keys, now.revision, self.rest());
-        }
-        Ok(())
+        // If the leader's lease ends, the watch notices that at once. The limit is for a connection that is silent.
+        self.wait(&keys, now.revision, Duration::from_secs(self.rules.ttl_s));
+        Ok(true)
     }
 
     fn lead(&self, lead: Lead, lease: &mut Option<Lease>) -> Result<(), Fault> {
@@ -194,7 +201,10 @@ impl Turn {
             self.renew(lease)?;
             let known = self.register.known();
             let snapshot = self.register.snapshot()?;
-            self.register.check_step(known.as_ref(), &snapshot.seen.view)?;
+            if !self.register.has_taken(known.as_ref(), &snapshot.seen.view)? {
+                thread::sleep(TAKES);
+                continue;
+            }
             if snapshot.controller.as_ref().is_none_or(|(now, _)| *now != lead) {
                 return Err(Fault::Deposed);
             }
@@ -213,10 +223,27 @@ impl Turn {
                 continue;
             }
             let end = memory.next_end(view, self.waits, now.steady);
-            let left = end.map(|end| end.saturating_sub(now.steady));
-            let rest = left.map_or(self.rest(), |left| left.min(self.rest()));
-            self.wait(&keys, snapshot.revision, rest.max(PAUSE));
+            let left = end.map_or(LOOK_EVERY, |end| end.saturating_sub(now.steady).min(LOOK_EVERY));
+            self.rest_until(&keys, snapshot.revision, (left.max(PAUSE), lease))?;
             thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Waits until something happens to `keys`, or may have, and renews the lease meanwhile.
+    fn rest_until(
+        &self,
+        keys: &EtcdKeys,
+        revision: u64,
+        (limit, lease): (Duration, &mut Option<Lease>),
+    ) -> Result<(), Fault> {
+        let ends = Instant::now() + limit;
+        while !self.is_over() {
+            let left = ends.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.wait(keys, revision, left.min(self.rest())) {
+                break;
+            }
+            self.renew(lease)?;
         }
         Ok(())
     }
@@ -226,11 +253,15 @@ impl Turn {
         Duration::from_millis(self.rules.ttl_s * 1000 / 3)
     }
 
-    /// Waits until something happens to `keys`, or may have.
-    fn wait(&self, keys: &EtcdKeys, revision: u64, limit: Duration) {
+    /// Waits until something happens to `keys`; false: nothing did within `limit`.
+    fn wait(&self, keys: &EtcdKeys, revision: u64, limit: Duration) -> bool {
         let watched = self.register.etcd.watch(keys, revision + 1, limit);
-        if watched.and_then(|mut watch| watch.next_events()).is_err() {
-            thread::sleep(PAUSE);
+        match watched.and_then(|mut watch| watch.next_events()) {
+            Ok(told) => told.is_some(),
+            Err(_) => {
+                thread::sleep(PAUSE);
+                true
+            }
         }
     }
 
@@ -257,3 +288,7 @@ impl Turn {
 const REST: Duration = Duration::from_millis(500);
 /// The pause between decisions.
 const PAUSE: Duration = Duration::from_millis(50);
+/// The pause until the process may have heard of a view that etcd has.
+const TAKES: Duration = Duration::from_millis(5);
+/// The leader reads the register this often though nothing happens.
+const LOOK_EVERY: Duration = Duration::from_secs(5);

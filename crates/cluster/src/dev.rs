@@ -18,7 +18,6 @@
 //! # Weaknesses
 //! A command that is killed by SIGKILL leaves its parts running. The next start finds their ports taken, and says so.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -33,6 +32,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::ask::Keyless;
 use crate::fault::Fault;
 use crate::register::{Register, first_view};
 use crate::status::Status;
@@ -119,7 +119,7 @@ impl Dev {
             Err(Fault::Etcd(_)) => return Ok(Some(NO_ANSWER.to_owned())),
             Err(fault) => return Err(fault.to_string()),
         };
-        let lacks = Status::of(&snapshot, &BTreeSet::new(), None).lacks(usize::from(self.nodes));
+        let lacks = Status::of(&snapshot, &Keyless::default(), None).lacks(usize::from(self.nodes));
         let router = || (!self.takes_changes()).then(|| "the router doesn't store yet".to_owned());
         Ok(lacks.or_else(router))
     }

@@ -113,9 +113,10 @@ impl Fault {
         matches!(self, Self::Etcd(error) if error.is_away())
     }
 
-    /// Whether etcd has another cluster than the process knows, or none: the process must write nothing there.
+    /// Whether etcd has another cluster than the process knows, or none, or a view that it refuses: the process must write
+    /// nothing there.
     pub(crate) fn is_estranged(&self) -> bool {
-        matches!(self, Self::Lost(_) | Self::Other(_) | Self::Older { .. })
+        matches!(self, Self::Lost(_) | Self::Other(_) | Self::Older { .. } | Self::Step(_))
     }
 }
 

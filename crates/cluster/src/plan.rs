@@ -12,7 +12,7 @@ use guira_chain::controller::{Facts, GroupFacts, next};
 use guira_chain::{Group, NodeId, Ranges, View};
 use serde::Serialize;
 
-use crate::ask::leader_words;
+use crate::ask::{Keyless, leader_words};
 use crate::controller::Rules;
 use crate::facts::{Memory, Now, Waits};
 use crate::records::unix_s;
@@ -49,10 +49,10 @@ struct Deed {
 }
 
 impl Plan {
-    /// The plan by a snapshot. `keyless`: nodes that serve though the register has no key of them. `leader`: who leads.
+    /// The plan by a snapshot. `keyless`: what is where nodes should be of which the register has no key. `leader`: who leads.
     pub(crate) fn of(
         snapshot: &RegisterSnapshot,
-        keyless: &BTreeSet<NodeId>,
+        keyless: &Keyless,
         leader: Option<String>,
     ) -> Self {
         let Rules { replace_after, promise, restart, .. } = Rules::default();
@@ -98,7 +98,7 @@ impl Deeds {
 struct Teller<'a> {
     snapshot: &'a RegisterSnapshot,
     facts: &'a Facts,
-    keyless: &'a BTreeSet<NodeId>,
+    keyless: &'a Keyless,
     is_led: bool,
 }
 
@@ -175,7 +175,9 @@ impl Teller<'_> {
         for id in was.difference(&is) {
             let why = match self.lives(*id) {
                 false if self.snapshot.is_to_restart(*id) => "it is to be restarted",
-                false if self.keyless.contains(id) => "etcd has no key of it, though it serves",
+                false if self.keyless.serving.contains(id) => {
+                    "etcd has no key of it, though it serves"
+                }
                 false => "its process is gone, or another than the view names",
                 true => "enough others serve",
             };
@@ -254,7 +256,7 @@ impl Teller<'_> {
         }
         let may_have =
             |it: &(&NodeId, &guira_chain::view::Member)| it.1.weight > 0 && !self.is_drained(*it.0);
-        let without_key = self.view().nodes.iter().filter(|it| self.keyless.contains(it.0));
+        let without_key = self.view().nodes.iter().filter(|it| self.keyless.serving.contains(it.0));
         let nodes = self.facts.alive.iter().chain(without_key).filter(may_have).count();
         if usize::try_from(wish.replicas).is_ok_and(|wanted| nodes < wanted) {
             let what = format!("{} copies of each slot at most", nodes);
@@ -269,9 +271,11 @@ impl Teller<'_> {
             let what = format!("{} is waited for", self.name(*id));
             let is = match self.snapshot.is_to_restart(*id) {
                 true => "is to be restarted (--undo: it stays)",
-                false if self.keyless.contains(id) => "serves, but etcd has no key of it",
+                false if self.keyless.serving.contains(id) => "serves, but etcd has no key of it",
                 false => "is gone",
             };
+            let stranger = self.keyless.strangers.get(id);
+            let is = stranger.map_or(is.to_owned(), |who| format!("{is}, and {who}"));
             let why = format!("it {is}; after {minutes} minutes other nodes get its copies");
             deeds.add(&none, what, why);
         }
@@ -284,8 +288,12 @@ impl Teller<'_> {
     fn wait(&self, group: &Group, deeds: &mut Deeds) {
         let mut add = |what, why: &str| deeds.add(&group.slots, what, why);
         if !group.serving.iter().any(|it| self.lives(*it)) {
-            let serving: Vec<NodeId> =
-                group.serving.iter().copied().filter(|it| self.keyless.contains(it)).collect();
+            let serving: Vec<NodeId> = group
+                .serving
+                .iter()
+                .copied()
+                .filter(|it| self.keyless.serving.contains(it))
+                .collect();
             let names = |nodes: &[NodeId]| -> String {
                 nodes.iter().map(|it| self.name(*it)).collect::<Vec<_>>().join(", ")
             };

@@ -32,6 +32,8 @@ pub(crate) struct Known {
     epoch: u64,
     /// The newest view that the process took.
     view: Option<Arc<View>>,
+    /// Why the newest view that the process saw is refused, if it is.
+    refused: Option<Fault>,
 }
 
 /// A view, and the revision of etcd at which it was written.
@@ -101,12 +103,21 @@ impl Register {
 
     /// Takes note of the seed that a store's records have: etcd's cluster must have the same.
     pub fn know_seed(&self, seed: &str) {
-        *self.known.lock() = Some(Known { seed: seed.to_owned(), epoch: 0, view: None });
+        let seed = seed.to_owned();
+        *self.known.lock() = Some(Known { seed, epoch: 0, view: None, refused: None });
     }
 
     pub(crate) fn know(&self, view: &Arc<View>) {
         let (seed, epoch) = (view.seed.clone(), view.epoch);
-        *self.known.lock() = Some(Known { seed, epoch, view: Some(Arc::clone(view)) });
+        let view = Some(Arc::clone(view));
+        *self.known.lock() = Some(Known { seed, epoch, view, refused: None });
+    }
+
+    /// Records that the process refuses what etcd has.
+    pub(crate) fn refuse(&self, why: &Fault) {
+        if let Some(known) = self.known.lock().as_mut() {
+            known.refused = Some(why.clone());
+        }
     }
 
     pub(crate) fn known(&self) -> Option<Known> {
@@ -124,12 +135,30 @@ impl Register {
         }
     }
 
-    /// As [`Register::check`], and refuses a view that may not take the place of the one that the process took: nothing may be
-    /// built on it.
-    pub(crate) fn check_step(&self, known: Option<&Known>, view: &View) -> Result<(), Fault> {
+    /// As [`Register::check`], and whether the process took this view: the next one may only be built on one that it took.
+    /// It hasn't if etcd had the view just before the process heard of it.
+    ///
+    /// # Errors
+    /// As [`Register::check`]; or why the process refuses what etcd has.
+    pub(crate) fn has_taken(&self, known: Option<&Known>, view: &View) -> Result<bool, Fault> {
         self.check(known, view)?;
-        let before = known.and_then(|known| known.view.as_ref()).filter(|it| ***it != *view);
-        before.map_or(Ok(()), |before| view.may_replace(before).map_err(Fault::Step))
+        let Some(Known { view: taken, refused, .. }) = known else { return Ok(true) };
+        match refused {
+            Some(why) => Err(why.clone()),
+            None => Ok(taken.as_ref().is_none_or(|taken| **taken == *view)),
+        }
+    }
+
+    /// Whether the process refuses what etcd has, and so what it hears of others too.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        self.known.lock().as_ref().is_some_and(|known| known.refused.is_some())
+    }
+
+    /// Refuses to go on while the process refuses what etcd has.
+    pub(crate) fn still_follows(&self) -> Result<(), Fault> {
+        self.still_knows()?;
+        self.known().and_then(|known| known.refused).map_or(Ok(()), Err)
     }
 
     /// Refuses to go on if etcd has lost the cluster that this process knows, or has another in its place.
@@ -174,9 +203,14 @@ impl Register {
     /// # Errors
     /// [`Fault::NoCluster`] or [`Fault::Lost`] if there is none; etcd fails; or the view is invalid.
     pub fn view(&self) -> Result<Seen, Fault> {
+        Ok(self.view_now()?.0)
+    }
+
+    /// As [`Register::view`], with etcd's revision at which that was the view.
+    pub(crate) fn view_now(&self) -> Result<(Seen, u64), Fault> {
         let range = self.etcd.range(&EtcdKeys::one(self.key("view")))?;
         let pair = range.pairs.into_iter().next();
-        read_view(&pair.ok_or_else(|| self.nothing())?)
+        Ok((read_view(&pair.ok_or_else(|| self.nothing())?)?, range.revision))
     }
 
     /// Writes the view after `seen`, if no other view was written and no other controller elected since.

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Write as _};
 use guira_chain::{Group, NodeId};
 use serde::Serialize;
 
-use crate::ask::leader_words;
+use crate::ask::{Keyless, leader_words};
 use crate::controller::Rules;
 use crate::register::RegisterSnapshot;
 
@@ -37,6 +37,8 @@ struct Node {
     zone: String,
     weight: u32,
     state: State,
+    /// Who else answers at the address of a node that is gone.
+    stranger: Option<String>,
     /// Since when a controller has seen that the node is gone, and when its copies are made elsewhere. Unix times in
     /// seconds.
     away_since: Option<u64>,
@@ -81,10 +83,11 @@ struct Slots {
 }
 
 impl Status {
-    /// The state by a snapshot. `keyless`: nodes that serve though the register has no key of them. `leader`: who leads.
+    /// The state by a snapshot. `keyless`: what is where nodes should be of which the register has no key. `leader`: who
+    /// leads.
     pub(crate) fn of(
         snapshot: &RegisterSnapshot,
-        keyless: &BTreeSet<NodeId>,
+        keyless: &Keyless,
         leader: Option<String>,
     ) -> Self {
         let view = &snapshot.seen.view;
@@ -148,10 +151,10 @@ impl Status {
     }
 }
 
-fn node(id: NodeId, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> Option<Node> {
+fn node(id: NodeId, snapshot: &RegisterSnapshot, keyless: &Keyless) -> Option<Node> {
     let (view, alive) = (&snapshot.seen.view, snapshot.nodes.get(&id));
     let state = match alive {
-        None if keyless.contains(&id) => State::Keyless,
+        None if keyless.serving.contains(&id) => State::Keyless,
         None => State::Gone,
         Some(alive) if view.names(id, &alive.run) => State::Member,
         Some(_) => State::Waiting,
@@ -165,6 +168,7 @@ fn node(id: NodeId, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> 
         zone: member.zone.clone(),
         weight: member.weight,
         state,
+        stranger: keyless.strangers.get(&id).cloned(),
         is_to_restart: snapshot.is_to_restart(id),
         is_drained: snapshot.wish.drain.contains(&id),
         away_since: away,
@@ -217,6 +221,10 @@ impl Display for Status {
                 f,
                 "keyless     node {id} ({name}) serves, but etcd has no key of it: see its log"
             )?;
+        }
+        for (node, who) in self.nodes.iter().filter_map(|it| Some((it, it.stranger.as_ref()?))) {
+            let Node { id, name, .. } = node;
+            writeln!(f, "stranger    node {id} ({name}) is gone, and {who}")?;
         }
         for node in &self.nodes {
             if let (Some(since), Some(until)) = (node.away_since, node.given_up_at) {

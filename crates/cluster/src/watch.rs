@@ -2,9 +2,10 @@
 //!
 //! # Invariants
 //! 1. A view in the channel is valid. All views are of one cluster, and their epochs rise.
-//! 2. A view whose predecessor was seen is refused unless it may follow that one. So are all views after it: what is built
-//!    on a wrong view is wrong. The channel keeps the last good view until etcd has that one again, or the one that follows
-//!    it.
+//! 2. A view whose predecessor was seen is refused unless it may follow that one. So is what is built on it: the channel keeps
+//!    the last good view until etcd has that one again, or a later one that may follow it, as if what was refused had never
+//!    been there. None of the views that come meanwhile is missed, unless etcd has compacted them.
+//! 3. Why a view is refused is logged once, and again only if the next one has another reason.
 //!
 //! # Costs
 //! One thread, which asks once each [`WATCH_MAX`]. It ends that long after the last receiver.
@@ -54,7 +55,7 @@ pub fn watch_anyway(register: Arc<Register>) -> Result<Receiver<Sight>, Fault> {
 fn follow(register: Arc<Register>, seen: Option<Seen>) -> Result<Receiver<Sight>, Fault> {
     let view = seen.as_ref().map(|seen| Arc::clone(&seen.view));
     let (sender, receiver) = channel(Sight { view, lack: None });
-    let follower = Follower { register, seen, sender, refused: false };
+    let follower = Follower { register, seen, sender, refused: None };
     let spawned = thread::Builder::new().name("view".to_owned()).spawn(move || follower.follow());
     spawned.map_err(|error| no_thread(&error))?;
     Ok(receiver)
@@ -69,7 +70,21 @@ struct Follower {
     /// The view in the channel.
     seen: Option<Seen>,
     sender: Sender<Sight>,
-    refused: bool,
+    /// The last view of etcd, if it is refused.
+    refused: Option<Refused>,
+}
+
+struct Refused {
+    /// Up to which revision etcd's views were judged.
+    upto: u64,
+    epoch: u64,
+    why: Fault,
+}
+
+impl Refused {
+    fn words(&self) -> String {
+        format!("the view of epoch {} is refused: {}", self.epoch, self.why)
+    }
 }
 
 impl Follower {
@@ -92,60 +107,93 @@ impl Follower {
     /// Reads the view, because some may have been missed, and then watches once.
     fn follow_once(&mut self) -> Result<(), Fault> {
         let known = self.register.known();
-        let now = self.register.view()?;
+        let (now, revision) = self.register.view_now()?;
         self.register.check(known.as_ref(), &now.view)?;
-        let after = now.mod_revision + 1;
-        if !self.refused {
-            self.lack(None);
-        }
-        self.take(now);
+        let after = match &self.refused {
+            Some(refused) => {
+                self.lack(Some(refused.words()));
+                refused.upto + 1
+            }
+            None => {
+                self.lack(None);
+                self.take(now.clone());
+                // etcd may have compacted what was before.
+                revision + 1
+            }
+        };
         let keys = EtcdKeys::one(self.register.key("view"));
         let mut watch = self.register.etcd.watch(&keys, after, WATCH_MAX)?;
-        while let Some(told) = watch.next_events()? {
-            for event in told.events {
-                match event {
-                    EtcdEvent::Put(pair) => {
-                        let next = read_view(&pair)?;
-                        self.register.check(self.register.known().as_ref(), &next.view)?;
-                        self.take(next);
+        loop {
+            match watch.next_events() {
+                Ok(None) => return Ok(()),
+                Ok(Some(told)) => told.events.into_iter().try_for_each(|it| self.hear(it))?,
+                // etcd doesn't have all views any more that came since.
+                Err(Error::Ended { .. }) if self.refused.is_some() => {
+                    self.take(now);
+                    if let Some(refused) = &mut self.refused {
+                        refused.upto = revision;
                     }
-                    EtcdEvent::Deleted { .. } => return Err(self.register.nothing()),
+                    return Ok(());
                 }
+                Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    fn hear(&mut self, event: EtcdEvent) -> Result<(), Fault> {
+        let (revision, next) = match event {
+            EtcdEvent::Put(pair) => (pair.mod_revision, read_view(&pair)),
+            EtcdEvent::Deleted { mod_revision, .. } => (mod_revision, Err(self.register.nothing())),
+        };
+        let checked = next.and_then(|next| {
+            self.register.check(self.register.known().as_ref(), &next.view)?;
+            Ok(next)
+        });
+        match (checked, &mut self.refused) {
+            (Ok(next), _) => self.take(next),
+            (Err(fault), None) => return Err(fault),
+            // It was there for a while, and isn't any more, or else reading the view fails.
+            (Err(_), Some(refused)) => refused.upto = revision,
         }
         Ok(())
     }
 
     fn take(&mut self, next: Seen) {
-        let (before, epoch) = (self.seen.as_ref().map(|seen| &seen.view), next.view.epoch);
+        let before = self.seen.as_ref().map(|seen| &seen.view);
         let is_same = before == Some(&next.view);
         let step = before.filter(|_| !is_same).map_or(Ok(()), |before| match self.refused {
-            true => next.view.may_follow(before),
-            false => next.view.may_replace(before),
+            Some(_) => next.view.may_follow_later(before),
+            None => next.view.may_replace(before),
         });
-        match step.map_err(Fault::Step) {
-            Err(_) if self.refused => return,
-            Err(fault) => {
-                self.refused = true;
-                self.lack(Some(format!("the view of epoch {epoch} is refused: {fault}")));
-                tracing::error!(
-                    "the view of epoch {epoch} in etcd is refused, and those after it: {fault}; the last good one stays in use until it is put back, or the program is started again"
-                );
-                return;
-            }
-            Ok(()) if self.refused => {
-                self.refused = false;
-                self.lack(None);
-                tracing::info!("etcd has a good view again, of epoch {epoch}: it is followed");
-            }
-            Ok(()) => {}
-        }
-        if is_same {
+        let epoch = next.view.epoch;
+        if let Err(why) = step {
+            self.refuse(Fault::Step(why), &next);
             return;
         }
         self.register.know(&next.view);
-        self.sender.send_modify(|sight| sight.view = Some(Arc::clone(&next.view)));
-        self.seen = Some(next);
+        if self.refused.take().is_some() {
+            self.lack(None);
+            tracing::info!("etcd has a good view again, of epoch {epoch}: it is followed");
+        }
+        if !is_same {
+            self.sender.send_modify(|sight| sight.view = Some(Arc::clone(&next.view)));
+            self.seen = Some(next);
+        }
+    }
+
+    fn refuse(&mut self, why: Fault, next: &Seen) {
+        self.register.refuse(&why);
+        let refused = Refused { upto: next.mod_revision, epoch: next.view.epoch, why };
+        self.lack(Some(refused.words()));
+        if self.refused.as_ref().is_none_or(|before| before.why != refused.why) {
+            tracing::error!(
+                "the view of epoch {} in etcd is refused, and what is built on it: {}; the last good one, of epoch {}, stays in use until that is put back, or one of a higher epoch that may follow it",
+                refused.epoch,
+                refused.why,
+                self.seen.as_ref().map_or(0, |seen| seen.view.epoch)
+            );
+        }
+        self.refused = Some(refused);
     }
 
     fn lack(&self, lack: Option<String>) {

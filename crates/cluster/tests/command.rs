@@ -1,7 +1,7 @@
 //! Tests of `guira cluster` as a program, with a real etcd.
 
-use guira_chain::View;
 use guira_chain::view::Member;
+use guira_chain::{NodeId, View};
 use guira_cluster::{Present, Register, first_view};
 use guira_etcd::{Etcd, EtcdAccess, EtcdPlace};
 use guira_tests::etcd::Etcd as Server;
@@ -207,9 +207,9 @@ fn a_check_names_what_is_wrong_and_what_helps() {
     );
 }
 
-/// A node's clients' port that gives these answers, one to each connection, and the last one again and again. An answer is
-/// the epoch that the node follows, and how many promises it lacks.
-fn mouth(answers: &'static [(u64, u64)]) -> String {
+/// A node's clients' port that says who it is and gives these answers, one to each connection, and the last one again and
+/// again. An answer is the epoch that the node follows, and how many promises it lacks.
+fn mouth(who: String, answers: &'static [(u64, u64)]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port").to_string();
     thread::spawn(move || {
@@ -226,10 +226,70 @@ fn mouth(answers: &'static [(u64, u64)]) -> String {
                 ("cluster_promises_missing", missing),
             ];
             let said = numbers.map(|(name, number)| format!("STAT {name} {number}\r\n")).concat();
-            stream.write_all(said.as_bytes()).expect("it reads");
+            stream.write_all((who.clone() + &said).as_bytes()).expect("it reads");
         }
     });
     address
+}
+
+/// What a node says of itself.
+fn who(cluster: &str, id: &str, node: NodeId) -> String {
+    format!(
+        "STAT cluster_name {cluster}\r\nSTAT cluster_id {id}\r\nSTAT cluster_node {node}\r\nSTAT cluster_node_name kite\r\n"
+    )
+}
+
+fn heron(clients: String) -> Member {
+    let (name, peers) = ("heron".to_owned(), "127.0.0.1:1".to_owned());
+    Member { name, peers, clients, zone: String::new(), weight: 1, run: "r".to_owned() }
+}
+
+#[test]
+fn who_else_answers_at_a_nodes_address_is_told_and_not_taken_for_the_node() {
+    let server = Server::start();
+    let place = format!("etcd:127.0.0.1:{}/c1", server.port());
+    let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
+    let first = first_view("c1", 1, 1).expect("a seed");
+    let (id, other) = (first.id(), first_view("c1", 1, 1).expect("a seed").id());
+    assert_ne!(id, other, "two clusters of one name");
+    register.create(&first).expect("nobody has");
+    let cases = [
+        (who("c1", &id, 1), None),
+        (who("c1", &id, 4), Some("node 4 (kite) of the cluster c1")),
+        (who("c1", &other, 1), Some("node 1 (kite) of another cluster c1")),
+        (who("c2", &other, 1), Some("node 1 (kite) of the cluster c2")),
+        (String::new(), Some("no node of a cluster")),
+    ];
+    for (said, told) in cases {
+        let clients = mouth(said, &[(2, 0)]);
+        let told = told.map(|who| format!("at {clients} answers {who}"));
+        let mut view = View { epoch: 2, ..first.clone() };
+        view.nodes.insert(1, heron(clients.clone()));
+        let put = raw(&server).put(b"/guira/c1/view", view.to_json().as_bytes(), None);
+        put.expect("etcd answers");
+        let all = |part: &str| {
+            let said = ["check", "status", "plan"].map(|command| cluster(&[command, &place]).1);
+            said.map(|said| said.contains(part))
+        };
+        match &told {
+            None => {
+                assert_eq!(all("serves, but etcd has no key of it"), [true; 3]);
+                assert_eq!(all(" answers "), [false; 3]);
+            }
+            Some(who) => {
+                assert_eq!(all("serves, but etcd has no key"), [false; 3], "{who}");
+                assert_eq!(all(&format!("is gone, and {who}")), [true; 3], "{who}");
+            }
+        }
+        // The same of a node that has a key.
+        let present = Present::begin(Arc::clone(&register), 1, &heron(clients), 60);
+        let present = present.expect("etcd answers");
+        let (_, said, _) = cluster(&["check", &place]);
+        let told = told.map(|who| format!("heron (1) has a key in etcd, and {who}"));
+        assert_eq!(said.contains(" answers "), told.is_some(), "{said}");
+        assert!(told.is_none_or(|told| said.contains(&told)), "{said}");
+        drop(present);
+    }
 }
 
 #[test]
@@ -241,7 +301,7 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
     let without_slots = Member {
         name: "jay".to_owned(),
         peers: "127.0.0.1:2".to_owned(),
-        clients: mouth(&[(9, 0)]),
+        clients: mouth(who("c1", &view.id(), 2), &[(9, 0)]),
         zone: String::new(),
         weight: 1,
         run: "r".to_owned(),
@@ -256,14 +316,7 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
         (&[(9, 3)], [false, true]),
     ];
     for (answers, expected) in cases {
-        let member = Member {
-            name: "heron".to_owned(),
-            peers: "127.0.0.1:1".to_owned(),
-            clients: mouth(answers),
-            zone: String::new(),
-            weight: 1,
-            run: "r".to_owned(),
-        };
+        let member = heron(mouth(who("c1", &view.id(), 1), answers));
         let _node = Present::begin(Arc::clone(&register), 1, &member, 60).expect("etcd answers");
         let (_, told, _) = cluster(&["check", &place]);
         assert!(told.contains("; 1 nodes answered"), "{told}");

@@ -158,7 +158,7 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     comes(5);
     within(30, "the other watch has read on too", || waiting.borrow().lack.is_none());
     put(&wrong(&fifth));
-    put(&View { epoch: 9, ..fifth.clone() });
+    put(&View { epoch: 9, ..wrong(&fifth) });
     // The watch has read on: a fresh one gets the last view.
     let fresh = watch(self::register(server.port())).expect("there is a view");
     assert_eq!(epoch_of(&fresh), 9);
@@ -176,6 +176,14 @@ fn a_watch_follows_legal_views_over_etcds_restart_and_keeps_the_last_before_a_wr
     within(30, "it is refused", refuses);
     put(&after(&sixth, 3));
     comes(7);
+    within(30, "nothing is refused", || views.borrow().lack.is_none());
+    // A later one is as good, if it may follow the last good one. Those that follow it at once are followed too.
+    put(&wrong(&after(&sixth, 3)));
+    within(30, "it is refused", refuses);
+    put(&View { epoch: 11, ..wrong(&after(&sixth, 3)) });
+    put(&View { epoch: 12, ..after(&sixth, 2) });
+    put(&View { epoch: 13, ..after(&sixth, 1) });
+    comes(13);
     within(30, "nothing is refused", || views.borrow().lack.is_none());
 }
 

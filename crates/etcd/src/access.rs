@@ -1,15 +1,20 @@
 //! Access to etcd: over TLS, with a login, or with neither.
 //!
-//! Certificates, the key and the login are read from their files for each connection, so that replaced files are used
-//! without further action. A token is kept until etcd no longer knows it.
+//! Certificates, the key and the login are read from their files, and again once the files differ, so that replaced files are
+//! used without further action. A token is kept until etcd no longer knows it.
+//!
+//! # Costs
+//! Connections are kept open and used again, so that a process that asks often doesn't shake hands each time. After a
+//! failure all is made anew.
 
 use std::fmt;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use rustls::crypto::ring;
@@ -19,9 +24,11 @@ use rustls::sign::CertifiedKey;
 use serde_json::{Value, json};
 use ureq::http::Response;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body};
 
 use crate::error::Error;
+use crate::names::Names;
 use crate::wire::{Token, Words, first_of};
 
 /// Where certificates and a login are, if they are needed.
@@ -30,7 +37,17 @@ pub struct EtcdAccess {
     tls: Option<Files>,
     login: Option<PathBuf>,
     token: Mutex<Option<String>>,
+    kept: Mutex<Option<Kept>>,
 }
+
+/// Connections that were made with files as they were then.
+struct Kept {
+    stamps: Vec<Stamp>,
+    agent: Agent,
+}
+
+/// What shows that a file is the same: when it was changed, its number and its length. `None`: it can't be read.
+type Stamp = Option<(SystemTime, u64, u64)>;
 
 /// The files for TLS, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +103,7 @@ impl EtcdAccess {
     /// for an etcd with `auth enable`. Nothing is read yet.
     #[must_use]
     pub fn new(tls: Option<Files>, login: Option<PathBuf>) -> Self {
-        Self { tls, login, token: Mutex::default() }
+        Self { tls, login, token: Mutex::default(), kept: Mutex::default() }
     }
 
     /// Sends a request, and logs in before if that is needed. The whole answer may take `whole`, its beginning `begin`.
@@ -95,11 +112,25 @@ impl EtcdAccess {
         url: &str,
         path: &str,
         question: &Value,
-        whole: Duration,
-        begin: Duration,
+        (whole, begin): (Duration, Duration),
     ) -> Result<Response<Body>, Failure> {
-        let agent = self.agent(whole, begin)?;
-        let post = |token: Option<&str>| post(&agent, &format!("{url}{path}"), question, token);
+        let answered = self.try_post(url, path, question, (whole, begin));
+        if matches!(answered, Err(Failure::Away(_))) {
+            *self.kept.lock() = None;
+        }
+        answered
+    }
+
+    fn try_post(
+        &self,
+        url: &str,
+        path: &str,
+        question: &Value,
+        times: (Duration, Duration),
+    ) -> Result<Response<Body>, Failure> {
+        let agent = self.agent()?;
+        let post =
+            |token: Option<&str>| post((&agent, times), &format!("{url}{path}"), question, token);
         let Some(login) = &self.login else { return post(None) };
         let kept = self.token.lock().clone();
         if let Some(token) = kept {
@@ -111,7 +142,8 @@ impl EtcdAccess {
         }
         let (name, password) = first_user(login).map_err(Failure::Files)?;
         let question = json!({ "name": name, "password": password });
-        let answer = self::post(&agent, &format!("{url}/v3/auth/authenticate"), &question, None);
+        let place = format!("{url}/v3/auth/authenticate");
+        let answer = self::post((&agent, times), &place, &question, None);
         let answer = body_of(answer.map_err(Failure::of_the_login)?)?;
         let answer: Token = first_of(&answer).map_err(Failure::Unreadable)?;
         let none = || Failure::Unreadable("the login: etcd gave no token".to_owned());
@@ -120,17 +152,25 @@ impl EtcdAccess {
         post(Some(&token))
     }
 
-    fn agent(&self, whole: Duration, begin: Duration) -> Result<Agent, Failure> {
+    /// The connections that are open, unless the files have changed since.
+    fn agent(&self) -> Result<Agent, Failure> {
+        let stamps = self.tls.as_ref().map(Files::stamps).unwrap_or_default();
+        let mut kept = self.kept.lock();
+        if let Some(kept) = kept.as_ref().filter(|it| it.stamps == stamps) {
+            return Ok(kept.agent.clone());
+        }
         let config = Agent::config_builder()
             .proxy(None)
             .http_status_as_error(false)
             // Otherwise a redirect could lead the token elsewhere.
-            .max_redirects(0)
-            .timeout_connect(Some(begin.min(CONNECT_MAX)))
-            .timeout_recv_response(Some(begin))
-            .timeout_global(Some(whole));
-        let Some(files) = &self.tls else { return Ok(config.build().into()) };
-        Ok(config.tls_config(files.tls().map_err(Failure::Files)?).build().into())
+            .max_redirects(0);
+        let config = match &self.tls {
+            None => config.build(),
+            Some(files) => config.tls_config(files.tls().map_err(Failure::Files)?).build(),
+        };
+        let agent = Agent::with_parts(config, DefaultConnector::default(), Names::default());
+        *kept = Some(Kept { stamps, agent: agent.clone() });
+        Ok(agent)
     }
 }
 
@@ -141,6 +181,15 @@ impl Files {
     pub fn new(authorities: PathBuf, chain: Option<PathBuf>, key: Option<PathBuf>) -> Self {
         let key = key.or_else(|| chain.clone());
         Self { authorities, identity: chain.zip(key) }
+    }
+
+    fn stamps(&self) -> Vec<Stamp> {
+        let own = self.identity.iter().flat_map(|(chain, key)| [chain, key]);
+        let stamp = |path: &PathBuf| {
+            let found = fs::metadata(path).ok()?;
+            Some((found.modified().ok()?, found.ino(), found.len()))
+        };
+        std::iter::once(&self.authorities).chain(own).map(stamp).collect()
     }
 
     fn tls(&self) -> Result<TlsConfig, String> {
@@ -234,12 +283,14 @@ impl Failure {
 }
 
 fn post(
-    agent: &Agent,
+    (agent, (whole, begin)): (&Agent, (Duration, Duration)),
     url: &str,
     question: &Value,
     token: Option<&str>,
 ) -> Result<Response<Body>, Failure> {
-    let request = agent.post(url);
+    let times = agent.post(url).config();
+    let times = times.timeout_connect(Some(begin.min(CONNECT_MAX)));
+    let request = times.timeout_recv_response(Some(begin)).timeout_global(Some(whole)).build();
     let request = match token {
         None => request,
         Some(token) => request.header("Authorization", token),

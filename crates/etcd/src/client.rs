@@ -206,7 +206,7 @@ impl Etcd {
         question: &Value,
         whole: Duration,
     ) -> Result<Response<Body>, Failure> {
-        self.access.post(url, path, question, whole, self.limit)
+        self.access.post(url, path, question, (whole, self.limit))
     }
 
     /// The result of the first endpoint that can answer; if none can, why the last couldn't.

@@ -4,7 +4,8 @@
 //! place    etcd:HOST:PORT,…/PATH, as a command line names it
 //! client   one request to one endpoint, or to the next one that answers
 //! watch    what happens to keys after a revision
-//! access   TLS and the login, from files
+//! access   TLS and the login, from files; connections that stay open
+//! names    where endpoints are
 //! wire     requests and answers, as JSON
 //! ```
 //! etcd's own protocol is gRPC; the gateway in each etcd since 3.4 takes the same calls as JSON over HTTP/1.1. So neither
@@ -16,7 +17,7 @@
 //! 3. No message contains a login's password or token.
 //!
 //! # Costs
-//! A connection per call: 85 nodes that make two calls a second are 170 connections a second. With a login, the
+//! Calls use a connection again. A watch, and each call while others are under way, needs one of its own. With a login, the
 //! first call needs one more.
 //!
 //! # Weaknesses
@@ -41,11 +42,15 @@
 //! ```
 
 #![forbid(unsafe_code)]
-#![expect(clippy::disallowed_methods, reason = "a watch ends with its time")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a watch ends with its time, and names are looked up again"
+)]
 
 mod client;
 mod watch;
 mod access;
+mod names;
 mod wire;
 mod error;
 mod place;

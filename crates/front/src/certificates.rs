@@ -6,8 +6,10 @@
 //! 2. A complaint is a sentence. It begins with what named the file, and contains the file's path.
 
 mod expiry;
+mod peers;
 
 pub use expiry::CertificateEnd;
+pub use peers::{PeerPems, PeerTlsFiles, peer_name};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;

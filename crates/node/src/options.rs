@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use guira_cluster::{EtcdArgs, host_name};
-use guira_front::certificates::NamedFile;
+use guira_front::certificates::{NamedFile, PeerTlsFiles};
 use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownFrom};
 use guira_front::size;
 use guira_log::Format;
@@ -253,14 +253,6 @@ pub(crate) struct TlsFiles {
     pub(crate) chain: NamedFile,
     pub(crate) key: NamedFile,
     pub(crate) authorities: Option<NamedFile>,
-}
-
-/// Where a node's certificate for other nodes is, its key, and the authorities that sign theirs.
-#[derive(Clone, Debug)]
-pub(crate) struct PeerTlsFiles {
-    pub(crate) chain: NamedFile,
-    pub(crate) key: NamedFile,
-    pub(crate) authorities: NamedFile,
 }
 
 impl Options {

@@ -17,8 +17,8 @@
 //! 3. A node is no peer if it names another cluster, or has another number than the view has for its address.
 //! 4. A front-end gets no frame of a node's chain, and can send none: it may only ask for holds and end them.
 //! 5. A peer costs a bounded amount of memory: its lane; and of what it sends one frame and [`PeerLimits::arrived_bytes`].
-//! 6. A node with [`PeerTls`] has links over TLS only: with nodes that its view names and whose certificates fit. So no
-//!    front-end keeps values there. A handshake has a limited time, and no link waits for another one's.
+//! 6. A node with [`PeerTls`] has links over TLS only: with nodes that its view names and whose certificates fit, and with
+//!    front-ends that show a certificate. A handshake has a limited time, and no link waits for another one's.
 //!
 //! # Weaknesses
 //! Without [`PeerTls`], links are neither encrypted nor authenticated: use them only on networks without strangers. Frames

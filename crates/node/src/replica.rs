@@ -42,4 +42,4 @@ mod record;
 
 pub(crate) use figures::{REPLICA_FIGURES, ReplicaRow};
 pub(crate) use front::Lines;
-pub(crate) use start::{Replica, keep_rule, refuse_replicated, start};
+pub(crate) use start::{Replica, Who, keep_rule, refuse_replicated, start};

@@ -195,13 +195,16 @@ async fn until_told<E: Engine>(
     let is_guarded = process.clients.logins.is_some();
     sessions::tell(&listening, is_guarded);
     sessions::tell_ready(&listening, threads.len());
-    let planned = Arc::clone(process);
-    tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(LOOK_EVERY).await;
-            flush_if_due(&planned).await;
-        }
-    });
+    // A node of a cluster takes no flush_all.
+    if process.replica.is_none() {
+        let planned = Arc::clone(process);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                flush_if_due(&planned).await;
+            }
+        });
+    }
     let watched = Arc::clone(process);
     tokio::spawn(async move {
         loop {

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::figures::{FIGURES, Figures};
 use crate::node::now;
 use crate::process::Process;
-use crate::replica::{REPLICA_FIGURES, ReplicaRow};
+use crate::replica::{REPLICA_FIGURES, ReplicaRow, Who};
 
 /// Answers `stats GROUP`, with its end.
 pub(crate) fn answer<E: Engine>(process: &Process<E>, group: &str) -> Vec<u8> {
@@ -178,12 +178,30 @@ fn store<E: Engine>(process: &Process<E>) -> Rows {
     FIGURES.iter().map(|row| (row.name.into(), (row.read)(&figures).to_string())).collect()
 }
 
+/// Whose node answers: a line, what it means, how it is read.
+struct WhoRow(&'static str, &'static str, fn(&Who) -> String);
+
+const WHO: &[WhoRow] = &[
+    WhoRow("cluster_name", "the cluster's name", |who| who.cluster.clone()),
+    WhoRow(
+        "cluster_id",
+        "what tells clusters of one name apart; each `guira cluster init` makes another",
+        |who| who.id.clone(),
+    ),
+    WhoRow("cluster_node", "the node's number", |who| who.node.to_string()),
+    WhoRow("cluster_node_name", "its name (--name)", |who| who.name.clone()),
+    WhoRow("cluster_run", "the process's run, as its log and the view have it", |who| {
+        who.run.clone()
+    }),
+];
+
 /// Nothing, if the store isn't a node's.
 fn cluster<E: Engine>(process: &Process<E>) -> Rows {
     let Some(replica) = &process.replica else { return Vec::new() };
     let figures = replica.board.read();
     let row = |row: &ReplicaRow| (row.line().into(), (row.read)(&figures).to_string());
-    REPLICA_FIGURES.iter().map(row).collect()
+    let who = WHO.iter().map(|WhoRow(name, _, read)| ((*name).into(), read(&replica.who)));
+    who.chain(REPLICA_FIGURES.iter().map(row)).collect()
 }
 
 fn settings<E: Engine>(process: &Process<E>) -> Rows {
@@ -224,11 +242,15 @@ pub fn stat_tables() -> Vec<(&'static str, Vec<(String, String)>)> {
     let general = GENERAL.iter().map(|StatRow(name, meaning, _)| own(name, meaning));
     let counts = Count::ALL.iter().map(|(_, name, meaning)| own(name, meaning));
     let store = FIGURES.iter().map(|row| own(row.name, row.meaning));
-    let cluster = REPLICA_FIGURES.iter().map(|row| own(&row.line(), row.meaning));
+    let who = WHO.iter().map(|WhoRow(name, meaning, _)| own(name, meaning));
+    let figures = REPLICA_FIGURES.iter().map(|row| own(&row.line(), row.meaning));
     vec![
         ("`stats`", general.chain(counts).collect()),
         ("`stats store`: the store since it was opened", store.collect()),
-        ("`stats cluster`: the node's part in a cluster, a second ago at most", cluster.collect()),
+        (
+            "`stats cluster`: the node's part in a cluster, a second ago at most",
+            who.chain(figures).collect(),
+        ),
     ]
 }
 

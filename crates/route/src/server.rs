@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use guira_client::Address;
 use guira_etcd::EtcdFlags;
+use guira_front::certificates::PeerTlsFiles;
 
 /// The address of a server and how to talk to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +74,8 @@ pub(crate) struct ClusterSpec {
     pub(crate) is_secured: bool,
     /// The cache of the hottest keys, if there is one.
     pub(crate) hot_cache: Option<HotSpec>,
+    /// The certificate for links to nodes that speak TLS with each other.
+    pub(crate) peer_tls: Option<PeerTlsFiles>,
 }
 
 /// The description of a cache in front of a cluster.

@@ -164,6 +164,12 @@ impl Slot {
         self.predecessor() == Some(node)
     }
 
+    /// Whether this node has a part in the slot's chain.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.group.members().any(|it| it == self.me)
+    }
+
     /// Whether nothing waits here. Then an occasional [`SlotEvent::Tick`] is enough, in case a message was lost.
     #[must_use]
     pub fn is_settled(&self, around: Around<'_>, now: u64) -> bool {
@@ -172,8 +178,7 @@ impl Slot {
             None => true,
         };
         let is_at_rest = self.is_filled && has_all && self.readers.is_empty();
-        let is_member = self.group.members().any(|it| it == self.me);
-        !is_member || is_at_rest && !self.holds(around, now)
+        !self.is_member() || is_at_rest && !self.holds(around, now)
     }
 
     /// Whether a member with the last number `has` needs a copy of everything: see [`Contents::all`].

@@ -45,6 +45,19 @@ impl View {
         Ok(())
     }
 
+    /// Checks whether this view is a legal successor of `before`, as if the views between the two, if there are any, had
+    /// changed nothing.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn may_follow_later(&self, before: &Self) -> Result<(), IllegalStep> {
+        let (from, to) = (before.epoch, self.epoch);
+        if to <= from {
+            return Err(IllegalStep::Epoch { from, to });
+        }
+        self.may_follow(&Self { epoch: to - 1, ..before.clone() })
+    }
+
     /// Checks whether a node that follows `before` may follow this view instead. If the node missed views between the
     /// two, only the cluster and this view itself are checked.
     ///

@@ -226,8 +226,11 @@ fn a_keys_slot_is_part_of_the_format() {
     let hash = super::SlotHash::of(&view);
     let slots = ["", "ani", "a key of some length"].map(|key| hash.slot(key.as_bytes()));
     assert_eq!(slots, [7886, 2983, 11689]);
+    let id = view.id();
+    assert!(id.len() == 8 && id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{id}");
     view.seed = "other".to_owned();
     assert_ne!(super::SlotHash::of(&view).slot(b"ani"), slots[1]);
+    assert_ne!(view.id(), id);
 }
 
 #[test]
@@ -244,12 +247,24 @@ fn a_node_follows_newer_views_of_its_cluster_only() {
     }
     let other = View { seed: "other".to_owned(), ..later(old.epoch + 5) };
     assert_eq!(other.may_replace(&old), Err(IllegalStep::OtherCluster));
+    assert_eq!(other.may_follow_later(&old), Err(IllegalStep::OtherCluster));
     let mut next = later(old.epoch + 1);
     next.groups[0].epoch = next.epoch;
     assert!(
         matches!(next.may_replace(&old), Err(IllegalStep::Slot { .. })),
         "a step for no reason"
     );
+    for epoch in [old.epoch + 1, old.epoch + 5] {
+        let mut next = later(epoch);
+        assert_eq!(next.may_follow_later(&old), Ok(()));
+        next.groups[0].serving.reverse();
+        next.groups[0].epoch = epoch;
+        assert!(
+            matches!(next.may_follow_later(&old), Err(IllegalStep::Slot { .. })),
+            "a chain whose order changes, however many views were between"
+        );
+    }
+    assert!(matches!(old.may_follow_later(&old), Err(IllegalStep::Epoch { .. })));
 }
 
 #[test]

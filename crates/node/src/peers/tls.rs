@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! 1. A link's two certificates are signed by the authorities of `--peer-tls-ca`. The one that dials checks that the other's
-//!    is for the host it has dialled; the one that is dialled, that it is for the host at which its view has the node.
+//!    is for the host it has dialled; the one that is dialled, that it is for the host at which its view has the node. A
+//!    front-end is at no host that a view has: whose certificate is signed by these authorities may be one.
 //! 2. A refresh reads all files and uses them, or changes nothing. Links that are up go on.
 //! 3. No link resumes the session of another one, so each checks its certificates.
 
@@ -10,18 +11,17 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use guira_front::certificates::{CertificateEnd, Material, Wanted, certificates, key, roots};
+use guira_front::certificates::{
+    CertificateEnd, Material, PeerTlsFiles, Wanted, certificates, peer_name,
+};
 use parking_lot::Mutex;
-use rustls::client::{Resumption, verify_server_name};
-use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::client::verify_server_name;
+use rustls::pki_types::CertificateDer;
 use rustls::server::{NoServerSessionStorage, ParsedCertificate};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
-
-use crate::options::PeerTlsFiles;
 
 /// A node's certificate for links, and the authorities of the others'. See the module's head.
 pub struct PeerTls {
@@ -83,8 +83,8 @@ impl PeerTls {
         address: &str,
         stream: TcpStream,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let host = ServerName::try_from(host(address).to_owned());
-        let host = host.map_err(|_| io::Error::other("its address has no host's name"))?;
+        let host = peer_name(address).map(|name| name.to_owned());
+        let host = host.ok_or_else(|| io::Error::other("its address has no host's name"))?;
         let config = Arc::clone(&self.sides.lock().dialling);
         Ok(TlsConnector::from(config).connect(host, stream).await?.into())
     }
@@ -92,34 +92,19 @@ impl PeerTls {
 
 impl Sides {
     fn read(files: &PeerTlsFiles) -> Result<Self, String> {
-        let PeerTlsFiles { chain, key: key_file, authorities } = files;
-        let own = (chain.parsed(certificates)?, key_file.parsed(key)?);
-        let trusted = authorities.parsed(roots)?;
-        let unusable = |error: rustls::Error| chain.complaint(error);
-        let dialling = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(unusable)?
-            .with_root_certificates(trusted.clone())
-            .with_client_auth_cert(own.0.clone(), own.1.clone_key());
-        let mut dialling = dialling.map_err(unusable)?;
-        dialling.resumption = Resumption::disabled();
-        let material = Material::new(own.0, own.1, Some(trusted), |_| true).map_err(unusable)?;
+        let pems = files.read()?;
+        let dialling = Arc::new(files.dialling(&pems)?);
+        let material = Material::new(pems.chain, pems.key, Some(pems.authorities), |_| true);
+        let material = material.map_err(|error| files.chain.complaint(error))?;
         let mut accepting = material.config(Wanted::Certificate, &[&TLS13])?;
         accepting.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self { accepting: Arc::new(accepting), dialling: Arc::new(dialling) })
+        Ok(Self { accepting: Arc::new(accepting), dialling })
     }
 }
 
 /// Whether a certificate is for the host in `address`.
 pub(super) fn is_for(certificate: &CertificateDer<'_>, address: &str) -> bool {
-    let name = ServerName::try_from(host(address));
     let parsed = ParsedCertificate::try_from(certificate);
-    let (Ok(name), Ok(parsed)) = (name, parsed) else { return false };
+    let (Some(name), Ok(parsed)) = (peer_name(address), parsed) else { return false };
     verify_server_name(&parsed, &name).is_ok()
-}
-
-/// The host in `host:port`, without brackets.
-fn host(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']')
 }

@@ -10,11 +10,13 @@
 //!    effects.
 //!
 //! # Costs
-//! A slot at rest is checked twice a minute: 16,384 slots take 550 frames per second, times the length of their chains.
-//! Otherwise a node without requests does nothing that costs more with more slots. A read of the device keeps all slots
-//! waiting.
+//! A slot that has been at rest for long is checked each four minutes: 16,384 slots take 70 checks per second, of a frame or
+//! three each. Twice a second a node asks for promises, and four times a second while it is read from: those nodes with which
+//! it shares a chain. Otherwise a node without requests does nothing that costs more with more slots or nodes. A read of the
+//! device keeps all slots waiting.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ use guira_chain::{Chart, NodeId, SLOTS, View};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, sleep_until};
 
 use super::event::{Ask, Event};
 use super::figures::{Counted, ReplicaBoard, ReplicaFigures, Seen};
@@ -57,7 +59,13 @@ pub(super) struct Driver<E> {
     epochs: BTreeMap<NodeId, u64>,
     progress: Progress,
     renew_at: u64,
+    /// Whether values were read since promises were asked for.
+    has_read: bool,
+    /// Until when these nodes are asked for promises.
+    near: BTreeMap<NodeId, u64>,
     asked_view_at: u64,
+    /// The view that was refused last, by its epoch, and why.
+    refused: Option<(u64, String)>,
     /// The node's part in the register, if its views come from there.
     membership: Option<Membership>,
     counted: Counted,
@@ -89,7 +97,10 @@ impl<E: Engine> Driver<E> {
             epochs: BTreeMap::new(),
             progress: Progress::default(),
             renew_at: 0,
+            has_read: false,
+            near: BTreeMap::new(),
             asked_view_at: 0,
+            refused: None,
             membership,
             counted: Counted::default(),
             survey: Survey::default(),
@@ -107,12 +118,17 @@ impl<E: Engine> Driver<E> {
         mut events: UnboundedReceiver<Event>,
         mut arrivals: UnboundedReceiver<Arrived>,
     ) -> Result<(), String> {
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut arrived = Vec::new();
+        // The next look, and the earliest one after the last.
+        let (mut next, mut least) = (0, 0);
+        let mut alarm = pin!(sleep_until(Instant::now()));
         loop {
             tokio::select! {
-                _ = looks.tick() => self.look(),
+                () = &mut alarm => {
+                    self.look();
+                    next = u64::MAX;
+                    least = clock() + LOOK_EVERY;
+                }
                 event = events.recv() => match event {
                     None | Some(Event::Stop) => return Ok(()),
                     Some(event) => self.take(event),
@@ -125,7 +141,21 @@ impl<E: Engine> Driver<E> {
             if let Some(failure) = self.keeper.failure() {
                 return Err(format!("the store fails, so this node leaves its chains: {failure}"));
             }
+            let due = self.next_look().max(least);
+            if due < next {
+                next = due;
+                let left = Duration::from_micros(due.saturating_sub(clock()));
+                alarm.as_mut().reset(Instant::now() + left);
+            }
         }
+    }
+
+    /// When [`Driver::look`] has something to do next. Whatever may end at any time is looked for as often as possible.
+    fn next_look(&self) -> u64 {
+        if !self.requests.is_empty() || !self.slots.holds.is_empty() {
+            return 0;
+        }
+        self.renew_at.min(self.show_at).min(self.slots.next_time())
     }
 
     fn take(&mut self, event: Event) {
@@ -179,6 +209,7 @@ impl<E: Engine> Driver<E> {
         key: Vec<u8>,
         holds: bool,
     ) {
+        self.has_read = true;
         self.step(slot, SlotEvent::Read { from, epoch, id, key, holds });
         if self.slots.get(slot).is_some_and(|it| it.waiting_reads() > 0) {
             self.requests.read(Read { until: clock() + REPEATED, slot, from, id });
@@ -298,7 +329,8 @@ impl<E: Engine> Driver<E> {
         }
         self.slots.look_at_holds(now);
         if now >= self.renew_at || self.slots.is_news_of_holds() {
-            self.renew_at = now + TERM / 4;
+            let pause = if std::mem::take(&mut self.has_read) { TERM / 4 } else { TERM / 2 };
+            self.renew_at = now + pause;
             self.renew(now);
             self.tell_progress();
         }
@@ -330,10 +362,10 @@ impl<E: Engine> Driver<E> {
 
     fn renew(&mut self, now: u64) {
         let Some(epoch) = self.promises.asks(now) else { return };
-        let Some(chart) = self.chart.borrow().clone() else { return };
         let (run, has_old_holds) = (self.me.run.clone(), self.slots.has_old_holds());
         self.slots.holds.said(has_old_holds);
-        for peer in chart.view.nodes.keys().filter(|peer| **peer != self.me.node) {
+        self.near.retain(|_, until| now < *until);
+        for peer in self.near.keys() {
             let run = run.clone();
             let frame = PeerFrame::Renew { epoch, asked: now, run, has_old_holds };
             let _ = self.peers.send(*peer, &frame);
@@ -422,9 +454,9 @@ pub(super) fn clock() -> u64 {
     seconds.unwrap_or(0) * 1_000_000 + nanos.unwrap_or(0) / 1000
 }
 
-/// How often due work is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// How often the figures are shown. Microseconds, as below.
+/// How often due work is looked for at most. Microseconds, as below.
+const LOOK_EVERY: u64 = 25_000;
+/// How often the figures are shown.
 const SHOW_EVERY: u64 = 1_000_000;
 const ARRIVED_AT_ONCE: usize = 256;
 const ASK_VIEW_EVERY: u64 = 100_000;

@@ -147,6 +147,11 @@ impl Holds {
         }
     }
 
+    /// Whether nothing here ends in time.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.asked.is_empty() && self.bars.is_empty() && !self.had_old
+    }
+
     /// The slots with holds. Their terms have to be looked at.
     pub(super) fn slots(&self) -> Vec<u16> {
         self.slots.iter().copied().collect()

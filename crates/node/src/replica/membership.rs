@@ -23,6 +23,7 @@ use super::slots::Slots;
 
 /// See the module's head. Dropping it removes the node from the register.
 pub(super) struct Membership {
+    register: Arc<Register>,
     present: Present,
     told: (Report, BTreeSet<(NodeId, String)>),
     /// The epoch of the view, and the number of the slots' steps, when they were looked at.
@@ -43,7 +44,13 @@ impl Membership {
         let rules = Rules::default();
         let present = Present::begin(Arc::clone(register), id, member, LEASE_S)?;
         let controller = Controller::begin(Arc::clone(register), member.name.clone(), rules)?;
-        Ok(Self { present, told: Default::default(), looked_at: (0, 0), controller })
+        let (register, told) = (Arc::clone(register), Default::default());
+        Ok(Self { register, present, told, looked_at: (0, 0), controller })
+    }
+
+    /// Whether this process refuses the view in the register.
+    pub(super) fn refuses(&self) -> bool {
+        self.register.refuses()
     }
 
     /// Whether this node's controller believes that it leads.
@@ -102,7 +109,7 @@ fn report(me: &PeerHello, chart: &Chart, slots: &[Slot]) -> Report {
 pub(super) async fn follow(mut sights: Receiver<Sight>, events: UnboundedSender<Event>) {
     loop {
         let view = sights.borrow_and_update().view.clone();
-        let view = view.map(|view| Event::View(Box::new(View::clone(&view)), "etcd"));
+        let view = view.map(|view| Event::View(Box::new(View::clone(&view)), FROM_REGISTER));
         let is_heard = view.is_none_or(|view| events.send(view).is_ok());
         if !is_heard || sights.changed().await.is_err() {
             return;
@@ -110,5 +117,7 @@ pub(super) async fn follow(mut sights: Receiver<Sight>, events: UnboundedSender<
     }
 }
 
+/// What views of the register are said to come from.
+pub(super) const FROM_REGISTER: &str = "etcd";
 /// A node that doesn't renew its lease for this long is gone. Seconds; etcd may make it longer.
 const LEASE_S: u64 = 3;

@@ -44,6 +44,11 @@ impl Requests {
         self.reads.pop_front_if(|it| it.until <= now)
     }
 
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.reads.is_empty()
+    }
+
     /// Forgets those who wait no longer.
     pub(super) fn tidy(&mut self) {
         self.asked.retain(|_, reply| !reply.is_closed());

@@ -1,5 +1,7 @@
 //! When each slot is checked next.
 //!
+//! A slot at rest is checked ever less often. That is enough: whoever waits for something asks again by itself.
+//!
 //! # Costs
 //! Looking for slots that are due costs nothing for those that aren't. A slot whose time changes costs an insertion into a
 //! tree of all slots.
@@ -41,6 +43,16 @@ impl Rests {
         Some(slot)
     }
 
+    /// When the next slot is due.
+    pub(super) fn next_time(&self) -> u64 {
+        self.queue.first().map_or(u64::MAX, |it| it.0)
+    }
+
+    /// Has a slot never checked, until it is woken.
+    pub(super) fn leave(&mut self, slot: u16) {
+        self.set(slot, Rest { due: u64::MAX, pause: PAUSE_MIN });
+    }
+
     /// Has a slot checked very soon.
     pub(super) fn wake(&mut self, slot: u16, now: u64) {
         self.set(slot, Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 });
@@ -77,8 +89,8 @@ fn spread(slot: u16) -> u64 {
 const PAUSE_MIN: u64 = 200_000;
 /// How often a slot is checked in which no client waits, but that isn't at rest: it is to be filled, or it holds.
 const PAUSE_OPEN: u64 = 1_600_000;
-/// How often a slot at rest is checked.
-const PAUSE_MAX: u64 = 30_000_000;
+/// How often a slot that has been at rest for long is checked.
+const PAUSE_MAX: u64 = 240_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -104,8 +116,10 @@ mod tests {
         let pauses = |checks: &[u64]| -> Vec<u64> {
             checks.windows(2).map(|two| (two[1] - two[0]) / 1000).collect()
         };
-        let at_rest = checks(&mut rests, 7, 120_000_000, |_, _| ());
-        let doubled = [400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000];
+        let at_rest = checks(&mut rests, 7, 900_000_000, |_, _| ());
+        let doubled = [
+            400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800, 240_000, 240_000,
+        ];
         assert_eq!(pauses(&at_rest), doubled);
         let mut rests = Rests::new(0);
         let waiting = checks(&mut rests, 7, 2_000_000, |rests, now| rests.hurry(7, now));

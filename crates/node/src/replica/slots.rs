@@ -91,12 +91,19 @@ impl Slots {
         note(&mut self.reading, slot, state.waiting_reads() > 0);
         let (last, committed) = state.progress();
         note(&mut self.open, slot, committed < last);
-        if state.has_waiting() {
+        if !state.is_member() {
+            self.rests.leave(slot);
+        } else if state.has_waiting() {
             self.rests.hurry(slot, now);
         } else if !state.is_settled(around, now) {
             self.rests.keep_open(slot, now);
         }
         Some(committed)
+    }
+
+    /// When [`Slots::next_due`] returns a slot next.
+    pub(super) fn next_time(&self) -> u64 {
+        self.rests.next_time()
     }
 
     /// A slot that is to be checked now.

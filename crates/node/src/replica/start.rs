@@ -33,6 +33,8 @@ use crate::peers::{PeerLimits, PeerTls, Peers};
 
 /// A node that was started.
 pub(crate) struct Replica {
+    /// Who it is: `stats cluster` shows that, so that nobody takes another program for the node.
+    pub(crate) who: Who,
     /// Where clients' requests go.
     pub(crate) front: Arc<Front>,
     /// The figures of the last second.
@@ -42,6 +44,16 @@ pub(crate) struct Replica {
     readiness: Readiness,
     ended: watch::Receiver<Option<String>>,
     threads: Mutex<Option<Threads>>,
+}
+
+/// What tells a node from all others, and its process from those before.
+pub(crate) struct Who {
+    pub(crate) cluster: String,
+    /// Of the cluster: see [`View::id`].
+    pub(crate) id: String,
+    pub(crate) node: NodeId,
+    pub(crate) name: String,
+    pub(crate) run: String,
 }
 
 struct Threads {
@@ -174,6 +186,7 @@ pub(crate) fn start<E: Engine>(
     member.run = format!("{:016x}", fastrand::u64(..));
     let (cluster, name, run) = (view.cluster.clone(), member.name.clone(), member.run.clone());
     let me = PeerHello { cluster, node: number, name, run, epoch: 0 };
+    let who = who(&me, &view);
     let place = options.peers.as_ref().unwrap_or(&member.peers);
     let listener = std::net::TcpListener::bind(place)
         .and_then(|it| it.set_nonblocking(true).map(|()| it))
@@ -223,7 +236,12 @@ pub(crate) fn start<E: Engine>(
         value_max: node.value_max,
     };
     let threads = Mutex::new(Some(Threads { chains: thread, links }));
-    Ok(Replica { front: Arc::new(front), board, tls, readiness, ended, threads })
+    Ok(Replica { who, front: Arc::new(front), board, tls, readiness, ended, threads })
+}
+
+fn who(me: &PeerHello, view: &View) -> Who {
+    let PeerHello { cluster, node, name, run, .. } = me.clone();
+    Who { cluster, id: view.id(), node, name, run }
 }
 
 type Linked = (Peers, tokio::sync::mpsc::UnboundedReceiver<crate::peers::Arrived>, runtime::Handle);

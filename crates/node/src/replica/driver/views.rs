@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use guira_chain::{Chart, SLOTS, View};
+use guira_chain::promises::TERM;
+use guira_chain::{Chart, Group, NodeId, SLOTS, View};
 
 use super::{Driver, clock};
 use crate::engine::Engine;
+use crate::replica::membership::{FROM_REGISTER, Membership};
 use crate::replica::role_log::{Progress, log_role};
 
 /// What is done with a view.
@@ -16,6 +18,11 @@ enum Judgement {
     Ignore,
     /// Why not, for the operator.
     Refuse(String),
+}
+
+/// The nodes of a slot's chain, and those that answered its reads before.
+fn in_chain(group: &Group) -> impl Iterator<Item = NodeId> + '_ {
+    group.members().chain(group.past.iter().copied())
 }
 
 /// Judges a view. `is_own`: it is of the cluster that the store belongs to. `is_registered`: views come from a register.
@@ -47,12 +54,21 @@ impl<E: Engine> Driver<E> {
         }
         let known = self.chart.borrow().as_ref().map(|chart| Arc::clone(&chart.view));
         let is_registered = self.membership.is_some();
+        // A peer that took what is refused here may have a view that is built on it.
+        if source != FROM_REGISTER && self.membership.as_ref().is_some_and(Membership::refuses) {
+            return;
+        }
         match judge(known.as_deref(), &view, self.keeper.is_of(&view), is_registered) {
             Judgement::Follow => {}
             Judgement::Ignore => return,
             Judgement::Refuse(why) => {
-                let epoch = view.epoch;
-                tracing::warn!("the view of epoch {epoch} from {source} isn't followed: {why}");
+                // A peer sends it ten times a second.
+                let told = (view.epoch, why);
+                if self.refused.as_ref() != Some(&told) {
+                    let (epoch, why) = &told;
+                    tracing::warn!("the view of epoch {epoch} from {source} isn't followed: {why}");
+                    self.refused = Some(told);
+                }
                 return;
             }
         }
@@ -81,7 +97,21 @@ impl<E: Engine> Driver<E> {
             }
         }
         self.progress = Progress::of(is_member);
+        self.set_near(&chart.view, is_member, now);
         self.look();
+    }
+
+    /// Asks those nodes for promises with which this one shares a chain, or shared one: at once, since reads wait for that.
+    /// Those that it left hear of its newer view for as long as a promise of theirs may last, so that none waits for it.
+    fn set_near(&mut self, view: &View, is_member: bool, now: u64) {
+        for until in self.near.values_mut() {
+            *until = (*until).min(now + 2 * TERM);
+        }
+        let me = self.me.node;
+        let shares = |group: &&Group| is_member && in_chain(group).any(|node| node == me);
+        let near = view.groups.iter().filter(shares).flat_map(in_chain).filter(|node| *node != me);
+        self.near.extend(near.map(|node| (node, u64::MAX)));
+        self.renew_at = 0;
     }
 
     /// Logs how far this view has come, and tells the register: what slots have, and which nodes can't be reached.

@@ -3,9 +3,12 @@
 //! # Invariants
 //! 1. A request to drop a value takes effect before it is answered, and before anything that came later on that link.
 //! 2. No request of a client waits for these links. Without them, gets go to the nodes.
+//! 3. If a node gives no holds because of TLS, the log says so once, and why.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +16,16 @@ use bytes::{Buf, BytesMut};
 use guira_chain::frames::{FRONT_END, Framed, HELLO_BYTES_MAX, PeerFrame, PeerHello, parse_frame};
 use guira_chain::{Chart, NodeId};
 use guira_client::Reply;
+use guira_front::certificates::{PeerTlsFiles, peer_name};
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
 
+use super::watches::ClusterWatch;
 use crate::hot_cache::{HeldCache, HeldFound, HeldLimits, clock};
 use crate::plan;
 use crate::server::HotSpec;
@@ -28,6 +34,8 @@ use crate::server::HotSpec;
 #[derive(Debug)]
 pub(super) struct Hot {
     spec: HotSpec,
+    tls: Option<PeerTlsFiles>,
+    watch: Arc<ClusterWatch>,
     /// Shared with the links' tasks, which run on the same thread.
     cache: Arc<Mutex<HeldCache>>,
     links: RefCell<HashMap<NodeId, HoldLink>>,
@@ -49,9 +57,9 @@ impl Drop for HoldLink {
 }
 
 impl Hot {
-    pub(super) fn new(spec: HotSpec) -> Self {
+    pub(super) fn new(spec: HotSpec, tls: Option<PeerTlsFiles>, watch: Arc<ClusterWatch>) -> Self {
         let cache = Arc::new(Mutex::new(HeldCache::new(limits(spec, 2))));
-        Self { spec, cache, links: RefCell::default() }
+        Self { spec, tls, watch, cache, links: RefCell::default() }
     }
 
     /// Looks up a key, and asks for a hold if one is wanted.
@@ -98,8 +106,14 @@ impl Hot {
                 run: String::new(),
                 epoch: chart.view.epoch,
             };
-            let (address, cache) = (member.peers.clone(), Arc::clone(&self.cache));
-            let task = tokio::spawn(serve(address.clone(), hello, sent, cache));
+            let address = member.peers.clone();
+            let dialled = Dialled {
+                address: address.clone(),
+                tls: self.tls.clone(),
+                watch: Arc::clone(&self.watch),
+                cache: Arc::clone(&self.cache),
+            };
+            let task = tokio::spawn(dialled.serve(hello, sent));
             HoldLink { address, begun: Instant::now(), frames, task }
         });
         // The get goes to the node anyway.
@@ -115,72 +129,131 @@ fn limits(spec: HotSpec, nodes: usize) -> HeldLimits {
     HeldLimits { entries, value_bytes_max: spec.value_bytes_max }
 }
 
-/// Serves a link until it ends. What is kept stays: the node waits until its time is over.
-async fn serve(
+/// The task of a link.
+struct Dialled {
     address: String,
-    hello: PeerHello,
-    sent: Receiver<PeerFrame>,
+    tls: Option<PeerTlsFiles>,
+    watch: Arc<ClusterWatch>,
     cache: Arc<Mutex<HeldCache>>,
-) {
-    // The node's log, and its figures, tell more than this end of the link knows.
-    if let Some(why) = exchange(&address, hello, sent, &cache).await.err() {
-        tracing::debug!("no holds from the node at {address}: {why}");
+}
+
+/// Why a link ended, or didn't begin.
+enum Unheld {
+    /// The node is away, or the link is of no use any more. The node's log, and its figures, tell more than this end knows.
+    Passing(String),
+    /// An operator has to put this right.
+    Lasting(String),
+}
+
+impl Dialled {
+    /// Serves the link until it ends. What is kept stays: the node waits until its time is over.
+    async fn serve(self, hello: PeerHello, sent: Receiver<PeerFrame>) {
+        let address = &self.address;
+        match self.dial(hello, sent).await {
+            Ok(()) => {}
+            Err(Unheld::Passing(why)) => {
+                tracing::debug!("no holds from the node at {address}: {why}")
+            }
+            Err(Unheld::Lasting(why)) if self.watch.is_news(address, Some(&why)) => {
+                tracing::warn!(
+                    "no holds from the node at {address}, and gets go to the nodes: {why}"
+                );
+            }
+            Err(Unheld::Lasting(_)) => {}
+        }
+    }
+
+    async fn dial(&self, hello: PeerHello, sent: Receiver<PeerFrame>) -> Result<(), Unheld> {
+        let late = |_| Unheld::Passing("it takes no connection".to_owned());
+        let connected =
+            timeout(CONNECTED, TcpStream::connect(&self.address)).await.map_err(late)?;
+        let stream = connected.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let Some(files) = &self.tls else { return self.exchange(stream, hello, sent).await };
+        let config =
+            files.read().and_then(|pems| files.dialling(&pems)).map_err(Unheld::Lasting)?;
+        let name = peer_name(&self.address).map(|name| name.to_owned());
+        let name =
+            name.ok_or_else(|| Unheld::Lasting("its address has no host's name".to_owned()))?;
+        let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        let shaken = timeout(CONNECTED, shaken).await.map_err(late)?;
+        let stream = shaken.map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                Unheld::Lasting(UNSHAKEN.to_owned())
+            }
+            _ => failed(error),
+        })?;
+        self.exchange(stream, hello, sent).await
+    }
+
+    async fn exchange(
+        &self,
+        mut stream: impl AsyncRead + AsyncWrite + Unpin,
+        hello: PeerHello,
+        mut sent: Receiver<PeerFrame>,
+    ) -> Result<(), Unheld> {
+        let cluster = hello.cluster.clone();
+        let (mut out, mut read) = (Vec::new(), BytesMut::new());
+        PeerFrame::Hello(hello).encode(&mut out).map_err(passing)?;
+        let mut is_greeted = false;
+        loop {
+            stream.write_all(&out).await.map_err(failed)?;
+            stream.flush().await.map_err(failed)?;
+            out.clear();
+            tokio::select! {
+                bytes = stream.read_buf(&mut read) => {
+                    if bytes.map_err(failed)? == 0 {
+                        return Err(passing("it closed the link"));
+                    }
+                }
+                frame = sent.recv() => match frame {
+                    Some(frame) => frame.encode(&mut out).map_err(passing)?,
+                    None => return Ok(()),
+                },
+            }
+            if !is_greeted && matches!(read[..], [ALERT, 3, ..]) {
+                return Err(Unheld::Lasting(SECURED.to_owned()));
+            }
+            while let Framed::Whole { frame, used } =
+                parse_frame(&read, HELLO_BYTES_MAX).map_err(passing)?
+            {
+                read.advance(used);
+                match *frame {
+                    PeerFrame::Hello(its) if !is_greeted && its.cluster == cluster => {
+                        is_greeted = true;
+                        if self.watch.is_news(&self.address, None) {
+                            tracing::info!("the node at {} gives holds", self.address);
+                        }
+                    }
+                    PeerFrame::Held { number, term } if is_greeted => {
+                        self.cache.lock().held(number, term, clock());
+                    }
+                    PeerFrame::Invalidate { slot, number, key } if is_greeted => {
+                        self.cache.lock().invalidate(&key);
+                        let told = PeerFrame::Invalidated { slot, number, key };
+                        told.encode(&mut out).map_err(passing)?;
+                    }
+                    _ => return Err(passing("it is no node of this cluster")),
+                }
+            }
+        }
     }
 }
 
-async fn exchange(
-    address: &str,
-    hello: PeerHello,
-    mut sent: Receiver<PeerFrame>,
-    cache: &Mutex<HeldCache>,
-) -> Result<(), String> {
-    let connected = timeout(CONNECTED, TcpStream::connect(address)).await;
-    let stream = connected.map_err(|_| "it takes no connection".to_owned())?;
-    let mut stream = stream.map_err(said)?;
-    stream.set_nodelay(true).map_err(said)?;
-    let (mut from, mut to) = stream.split();
-    let cluster = hello.cluster.clone();
-    let (mut out, mut read) = (Vec::new(), BytesMut::new());
-    PeerFrame::Hello(hello).encode(&mut out).map_err(said)?;
-    let mut is_greeted = false;
-    loop {
-        to.write_all(&out).await.map_err(said)?;
-        out.clear();
-        tokio::select! {
-            bytes = from.read_buf(&mut read) => {
-                if bytes.map_err(said)? == 0 {
-                    return Err("it closed the link".to_owned());
-                }
-            }
-            frame = sent.recv() => match frame {
-                Some(frame) => frame.encode(&mut out).map_err(said)?,
-                None => return Ok(()),
-            },
-        }
-        while let Framed::Whole { frame, used } =
-            parse_frame(&read, HELLO_BYTES_MAX).map_err(said)?
-        {
-            read.advance(used);
-            match *frame {
-                PeerFrame::Hello(its) if !is_greeted && its.cluster == cluster => is_greeted = true,
-                PeerFrame::Held { number, term } if is_greeted => {
-                    cache.lock().held(number, term, clock());
-                }
-                PeerFrame::Invalidate { slot, number, key } if is_greeted => {
-                    cache.lock().invalidate(&key);
-                    let told = PeerFrame::Invalidated { slot, number, key };
-                    told.encode(&mut out).map_err(said)?;
-                }
-                _ => return Err("it is no node of this cluster".to_owned()),
-            }
-        }
-    }
+fn passing(why: impl Display) -> Unheld {
+    Unheld::Passing(why.to_string())
 }
 
-fn said(error: impl std::fmt::Display) -> String {
-    error.to_string()
+/// Why nothing came, or a handshake failed. In TLS 1.3 the other end may refuse a certificate after the handshake.
+fn failed(error: io::Error) -> Unheld {
+    let is_of_tls = error.get_ref().is_some_and(|it| it.is::<rustls::Error>());
+    if is_of_tls { Unheld::Lasting(error.to_string()) } else { passing(error) }
 }
 
+/// The first byte of TLS's answer to what it can't read.
+const ALERT: u8 = 0x15;
+const SECURED: &str = "it speaks TLS: give the ClusterRoute peer_tls_cert and peer_tls_ca";
+const UNSHAKEN: &str = "it ended the TLS handshake: perhaps it speaks no TLS; its log says why";
 /// How long a connection may take.
 const CONNECTED: Duration = Duration::from_secs(1);
 /// How long a link that ended isn't begun anew.

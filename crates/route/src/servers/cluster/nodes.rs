@@ -215,6 +215,7 @@ mod tests {
             timeout: Duration::from_millis(500),
             is_secured: false,
             hot_cache: None,
+            peer_tls: None,
         };
         let view = View::from_json(VIEW).map(Arc::new).unwrap();
         let watch = ClusterWatch::fixed(Sight { view: Some(view), lack: None });

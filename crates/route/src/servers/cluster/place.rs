@@ -87,7 +87,8 @@ impl Cluster {
         fleet: Option<rc::Weak<dyn NodeLinks>>,
     ) -> Self {
         // A cluster that sends nothing keeps nothing.
-        let hot = wanted.hot_cache.filter(|_| fleet.is_some()).map(Hot::new);
+        let hot = wanted.hot_cache.filter(|_| fleet.is_some());
+        let hot = hot.map(|spec| Hot::new(spec, wanted.peer_tls.clone(), Arc::clone(&watch)));
         Self {
             fleet,
             hot,

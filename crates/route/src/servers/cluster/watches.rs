@@ -21,6 +21,8 @@ pub(crate) struct ClusterWatch {
     sights: Receiver<Sight>,
     /// The chart of the newest view that was asked for.
     chart: Mutex<Option<Arc<Chart>>>,
+    /// What the log has about nodes that give no holds, by their addresses: threads have one line for all of them.
+    told: Mutex<BTreeMap<String, String>>,
 }
 
 impl ClusterWatches {
@@ -33,7 +35,7 @@ impl ClusterWatches {
         let register = register(wanted);
         let sights = register.and_then(|it| watch_anyway(it.into()).map_err(|it| it.to_string()));
         let watch = Arc::new(match sights {
-            Ok(sights) => ClusterWatch { sights, chart: Mutex::default() },
+            Ok(sights) => ClusterWatch::by(sights),
             Err(words) => ClusterWatch::blind(&words),
         });
         known.retain(|_, watch| watch.strong_count() > 0);
@@ -67,7 +69,23 @@ impl ClusterWatch {
     /// Creates a watch whose state never changes.
     pub(super) fn fixed(sight: Sight) -> Self {
         let (_, sights) = channel(sight);
-        Self { sights, chart: Mutex::default() }
+        Self::by(sights)
+    }
+
+    fn by(sights: Receiver<Sight>) -> Self {
+        Self { sights, chart: Mutex::default(), told: Mutex::default() }
+    }
+
+    /// Takes note of why the node at an address gives no holds, or that it does. Returns whether that is news.
+    pub(super) fn is_news(&self, address: &str, why: Option<&str>) -> bool {
+        let mut told = self.told.lock();
+        match why {
+            None => told.remove(address).is_some(),
+            Some(why) => {
+                let before = told.insert(address.to_owned(), why.to_owned());
+                before.as_deref() != Some(why)
+            }
+        }
     }
 
     pub(super) fn sights(&self) -> Receiver<Sight> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use guira_config::Json;
+use guira_front::certificates::{NamedFile, PeerTlsFiles};
 
 use super::{Builder, Fields, Node, Result, Shape, Takes, field, needed};
 use crate::server::{ClusterSpec, HotSpec};
@@ -23,6 +24,21 @@ pub(super) static SHAPE: Shape = Shape {
         ),
         field("use_ssl", Takes::Bool, "nodes are asked over TLS"),
         field("hot_cache", Takes::Object(&HOT_CACHE), "answers gets of the hottest keys itself"),
+        field(
+            "peer_tls_cert",
+            Takes::Text,
+            "the file with the router's certificate chain, for a `hot_cache` whose nodes have `--peer-tls-cert`",
+        ),
+        field(
+            "peer_tls_key",
+            Takes::Text,
+            "the file with its key, unless that is in the same file",
+        ),
+        field(
+            "peer_tls_ca",
+            Takes::Text,
+            "the file with those who sign the nodes' certificates, and this one: the nodes' `--peer-tls-ca`",
+        ),
     ]],
 };
 
@@ -60,6 +76,7 @@ pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec
         timeout: fields.milliseconds("timeout_ms")?.unwrap_or(TIMEOUT),
         is_secured: fields.boolean("use_ssl")?.unwrap_or(false),
         hot_cache: fields.object("hot_cache")?.map(hot_cache).transpose()?,
+        peer_tls: peer_tls(&fields)?,
     };
     // This only checks the address. Nothing is sent.
     register(&wanted).map(drop).map_err(|words| fields.error(words))?;
@@ -69,6 +86,31 @@ pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec
     }
     builder.charge(fields.json(), 1, CLUSTER_BYTES)?;
     Ok(vec![builder.cluster(&wanted)])
+}
+
+/// The files for links to nodes. They are read here, so that a bad one is told at once, and again for each link.
+fn peer_tls(fields: &Fields<'_>) -> Result<Option<PeerTlsFiles>> {
+    let file = |name: &str| -> Result<Option<NamedFile>> {
+        let path = fields.string(name)?;
+        Ok(path.map(|path| NamedFile { label: format!("{name} "), path: path.into() }))
+    };
+    let [chain, key, authorities] = ["peer_tls_cert", "peer_tls_key", "peer_tls_ca"].map(file);
+    let (chain, key, authorities) = match (chain?, key?, authorities?) {
+        (None, None, None) => return Ok(None),
+        (Some(chain), key, Some(authorities)) => (chain, key, authorities),
+        (None, ..) => return Err(fields.error("peer_tls_key and peer_tls_ca need peer_tls_cert")),
+        (_, _, None) => {
+            return Err(
+                fields.error("peer_tls_cert: say by peer_tls_ca who signs nodes' certificates")
+            );
+        }
+    };
+    let key =
+        key.unwrap_or_else(|| NamedFile { label: "peer_tls_key ".to_owned(), ..chain.clone() });
+    let files = PeerTlsFiles { chain, key, authorities };
+    let read = files.read().and_then(|pems| files.dialling(&pems));
+    read.map_err(|words| fields.error(words))?;
+    Ok(Some(files))
 }
 
 fn hot_cache(json: &Json) -> Result<HotSpec> {
