@@ -19,21 +19,21 @@
 //! A command that is killed by SIGKILL leaves its parts running. The next start finds their ports taken, and says so.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs;
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use guira_etcd::EtcdFlags;
-use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ask::Keyless;
 use crate::fault::Fault;
+use crate::parts::{LOOK, Parts};
 use crate::register::{Register, first_view};
 use crate::status::Status;
 
@@ -47,16 +47,6 @@ pub(crate) struct Dev {
     pub(crate) port: u16,
 }
 
-/// A process of the cluster.
-struct Part {
-    name: String,
-    child: Child,
-    /// The command that starts it again.
-    words: String,
-    log: PathBuf,
-    has_ended: bool,
-}
-
 impl Dev {
     /// Starts all parts, says how to use them, and waits for a signal that ends them.
     pub(crate) fn run(&self) -> Result<(), String> {
@@ -68,7 +58,7 @@ impl Dev {
         fs::create_dir_all(&self.directory)
             .map_err(|error| format!("{}: {error}", self.directory.display()))?;
         // They end when this goes, whatever went wrong.
-        let mut parts = Parts(Vec::new());
+        let mut parts = Parts::new(&self.directory);
         self.fill(&mut parts, is_new, is_asked_to_end)
     }
 
@@ -78,25 +68,27 @@ impl Dev {
         is_new: bool,
         mut is_asked_to_end: impl FnMut() -> bool,
     ) -> Result<(), String> {
-        parts.start("etcd", self.etcd(), self)?;
+        parts.start_etcd([self.port + 1, self.port + 2])?;
         let register = Register::open(&self.place(), EtcdFlags::default().access(false)?)
             .map_err(|fault| fault.to_string())?;
         let until_made = || Ok((!self.is_made(&register)?).then(|| NO_ANSWER.to_owned()));
-        if !parts.wait(&mut is_asked_to_end, until_made)? {
+        if !parts.wait(&mut is_asked_to_end, until_made, tell_lack)? {
             return Ok(());
         }
         for number in 1..=self.nodes {
-            parts.start(&format!("n{number}"), self.node(number)?, self)?;
+            parts.start(&format!("n{number}"), self.node(number)?)?;
         }
-        parts.start("router", self.router()?, self)?;
+        parts.start("router", self.router()?)?;
         say(&format!("{self}{}", if is_new { FILLING } else { STARTING }));
-        if !parts.wait(&mut is_asked_to_end, || self.lacks(&register))? {
+        if !parts.wait(&mut is_asked_to_end, || self.lacks(&register), tell_lack)? {
             return Ok(());
         }
         say(&self.hints(parts));
         // Whatever dies from now on was killed, perhaps to see what happens.
         while !is_asked_to_end() {
-            parts.tell_ended();
+            parts.tell_ended(|name, status, words| {
+                say(&format!("{name} has ended ({status}). To start it again:\n  {words}\n"));
+            });
             thread::sleep(LOOK);
         }
         Ok(())
@@ -114,14 +106,8 @@ impl Dev {
 
     /// What is missing until the cluster is whole and the router serves it.
     fn lacks(&self, register: &Register) -> Result<Option<String>, String> {
-        let snapshot = match register.snapshot() {
-            Ok(snapshot) => snapshot,
-            Err(Fault::Etcd(_)) => return Ok(Some(NO_ANSWER.to_owned())),
-            Err(fault) => return Err(fault.to_string()),
-        };
-        let lacks = Status::of(&snapshot, &Keyless::default(), None).lacks(usize::from(self.nodes));
         let router = || (!self.takes_changes()).then(|| "the router doesn't store yet".to_owned());
-        Ok(lacks.or_else(router))
+        Ok(lacks(register, usize::from(self.nodes))?.or_else(router))
     }
 
     /// Whether the router has changes made in many slots, one in each chain perhaps. They leave no item.
@@ -140,19 +126,6 @@ impl Dev {
 
     fn place(&self) -> String {
         format!("etcd:127.0.0.1:{}/{NAME}", self.port + 1)
-    }
-
-    fn etcd(&self) -> Command {
-        let clients = format!("http://127.0.0.1:{}", self.port + 1);
-        let members = format!("http://127.0.0.1:{}", self.port + 2);
-        let mut command = Command::new("etcd");
-        command
-            .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
-            .args(["--listen-peer-urls", &members, "--initial-advertise-peer-urls", &members])
-            .args(["--initial-cluster", &format!("default={members}")])
-            .arg("--data-dir")
-            .arg(self.directory.join("etcd"));
-        command
     }
 
     fn node(&self, number: u16) -> Result<Command, String> {
@@ -207,7 +180,7 @@ impl Dev {
 
     /// What to type once all is there.
     fn hints(&self, parts: &Parts) -> String {
-        let first = parts.0.iter().find(|part| part.name == "n1").map_or(0, |part| part.child.id());
+        let first = parts.pid("n1").unwrap_or(0);
         let (port, place) = (self.port, self.place());
         format!(
             "
@@ -236,97 +209,17 @@ impl fmt::Display for Dev {
     }
 }
 
-/// The parts in the order in which they were started. Dropping them ends them.
-struct Parts(Vec<Part>);
-
-impl Parts {
-    fn start(&mut self, name: &str, mut command: Command, dev: &Dev) -> Result<(), String> {
-        let log = dev.directory.join(format!("{name}.log"));
-        let open = || -> io::Result<[File; 2]> {
-            let file = File::options().create(true).append(true).open(&log)?;
-            Ok([file.try_clone()?, file])
-        };
-        let [out, err] = open().map_err(|error| format!("{}: {error}", log.display()))?;
-        let words = words_of(&command);
-        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
-        let child = child.map_err(|error| match (name, error.kind()) {
-            ("etcd", io::ErrorKind::NotFound) => NO_ETCD.to_owned(),
-            _ => format!("{name} can't be started: {error}: {words}"),
-        })?;
-        self.0.push(Part { name: name.to_owned(), child, words, log, has_ended: false });
-        Ok(())
-    }
-
-    /// Waits until nothing is missing, however long that takes, and tells now and then what is. Returns `false` if the user
-    /// ends it before. A part that ends meanwhile is an error.
-    fn wait(
-        &mut self,
-        is_asked_to_end: &mut impl FnMut() -> bool,
-        mut lacks: impl FnMut() -> Result<Option<String>, String>,
-    ) -> Result<bool, String> {
-        let mut told = Instant::now();
-        while let Some(what) = lacks()? {
-            if is_asked_to_end() {
-                return Ok(false);
-            }
-            for part in &mut self.0 {
-                if let Some(status) = part.ended() {
-                    let last = last_lines(&part.log);
-                    return Err(format!("{} has ended ({status}). It said:\n{last}", part.name));
-                }
-            }
-            if told.elapsed() > TELL_EVERY {
-                told = Instant::now();
-                say(&format!("It still waits: {what}. The logs tell more; Ctrl-C ends it.\n"));
-            }
-            thread::sleep(LOOK);
-        }
-        Ok(true)
-    }
-
-    /// Tells of parts that have ended since the last look.
-    fn tell_ended(&mut self) {
-        for part in &mut self.0 {
-            if let Some(status) = part.ended() {
-                let (name, words) = (&part.name, &part.words);
-                say(&format!("{name} has ended ({status}). To start it again:\n  {words}\n"));
-            }
-        }
-    }
-}
-
-impl Part {
-    /// How it ended, once.
-    fn ended(&mut self) -> Option<ExitStatus> {
-        if self.has_ended {
-            return None;
-        }
-        let status = self.child.try_wait().ok().flatten()?;
-        self.has_ended = true;
-        Some(status)
-    }
-
-    /// Asks it to end, and kills it if it doesn't.
-    fn end(&mut self) {
-        let ask = || kill_process(Pid::from_child(&self.child), Signal::TERM);
-        if !self.has_ended && ask().is_ok() {
-            let began = Instant::now();
-            while began.elapsed() < END_MAX && matches!(self.child.try_wait(), Ok(None)) {
-                thread::sleep(LOOK / 4);
-            }
-            // It fails if the process has ended.
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Parts {
-    fn drop(&mut self) {
-        while let Some(mut part) = self.0.pop() {
-            part.end();
-        }
-    }
+/// What is missing until this many nodes are members, and each slot has as many copies as it should.
+///
+/// # Errors
+/// A sentence: the register has no cluster, or another's.
+pub fn lacks(register: &Register, nodes: usize) -> Result<Option<String>, String> {
+    let snapshot = match register.snapshot() {
+        Ok(snapshot) => snapshot,
+        Err(Fault::Etcd(_)) => return Ok(Some(NO_ANSWER.to_owned())),
+        Err(fault) => return Err(fault.to_string()),
+    };
+    Ok(Status::of(&snapshot, &Keyless::default(), None).lacks(nodes))
 }
 
 fn guira() -> Result<Command, String> {
@@ -334,33 +227,8 @@ fn guira() -> Result<Command, String> {
     Ok(Command::new(program.map_err(|error| format!("this program's path: {error}"))?))
 }
 
-/// A command as a shell takes it.
-fn words_of(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let quoted = words.map(|word| {
-        let word = word.to_string_lossy();
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@".contains(&byte);
-        match word.bytes().all(is_plain) {
-            true => word.into_owned(),
-            false => format!("'{}'", word.replace('\'', r"'\''")),
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
-}
-
-/// The last lines of a log.
-fn last_lines(path: &Path) -> String {
-    let read = || -> io::Result<Vec<u8>> {
-        let (mut file, mut bytes) = (File::open(path)?, Vec::new());
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES)))?;
-        file.take(SHOWN_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    match read() {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).trim_end().to_owned(),
-        Err(error) => error.to_string(),
-    }
+fn tell_lack(what: &str) {
+    say(&format!("It still waits: {what}. The logs tell more; Ctrl-C ends it.\n"));
 }
 
 /// Prints at once. Nobody may be reading.
@@ -374,15 +242,8 @@ const NAME: &str = "dev";
 pub(crate) const NODES_MAX: u16 = 29;
 /// The highest port that leaves room for all others.
 pub(crate) const PORT_MAX: u16 = u16::MAX - 70;
-/// How often it tells what it waits for.
-const TELL_EVERY: Duration = Duration::from_secs(5);
-const END_MAX: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(200);
 const PROBES: usize = 64;
 const PROBE_MAX: Duration = Duration::from_secs(15);
-const SHOWN_BYTES: u64 = 2000;
 const NO_ANSWER: &str = "etcd doesn't answer yet";
-const NO_ETCD: &str =
-    "etcd isn't installed, and the cluster's view is kept there: apt-get install etcd-server";
 const FILLING: &str = "The first node has all slots at first; the others are filled …\n";
 const STARTING: &str = "It goes on with the items that it had; the nodes promise each other …\n";

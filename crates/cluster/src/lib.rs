@@ -3,6 +3,7 @@
 //! ```text
 //! command     guira cluster init, status, plan, check, drain, restart, set
 //! dev         guira cluster dev: all of it on one machine
+//! parts       its processes, for guira lab too
 //! controller  elected, one at a time: snapshot ─▶ facts ─▶ guira-chain's decision ─▶ write
 //! present     a node's keys in the register, under a lease that a thread renews
 //! watch       the newest view, in a channel
@@ -41,6 +42,7 @@
 
 mod command;
 mod dev;
+mod parts;
 mod check;
 mod plan;
 mod status;
@@ -59,7 +61,9 @@ mod fault;
 
 pub use command::{EXIT_CODES, EtcdArgs, command, host_name, run};
 pub use controller::{Controller, Rules};
+pub use dev::lacks;
 pub use fault::Fault;
+pub use parts::Parts;
 pub use present::Present;
 pub use records::{AwayRecord, GroupReport, Report, WishRecord};
 pub use register::{Lead, Register, RegisterSnapshot, Seen, first_view};

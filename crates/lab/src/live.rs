@@ -77,6 +77,19 @@ pub(crate) fn memcached() -> Option<String> {
         .map(|&path| path.to_owned())
 }
 
+/// Returns whether etcd can be started.
+pub(crate) fn has_etcd() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join("etcd").is_file())
+}
+
+/// Returns ports that nobody uses: they differ.
+pub(crate) fn free_ports(count: usize) -> Result<Vec<u16>> {
+    let bind = |_| TcpListener::bind("127.0.0.1:0");
+    let held = (0..count).map(bind).collect::<std::io::Result<Vec<_>>>()?;
+    Ok(held.iter().map(|it| it.local_addr().map(|at| at.port())).collect::<Result<_, _>>()?)
+}
+
 /// Starts a `guira serve` with one thread.
 pub(crate) fn store() -> Result<Server> {
     store_with(&[])
@@ -117,6 +130,11 @@ impl Router {
             pause(Duration::from_millis(5));
         }
         Ok(router)
+    }
+
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

@@ -10,7 +10,8 @@
 //!
 //! A check that this run can't judge, because a control is too weak, counts as well if its bound would detect the change.
 //!
-//! Lines on which no claim rests ([`Role::Aside`]) stay unchanged: they are controls and circumstances.
+//! Lines on which no claim rests ([`Role::Aside`]) stay unchanged: they are controls and circumstances. If nothing could be
+//! judged, since what is measured isn't installed, there is nothing to falsify.
 
 use crate::data::{Data, Line, Role};
 use crate::experiment::Experiment;
@@ -19,6 +20,13 @@ use crate::outcome::CheckStanding;
 /// Returns the plants that `experiment` doesn't detect in `data`, described in words.
 pub(crate) fn unnoticed(experiment: &Experiment, data: &Data) -> Vec<String> {
     let truth = (experiment.judge)(data).checks;
+    let is_judged = |line: &Line| line.role != Role::Aside;
+    if !truth.is_empty()
+        && truth.iter().all(|check| check.standing() == CheckStanding::NotJudged)
+        && !data.lines.iter().any(is_judged)
+    {
+        return Vec::new();
+    }
     let is_noticed = |falsified: &Data| {
         let checks = (experiment.judge)(falsified).checks;
         checks.iter().zip(&truth).any(|(check, of_truth)| match check.standing() {
@@ -104,6 +112,16 @@ fn steepen(line: &mut Line) {
     for (place, point) in line.points.iter_mut().enumerate() {
         point.samples = first.iter().map(|it| it * (place + 1) as f64).collect();
     }
+}
+
+/// Checks that all of an experiment's checks hold of `data`, and that they notice each plant in it.
+#[cfg(test)]
+pub(crate) fn assert_faultless(experiment: &Experiment, data: &Data) {
+    for check in (experiment.judge)(data).checks {
+        let (claim, measured, bound) = (&check.claim, check.measured, check.bound);
+        assert_eq!(check.standing(), CheckStanding::Holds, "{claim}: {measured}, must be {bound}");
+    }
+    assert_eq!(unnoticed(experiment, data), Vec::<String>::new());
 }
 
 #[cfg(test)]

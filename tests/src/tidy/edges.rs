@@ -62,7 +62,9 @@ pub const EDGES: [(&str, &[&str]); 26] = [
         &[
             "guira-bench",
             "guira-cache",
+            "guira-chain",
             "guira-client",
+            "guira-cluster",
             "guira-disk",
             "guira-filter",
             "guira-front",

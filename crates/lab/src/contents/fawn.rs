@@ -18,6 +18,22 @@ pub(super) const ENTRIES: &[Entry] = &[
     has(Fawn, "figure 2.8", "throughput without a cache against the keys asked", "fawn-f2.8"),
     has(Fawn, "figure 2.9", "throughput behind a cache against the keys asked", "fawn-f2.9"),
     has(Fawn, "figure 2.10", "worst throughput against the cache's size", "fawn-f2.10"),
+    has(
+        Fawn,
+        "figure 2.6",
+        "throughput against the number of servers, over a cluster",
+        "fawn-kv-f2.6",
+    ),
+    has(
+        Fawn,
+        "figures 2.7, 2.8",
+        "each server's share, and throughput without a cache, over a cluster",
+        "fawn-kv-f2.7",
+    ),
+    has(Fawn, "figures 2.9, 2.10", "throughput behind a cache, over a cluster", "fawn-kv-f2.9"),
+    has(Fawn, "equations 2.15–2.18", "servers of unequal speed, over a cluster", "fawn-kv-unequal"),
+    has(Fawn, "FAWN (SOSP 2009)", "queries while a node joins", "fawn-kv-join"),
+    has(Fawn, "FAWN (SOSP 2009)", "queries while a node fails", "fawn-kv-failure"),
 ];
 
 const UNSEEN: &str = "none is known to be a measurement; not checked against the thesis";

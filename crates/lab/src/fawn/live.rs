@@ -9,19 +9,16 @@
 //! worst by eq. 2.10.
 
 use super::cluster::count;
+use super::load::{Load, key};
 use super::relay;
 use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, check, drawn, least, table};
-use crate::live::{Answer, Client, Router, pause, store};
-use crate::measure::now;
+use crate::live::{Client, Router, store};
 use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
-use anyhow::{Result, ensure};
-use guira_bench::{Rng, Zipf};
+use anyhow::Result;
+use guira_bench::Zipf;
 use guira_route::plan;
 use serde_json::json;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::thread;
 use std::time::Duration;
 
 /// Figure 2.6.
@@ -73,7 +70,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         let mut ports = Vec::new();
         for server in &servers {
             Client::connect(server.port)?.fill((0..KEYS).map(key))?;
-            ports.push(relay::start(server.port, RATE)?);
+            ports.push(relay::start(server.port, RATE)?.port);
         }
         let n = stores as f64;
         let entries = count(plan::entries(n, K));
@@ -110,10 +107,6 @@ fn variants() -> impl Iterator<Item = (Queries, bool)> {
     KINDS.into_iter().flat_map(|queries| [(queries, false), (queries, true)])
 }
 
-fn key(n: u64) -> String {
-    format!("key-{n:08}")
-}
-
 /// Returns the queries per second that are answered, once the cache knows which keys are popular.
 fn throughput(
     ports: &[u16],
@@ -132,46 +125,18 @@ fn throughput(
     };
     let config = json!({"pools": {"stores": {"servers": names}}, "route": route});
     let router = Router::start(&config, &["--server-timeout", "20000"])?;
-    let zipf = Zipf::new(KEYS, ZIPF);
-    let (answers, failures, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let client = |seed: u64| -> Result<()> {
-        let mut rng = Rng::new(seed);
-        let mut client = Client::connect(router.port)?;
-        while !stop.load(Relaxed) {
-            let number =
-                if queries == Queries::Zipf { zipf.rank(&mut rng) } else { rng.below(keys) };
-            match client.get(&key(number))? {
-                Answer::Value(_) => answers.fetch_add(1, Relaxed),
-                Answer::Miss | Answer::Error => failures.fetch_add(1, Relaxed),
-            };
-        }
-        Ok(())
-    };
     let learns_s = if cache.is_some() { 3.0 } else { 0.5 };
-    let warm = Duration::from_secs_f64(learns_s * run.scale.pick(1.0, 2.0));
-    let lasts = Duration::from_secs_f64(run.scale.pick(1.5, 6.0));
-    let rate = thread::scope(|scope| {
-        let client = &client;
-        let all: Vec<_> = (0..CLIENTS)
-            .map(|n| {
-                let seed = run.seed * CLIENTS + n;
-                thread::Builder::new()
-                    .stack_size(STACK_BYTES)
-                    .spawn_scoped(scope, move || client(seed))
-            })
-            .collect::<std::io::Result<_>>()?;
-        pause(warm);
-        let (begun, before) = (now(), answers.load(Relaxed));
-        pause(lasts);
-        let rate = (answers.load(Relaxed) - before) as f64 / begun.elapsed().as_secs_f64();
-        stop.store(true, Relaxed);
-        for client in all {
-            client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        }
-        Ok::<f64, anyhow::Error>(rate)
-    })?;
-    ensure!(failures.load(Relaxed) == 0, "{} gets were not answered", failures.load(Relaxed));
-    Ok(rate)
+    let zipf = Zipf::new(KEYS, ZIPF);
+    let load = Load {
+        port: router.port,
+        clients: CLIENTS,
+        seed: run.seed,
+        first: 0,
+        warm: Duration::from_secs_f64(learns_s * run.scale.pick(1.0, 2.0)),
+        lasts: Duration::from_secs_f64(run.scale.pick(1.5, 6.0)),
+        next: &|rng| if queries == Queries::Zipf { zipf.rank(rng) } else { rng.below(keys) },
+    };
+    Ok(load.run(|| ())?.0)
 }
 
 fn judge(data: &Data) -> Findings {
@@ -319,4 +284,3 @@ const KEYS: u64 = 100_000;
 /// The gets per second that a store takes.
 const RATE: f64 = 250.0;
 const CLIENTS: u64 = 400;
-const STACK_BYTES: usize = 128 << 10;

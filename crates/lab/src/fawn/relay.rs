@@ -5,37 +5,57 @@ use crate::measure::now;
 use anyhow::Result;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Listens on its own port for one connection after the other, and forwards gets to the store at `port`, `rate` keys
-/// per second. Ends with the process.
-pub(super) fn start(port: u16, rate: f64) -> Result<u16> {
+/// A link that is in use.
+pub(super) struct Relay {
+    /// Where it listens, on 127.0.0.1.
+    pub(super) port: u16,
+    carried: Arc<AtomicU64>,
+}
+
+impl Relay {
+    /// The number of keys that the store was asked for.
+    pub(super) fn carried(&self) -> u64 {
+        self.carried.load(Relaxed)
+    }
+}
+
+/// Listens on its own port, and forwards gets to the store at `port`, `rate` keys per second for all connections
+/// together. Ends with the process.
+pub(super) fn start(port: u16, rate: f64) -> Result<Relay> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let own = listener.local_addr()?.port();
+    let carried = Arc::<AtomicU64>::default();
+    let relay = Relay { port: listener.local_addr()?.port(), carried: Arc::clone(&carried) };
+    let pace = Arc::new(Mutex::new(Pace { rate, free_at: now() }));
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            thread::spawn(move || carry(&stream, port, rate));
+            let (pace, carried) = (Arc::clone(&pace), Arc::clone(&carried));
+            thread::spawn(move || carry(&stream, port, &pace, &carried));
         }
     });
-    Ok(own)
+    Ok(relay)
 }
 
 /// Forwards until either end closes.
-fn carry(near: &TcpStream, port: u16, rate: f64) -> Result<()> {
+fn carry(near: &TcpStream, port: u16, pace: &Mutex<Pace>, carried: &AtomicU64) -> Result<()> {
     let far = TcpStream::connect(("127.0.0.1", port))?;
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
     let (mut from, mut to) = (far.try_clone()?, near.try_clone()?);
     thread::spawn(move || std::io::copy(&mut from, &mut to));
-    let mut pace = Pace { rate, free_at: now() };
     let mut line = Vec::new();
     let mut requests = BufReader::new(near);
     while requests.read_until(b'\n', &mut line)? > 0 {
         // Each key of a get is preceded by a blank.
         let keys = line.iter().filter(|&&byte| byte == b' ').count();
-        pace.wait(keys);
+        let due = pace.lock().unwrap_or_else(PoisonError::into_inner).due(keys);
+        pause_until(due);
         (&far).write_all(&line)?;
+        carried.fetch_add(keys as u64, Relaxed);
         line.clear();
     }
     Ok(())
@@ -48,12 +68,13 @@ struct Pace {
 }
 
 impl Pace {
-    fn wait(&mut self, keys: usize) {
+    /// When a get of so many keys is to be sent.
+    fn due(&mut self, keys: usize) -> Instant {
         // A key that waits behind another is sent when it is due, even if this thread was woken late. Idle time isn't
         // made up for.
         self.free_at = self.free_at.max(now().checked_sub(LATE).unwrap_or(self.free_at));
         self.free_at += Duration::from_secs_f64(keys as f64 / self.rate);
-        pause_until(self.free_at);
+        self.free_at
     }
 }
 
@@ -68,11 +89,9 @@ mod tests {
     fn each_key_waits_for_those_before_it_and_idleness_is_not_made_up_for() {
         let begun = now();
         let mut pace = Pace { rate: 1e6, free_at: begun };
-        pace.wait(10);
-        pace.wait(10);
-        assert!(now() >= begun + Duration::from_micros(20));
+        pace.due(10);
+        assert!(pace.due(10) >= begun + Duration::from_micros(20));
         pace.free_at = begun.checked_sub(Duration::from_secs(100)).unwrap_or(begun);
-        pace.wait(1);
-        assert!(pace.free_at + Duration::from_secs(1) > now(), "the past is not made up for");
+        assert!(pace.due(1) + Duration::from_secs(1) > now(), "the past is not made up for");
     }
 }
