@@ -7,20 +7,25 @@
 //! 1. `start` returns once the server accepts; a server that ends before is an `Err` with its words.
 //! 2. Each server has a directory of its own, with its socket and its standard error, gone with it.
 
+mod paths;
 mod ports;
+mod process;
+mod waiting;
 
+pub use paths::{guira, memcached, own_directory, target_directory, workspace};
 pub use ports::{BLOCK_PORTS, free_port};
+pub use process::{Running, peak_bytes_of, send_signal};
+pub use waiting::{eventually, within, within_seldom};
 
 use crate::client::Client;
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use process::is_stopped;
+use rustix::process::{Signal, geteuid};
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -345,138 +350,6 @@ pub fn command(program: Program) -> Command {
     command
 }
 
-/// The path of the `guira` binary under test; builds it the first time.
-///
-/// # Panics
-/// If it cannot be built.
-#[must_use]
-pub fn guira() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT
-        .get_or_init(|| {
-            if let Some(path) = std::env::var_os("GUIRA_BIN") {
-                return path.into();
-            }
-            let profile = profile_directory();
-            let name = profile.file_name().and_then(|name| name.to_str()).unwrap_or("debug");
-            let name = if name == "debug" { "dev" } else { name };
-            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            let status = Command::new(cargo)
-                .args(["build", "--quiet", "--package", "guira", "--bin", "guira"])
-                .args(["--profile", name, "--manifest-path"])
-                .arg(workspace().join("Cargo.toml"))
-                .arg("--target-dir")
-                .arg(profile.parent().expect("a profile's directory lies in the target directory"))
-                .stdin(Stdio::null())
-                .status();
-            assert!(status.is_ok_and(|s| s.success()), "`cargo build --bin guira` failed");
-            profile.join("guira")
-        })
-        .clone()
-}
-
-/// The path or name of memcached.
-#[must_use]
-pub fn memcached() -> PathBuf {
-    std::env::var_os("MEMCACHED_BIN").map_or_else(|| "memcached".into(), PathBuf::from)
-}
-
-/// The workspace's root.
-///
-/// # Panics
-/// Never: the crate lies in it.
-#[must_use]
-pub fn workspace() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("tests/ lies in the workspace").to_path_buf()
-}
-
-/// The most bytes of a process's memory that were ever resident. `None`: it is gone.
-#[must_use]
-pub fn peak_bytes_of(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
-}
-
-/// Sends `signal` to a process, which may be gone already.
-pub fn send_signal(pid: u32, signal: Signal) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        kill_process(pid, signal).ok();
-    }
-}
-
-/// Waits until something holds, 60 seconds at most: on a machine that is busy with other things little happens in less.
-///
-/// # Panics
-/// It doesn't: with `what` was waited for.
-pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
-    within(60, what, holds);
-}
-
-/// Waits until something holds, `seconds` at most.
-///
-/// # Panics
-/// It doesn't: with `what` was waited for.
-pub fn within(seconds: u32, what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..seconds * 50 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    panic!("not within {seconds} seconds: {what}");
-}
-
-/// As [`within`], for a question that starts a process: it is asked four times a second, so that whoever is waited for has the
-/// processors.
-///
-/// # Panics
-/// If it doesn't hold in time.
-pub fn within_seldom(seconds: u32, what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..seconds * 4 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(250));
-    }
-    panic!("not within {seconds} seconds: {what}");
-}
-
-/// Whether each thread of a process is stopped, or the process is gone.
-fn is_stopped(pid: u32) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
-    threads.flatten().all(|thread| {
-        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // The state follows the name, which may hold anything in its parentheses.
-        stat.rsplit(") ").next().is_none_or(|rest| !rest.starts_with(['R', 'S', 'D']))
-    })
-}
-
-/// A program that a test starts by itself; dropped, as by a test that fails, it is killed.
-#[derive(Debug)]
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-/// A fresh directory; short, because a unix socket's path has 107 bytes at most.
-///
-/// # Panics
-/// If the system's temporary directory cannot be written.
-#[must_use]
-pub fn own_directory() -> PathBuf {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("guira-{}-{number}", std::process::id()));
-    fs::create_dir_all(&dir).expect("a directory for the server");
-    dir
-}
-
 /// Whether somebody accepts at `address`.
 #[must_use]
 pub fn accepts(address: &Address) -> bool {
@@ -485,23 +358,4 @@ pub fn accepts(address: &Address) -> bool {
         Address::Tcp(port) => TcpStream::connect(("127.0.0.1", *port)).map(drop),
     };
     attempt.is_ok()
-}
-
-/// `target`, for what is got or made once.
-///
-/// # Panics
-/// If the test doesn't lie in one.
-#[must_use]
-pub fn target_directory() -> PathBuf {
-    profile_directory().parent().expect("target/debug lies in target").to_path_buf()
-}
-
-/// `target/debug` or `target/release`, from the path of the running test.
-fn profile_directory() -> PathBuf {
-    let exe = std::env::current_exe().expect("a test knows its own path");
-    let mut dir = exe.parent().expect("a file lies in a directory");
-    if dir.ends_with("deps") || dir.ends_with("examples") {
-        dir = dir.parent().expect("deps lies in the profile's directory");
-    }
-    dir.to_path_buf()
 }

@@ -1,12 +1,14 @@
 //! The state of one slot on one node.
 
-use super::effect::{
-    Contents, Effect, REPEATED, Results, Version, WriteId, WriteKind, WriteVerdict, decide,
-};
-use super::message::{ClientId, Message, SlotAction, SlotCopy, SlotEvent, Told};
+mod neighbours;
+mod writes;
+mod reads;
+
+use super::effect::{Contents, Effect, Results, WriteId, WriteVerdict};
+use super::message::{ClientId, Message, SlotAction, SlotEvent, Told};
 use super::noted::Noted;
 use crate::planted::{Mistake, is_planted};
-use crate::promises::{Promises, TERM, guarded_for};
+use crate::promises::Promises;
 use crate::view::{Group, NodeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::take;
@@ -21,9 +23,6 @@ pub struct Around<'a> {
     /// The number of serving copies below which writes are refused.
     pub min_write: usize,
 }
-
-/// The head refuses writes as busy while its uncommitted effects have more bytes than this.
-const QUEUE_BYTES_MAX: usize = 16 << 20;
 
 /// The greatest number of an effect. No cluster comes near it: a peer that names a greater one is faulty.
 const SEQ_MAX: u64 = u64::MAX >> 1;
@@ -300,294 +299,6 @@ impl Slot {
         out
     }
 
-    fn write(
-        &mut self,
-        around: Around<'_>,
-        (from, id, is_repeated): (ClientId, WriteId, bool),
-        (key, wanted): (Vec<u8>, WriteKind),
-        now: u64,
-        out: &mut Vec<SlotAction>,
-    ) -> Option<Told> {
-        if self.group.head() != Some(self.me) || !self.is_filled {
-            return Some(Told::Stale);
-        }
-        if !is_planted(Mistake::RepeatsWithoutIds) {
-            if let Some((seq, verdict)) = self.results.get(id).cloned() {
-                if seq <= self.committed {
-                    return Some(Told::Wrote(verdict));
-                }
-                let waiting = self.writers.entry(seq).or_default();
-                // The client is answered once, however often it repeats the write.
-                if !waiting.iter().any(|it| (it.0, it.1) == (from, id)) {
-                    waiting.push((from, id, verdict));
-                }
-                return None;
-            }
-            if self.results.is_forgotten(id) {
-                return Some(Told::Unknown);
-            }
-            // The limit is doubled because the repetition may have been under way for long.
-            if is_repeated && now < self.complete_since + 2 * REPEATED {
-                return Some(Told::Unknown);
-            }
-        }
-        if self.group.serving.len() < around.min_write {
-            return Some(Told::Refused);
-        }
-        if self.queue_bytes > QUEUE_BYTES_MAX {
-            return Some(Told::Busy);
-        }
-        if self.last >= SEQ_MAX {
-            return Some(Told::Refused);
-        }
-        let version = Version { epoch: self.group.epoch, seq: self.last + 1 };
-        let now_there = around.contents.get(&key);
-        let (change, verdict) = decide(around.contents, now_there.as_ref(), wanted, version.seq);
-        if change.is_none() && is_planted(Mistake::FailureAnsweredEarly) {
-            return Some(Told::Wrote(verdict));
-        }
-        self.writers.entry(version.seq).or_default().push((from, id, verdict.clone()));
-        self.append(Effect { version, id, key, change, verdict }, now, out);
-        None
-    }
-
-    fn append(&mut self, effect: Effect, now: u64, out: &mut Vec<SlotAction>) {
-        self.last = effect.version.seq;
-        self.results.keep(&effect, now);
-        if effect.change.is_some() {
-            self.noted.change(&effect.key, self.last);
-        }
-        self.queue_bytes += weight(&effect);
-        self.queue.push_back(effect.clone());
-        out.push(SlotAction::Apply(effect));
-    }
-
-    fn hear(
-        &mut self,
-        around: Around<'_>,
-        from: NodeId,
-        message: Message,
-        now: u64,
-        out: &mut Vec<SlotAction>,
-    ) {
-        let is_before = self.predecessor() == Some(from);
-        let is_after = self.is_filled && self.group.successors(self.me).contains(&from);
-        match message {
-            Message::Effect(effect) if is_before && self.is_filled => {
-                let seq = effect.version.seq;
-                if seq <= SEQ_MAX && seq.checked_sub(1) == Some(self.last) {
-                    self.append(effect, now, out);
-                } else if seq > self.last && self.asked_after != Some(self.last) {
-                    // Ask only once: each effect behind the gap would ask for all of it.
-                    self.asked_after = Some(self.last);
-                    out.push(SlotAction::Send(from, Message::State(Some(self.last))));
-                }
-            }
-            Message::Durable(upto) if is_before && self.is_filled => {
-                self.upstream = self.upstream.max(upto);
-                if upto > self.last && self.asked_after != Some(self.last) {
-                    // Effects were lost, and perhaps no other follows that would reveal the gap.
-                    self.asked_after = Some(self.last);
-                    out.push(SlotAction::Send(from, Message::State(Some(self.last))));
-                }
-            }
-            // A filled member needs a copy too if its predecessor dropped the effects that were lost on the way.
-            Message::Copy(whole) if is_before && whole.last <= SEQ_MAX => {
-                let lags = whole.last > self.last && !is_planted(Mistake::LaggardGetsNoCopy);
-                if !self.is_filled || lags {
-                    self.fill(around, *whole, now, out);
-                }
-            }
-            Message::Ack(upto) if is_after && self.group.is_on_path(from) => {
-                self.commit(upto, out);
-                let runs = self.has_old_holds() && !is_planted(Mistake::ReadyWhileHoldsRun);
-                let may_say =
-                    !self.holds(around, now) && !runs || is_planted(Mistake::ReadyWhileHolding);
-                if may_say && upto >= self.ready_from && self.group.joining.contains(&from) {
-                    self.ready.insert(from);
-                }
-            }
-            Message::State(has) if is_after => {
-                self.next.insert(from, self.sent_upto(has));
-            }
-            _ => {}
-        }
-    }
-
-    fn fill(&mut self, around: Around<'_>, whole: SlotCopy, now: u64, out: &mut Vec<SlotAction>) {
-        let mut items = whole.items;
-        if is_planted(Mistake::RestartTrustsItsTail) {
-            let mut merged: BTreeMap<_, _> = items.into_iter().collect();
-            for (key, own) in around.contents.all() {
-                let there = merged.entry(key).or_default();
-                if own.version.seq > there.version.seq {
-                    *there = own;
-                }
-            }
-            items = merged.into_iter().collect();
-        }
-        if !self.is_filled {
-            // The numbers of what the disk had don't count here.
-            (self.is_filled, self.committed, self.synced) = (true, 0, 0);
-        }
-        // The copy may change any key.
-        self.noted.change_all(self.committed + 1);
-        self.last = whole.last;
-        self.ready_from = self.ready_from.max(self.last);
-        // The copy contains the changes of the queue. A successor that lacks one gets a copy too.
-        self.queue.clear();
-        self.queue_bytes = 0;
-        self.results = whole.results;
-        self.results.count_from(now);
-        self.complete_since = now.saturating_sub(whole.complete_for);
-        out.push(SlotAction::Replace(items, whole.last));
-    }
-
-    /// Forwards effects, commits, and acknowledges.
-    fn flow(&mut self, around: Around<'_>, now: u64, out: &mut Vec<SlotAction>) {
-        if !self.is_filled || self.holds(around, now) {
-            return;
-        }
-        for node in self.group.successors(self.me) {
-            self.forward(around, node, now, out);
-        }
-        let Some(at) = self.group.place(self.me) else { return };
-        let own = if self.waits_for_disk { self.synced } else { self.last };
-        let own = match self.noted.first_change() {
-            Some(change) if !is_planted(Mistake::ChangesOvertakeHolds) => own.min(change - 1),
-            _ => own,
-        };
-        let is_free = at == 0 || is_planted(Mistake::CommitBeforeUpstreamDurable);
-        let durable = if is_free { own } else { own.min(self.upstream) };
-        if let Some(after) = self.group.path().nth(at + 1) {
-            if self.told_down.replace(durable) != Some(durable) {
-                out.push(SlotAction::Send(after, Message::Durable(durable)));
-            }
-        } else {
-            self.commit(durable, out);
-        }
-        if let Some(before) = self.predecessor()
-            && self.told_up.replace(self.committed) != Some(self.committed)
-        {
-            out.push(SlotAction::Send(before, Message::Ack(self.committed)));
-        }
-    }
-
-    fn forward(&mut self, around: Around<'_>, node: NodeId, now: u64, out: &mut Vec<SlotAction>) {
-        let Some(sent) = self.next.insert(node, Some(self.last)) else {
-            // The node hasn't reported what it has.
-            self.next.remove(&node);
-            return;
-        };
-        let Some(sent) = sent else {
-            if out.iter().any(|it| matches!(it, SlotAction::Apply(_) | SlotAction::Replace(..))) {
-                // The owner has yet to carry out these actions, so a copy made now would lack them. The next event
-                // sends it.
-                self.next.insert(node, None);
-                return;
-            }
-            let whole = SlotCopy {
-                last: self.last,
-                items: around.contents.all(),
-                results: self.results.clone(),
-                complete_for: now.saturating_sub(self.complete_since),
-            };
-            out.push(SlotAction::Send(node, Message::Copy(Box::new(whole))));
-            return;
-        };
-        for effect in self.queue.iter().filter(|it| it.version.seq > sent) {
-            let mut effect = effect.clone();
-            let is_again = effect.version.seq <= self.sent_max;
-            if is_again && effect.change == Some(None) && is_planted(Mistake::ResendForgetsDelete) {
-                effect.change = None;
-            }
-            out.push(SlotAction::Send(node, Message::Effect(effect)));
-        }
-        self.sent_max = self.last;
-    }
-
-    /// Commits all effects up to `upto` and answers their writes.
-    fn commit(&mut self, upto: u64, out: &mut Vec<SlotAction>) {
-        self.committed = self.committed.max(upto.min(self.last));
-        while let Some(effect) = self.queue.pop_front_if(|it| it.version.seq <= self.committed) {
-            self.queue_bytes -= weight(&effect);
-        }
-        let later = self.writers.split_off(&self.committed.saturating_add(1));
-        for (client, id, verdict) in
-            std::mem::replace(&mut self.writers, later).into_values().flatten()
-        {
-            out.push(SlotAction::Answer(client, id.1, Told::Wrote(verdict)));
-        }
-    }
-
-    fn answer_reads(&mut self, around: Around<'_>, now: u64, out: &mut Vec<SlotAction>) {
-        if self.readers.is_empty() || !self.may_read(around, now) {
-            return;
-        }
-        for reader in take(&mut self.readers) {
-            let stand = around.contents.get(&reader.key);
-            if stand.as_ref().is_some_and(|it| it.version.seq > self.committed) {
-                self.readers.push(reader);
-                continue;
-            }
-            let found = stand.and_then(|it| Some((it.value?, it.version.seq)));
-            // What this event changes isn't in the contents yet, and its change ends no hold that is granted now.
-            let is_old = || out.iter().any(|it| it.changes(&reader.key));
-            if reader.holds && (!is_old() || is_planted(Mistake::HoldBesideChange)) {
-                self.grant_hold(around, &reader, now, out);
-            }
-            out.push(SlotAction::Answer(reader.from, reader.id, Told::Read(found)));
-        }
-    }
-
-    fn grant_hold(
-        &mut self,
-        around: Around<'_>,
-        reader: &Reader,
-        now: u64,
-        out: &mut Vec<SlotAction>,
-    ) {
-        let others = self.group.path().filter(|node| *node != self.me);
-        let left = others.map(|node| around.promises.left(node, now)).min().unwrap_or(TERM);
-        let is_long = is_planted(Mistake::HoldLongerThanPromises);
-        let term = if is_long { TERM } else { left.min(TERM) };
-        let (client, until) = ((reader.from, reader.id), now + guarded_for(term));
-        if term > 0 && self.noted.note(&reader.key, client, self.group.epoch, until) {
-            out.push(SlotAction::Hold(reader.from, reader.id, term));
-        }
-    }
-
-    fn may_read(&self, around: Around<'_>, now: u64) -> bool {
-        let mut others = self.group.path().filter(|node| *node != self.me).peekable();
-        if others.peek().is_none() {
-            return !self.holds(around, now);
-        }
-        let asks = |node: &NodeId| {
-            !is_planted(Mistake::PromisesOfServingOnly) || self.group.serving.contains(node)
-        };
-        is_planted(Mistake::ReadsWithoutPromises)
-            || others.filter(asks).all(|node| around.promises.has(node, now))
-    }
-
-    fn holds(&self, around: Around<'_>, now: u64) -> bool {
-        if around.promises.is_fresh(now) {
-            return true;
-        }
-        let skipped = match is_planted(Mistake::HoldForLastReaderOnly) {
-            true => self.group.past.len().saturating_sub(1),
-            false => 0,
-        };
-        let mut past =
-            self.group.past.iter().skip(skipped).filter(|it| !self.group.is_on_path(**it));
-        !is_planted(Mistake::NoHold)
-            && past.any(|reader| around.promises.protects(*reader, self.group.epoch, now))
-    }
-
-    fn reads(&self) -> bool {
-        let planted = is_planted(Mistake::JoinerServes) && self.group.joining.contains(&self.me);
-        planted || self.group.reader() == Some(self.me)
-    }
-
     fn refuse_all(&mut self) -> Vec<SlotAction> {
         let writers = take(&mut self.writers).into_values().flatten().map(|it| (it.0, it.1.1));
         let readers = take(&mut self.readers).into_iter().map(|it| (it.from, it.id));
@@ -598,9 +309,4 @@ impl Slot {
     fn predecessor(&self) -> Option<NodeId> {
         self.group.predecessor(self.me)
     }
-}
-
-fn weight(effect: &Effect) -> usize {
-    let value = effect.change.as_ref().and_then(Option::as_ref).map_or(0, Vec::len);
-    effect.key.len() + value + size_of::<Effect>()
 }

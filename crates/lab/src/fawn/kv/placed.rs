@@ -315,7 +315,7 @@ mod tests {
         assert!(equal.iter().all(|slots| (192..=193).contains(slots)), "{equal:?}");
         let unequal = Layout { weights: vec![1, 2, 4], ..Layout::equal(3, 1.0, 3, 0) };
         let slots = shares(&unequal, Group::reader);
-        for (slots, expected) in slots.into_iter().zip([2340, 4681, 9362]) {
+        for (slots, expected) in slots.into_iter().zip([2340_usize, 4681, 9362]) {
             assert!(expected.abs_diff(slots) <= 1, "{slots}, {expected} expected");
         }
     }
