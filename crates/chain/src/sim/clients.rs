@@ -1,7 +1,7 @@
-//! Clients: each has one operation at a time, and repeats it with the same number until it gets an answer.
+//! Clients: each has one operation at a time, and repeats it until it gets an answer, a write with the same number.
 //!
 //! In some worlds they keep values by holds, as a router's hot cache does. A read of a kept value is an operation of no
-//! length.
+//! length. There, a read that is repeated has another number.
 
 use super::register::{Asked, Operation};
 use super::world::{Happening, World};
@@ -19,6 +19,8 @@ const LASTING: usize = 0;
 pub(super) struct Client {
     group: Group,
     number: u64,
+    /// The number of the first attempt of the operation under way.
+    first_number: u64,
     key: usize,
     is_busy: bool,
     is_repeated: bool,
@@ -28,8 +30,8 @@ pub(super) struct Client {
     /// Its clock's rate, in thousandths.
     rate: u64,
     stopped_until: u64,
-    /// When the hold ends that came for the read under way, by the client's clock.
-    held_until: u64,
+    /// The hold that came for the read under way: the attempt's number, and when it ends by the client's clock.
+    held: Option<(u64, u64)>,
     /// The answers that it keeps, and until when.
     kept: BTreeMap<usize, (Told, u64)>,
 }
@@ -37,6 +39,11 @@ pub(super) struct Client {
 impl Client {
     fn clock(&self, now: u64) -> u64 {
         now * self.rate / 1000
+    }
+
+    /// Whether this is the number of an attempt of the operation under way.
+    fn waits_for(&self, number: u64) -> bool {
+        self.is_busy && (self.first_number..=self.number).contains(&number)
     }
 }
 
@@ -56,6 +63,7 @@ impl World {
         self.clients.push(Client {
             group,
             number: 0,
+            first_number: 0,
             key: 0,
             is_busy: false,
             is_repeated: false,
@@ -64,7 +72,7 @@ impl World {
             now,
             rate,
             stopped_until: 0,
-            held_until: 0,
+            held: None,
             kept: BTreeMap::new(),
         });
     }
@@ -132,14 +140,16 @@ impl World {
         match what {
             Happening::Hold(id, number, term) => {
                 let (now, client) = (self.now, &mut self.clients[id as usize]);
-                if client.is_busy && client.number == number {
+                if client.waits_for(number) {
                     let asked = client.clock(client.now.begun);
-                    client.held_until = kept_until(asked, client.clock(now), term);
+                    client.held = Some((number, kept_until(asked, client.clock(now), term)));
                 }
             }
             Happening::Invalidate(from, node, id, key) => {
                 let client = &mut self.clients[from as usize];
-                client.kept.remove(&usize::from(key[0] - b'a'));
+                let dropped = usize::from(key[0] - b'a');
+                client.kept.remove(&dropped);
+                client.held.take_if(|(number, _)| client.key == dropped && *number <= id);
                 let told = SlotEvent::Invalidated { from, id, key };
                 self.send(100 + from, node, Happening::Client(node, told));
             }
@@ -158,8 +168,9 @@ impl World {
         let begun = self.now;
         let client = &mut self.clients[id as usize];
         client.number += 1;
+        client.first_number = client.number;
         (client.key, client.is_busy, client.is_repeated, client.tries) = (key, true, false, 0);
-        client.held_until = 0;
+        client.held = None;
         client.now = Operation { begun, ended: u64::MAX, asked, told: None };
         self.ask(id);
     }
@@ -167,6 +178,9 @@ impl World {
     fn ask(&mut self, id: ClientId) {
         let client = &mut self.clients[id as usize];
         client.tries += 1;
+        if self.weather.are_kept && client.tries > 1 && client.now.asked == Asked::Read {
+            client.number += 1;
+        }
         let (tries, number) = (client.tries, client.number);
         let key = vec![b'a' + u8::try_from(client.key).unwrap()];
         let (epoch, holds) = (client.group.epoch, self.weather.are_kept);
@@ -218,12 +232,12 @@ impl World {
 
     pub(super) fn answer(&mut self, id: ClientId, number: u64, told: Told) {
         let client = &mut self.clients[id as usize];
-        if !client.is_busy || client.number != number {
+        if !client.waits_for(number) {
             return;
         }
         match told {
             Told::Stale | Told::Busy | Told::Refused => {
-                let tries = client.tries;
+                let (number, tries) = (client.number, client.tries);
                 self.at(60_000, Happening::Retry(id, number, tries));
             }
             Told::Unknown => self.end(id, None),
@@ -231,8 +245,9 @@ impl World {
                 if let Told::Read(Some((_, unique))) = &told {
                     client.unique = *unique;
                 }
-                if matches!(told, Told::Read(_)) && client.held_until > 0 {
-                    client.kept.insert(client.key, (told.clone(), client.held_until));
+                let held = client.held.filter(|(of, _)| *of == number);
+                if let (Told::Read(_), Some((_, until))) = (&told, held) {
+                    client.kept.insert(client.key, (told.clone(), until));
                 }
                 self.end(id, Some(told));
             }

@@ -63,7 +63,8 @@ pub enum SlotEvent {
         from: ClientId,
         /// The slot's epoch as the client knows it.
         epoch: u64,
-        /// The read's number.
+        /// The read's number. One that asks for a hold, and is repeated, takes another: the late confirmation of an earlier
+        /// hold would end the one of the same number.
         id: u64,
         /// The key.
         key: Vec<u8>,
