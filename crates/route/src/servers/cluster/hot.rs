@@ -152,7 +152,7 @@ impl Dialled {
         match self.dial(hello, sent).await {
             Ok(()) => {}
             Err(Unheld::Passing(why)) => {
-                tracing::debug!("no holds from the node at {address}: {why}")
+                tracing::debug!("no holds from the node at {address}: {why}");
             }
             Err(Unheld::Lasting(why)) if self.watch.is_news(address, Some(&why)) => {
                 tracing::warn!(
