@@ -37,7 +37,7 @@ pub(super) static SHAPE: Shape = Shape {
         field(
             "peer_tls_ca",
             Takes::Text,
-            "the file with those who sign the nodes' certificates, and this one: the nodes' `--peer-tls-ca`",
+            "the file with the authorities that sign the nodes' certificates, and this one: the nodes' `--peer-tls-ca`",
         ),
     ]],
 };
