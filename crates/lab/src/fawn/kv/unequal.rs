@@ -181,7 +181,13 @@ fn checks(data: &Data) -> Vec<Check> {
             "slots are dealt by weight, so a query is as likely to wait for a slow node as for a fast one",
         ),
         check(
-            "the same behind the cache",
+            "what all nodes answer of uniform queries, of what clients get",
+            answered(data) / data.figure(UNIFORM),
+            Bound::Between(0.9, 1.1),
+            "without a cache nodes answer all",
+        ),
+        check(
+            "what a node uses of its speed, behind the cache",
             even(WORST_USED),
             Bound::AtLeast(0.85),
             "which keys the cache has doesn't depend on where they are",
@@ -194,6 +200,13 @@ fn checks(data: &Data) -> Vec<Check> {
             "each node gets the same queries, and the slow ones are full first: weights are needed",
         ),
     ]
+}
+
+/// What the nodes answered of uniform queries without a cache, of what all take.
+fn answered(data: &Data) -> f64 {
+    let speeds = SPEEDS.map(f64::from);
+    let loads = speeds.iter().zip(data.line(USED).figures()).map(|(speed, used)| speed * used);
+    loads.sum::<f64>() / speeds.iter().sum::<f64>()
 }
 
 fn reading(data: &Data) -> String {
