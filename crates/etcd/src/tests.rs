@@ -46,8 +46,10 @@ fn says(answer: impl Into<Vec<u8>>) -> u16 {
     })
 }
 
+/// It says that the connection ends, which it does: a client that kept it could ask again before it sees the end.
 fn ok(body: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
 fn etcd(ports: &[u16]) -> Etcd {
