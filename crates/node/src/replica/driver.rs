@@ -57,6 +57,8 @@ pub(super) struct Driver<E> {
     requests: Requests,
     /// The greatest epoch that each peer has named.
     epochs: BTreeMap<NodeId, u64>,
+    /// What each peer named when it was last granted a promise: its epoch, and whether holds of older views may run.
+    granted: BTreeMap<NodeId, (u64, bool)>,
     progress: Progress,
     renew_at: u64,
     /// Whether values were read since promises were asked for.
@@ -95,6 +97,7 @@ impl<E: Engine> Driver<E> {
             slots,
             requests: Requests::default(),
             epochs: BTreeMap::new(),
+            granted: BTreeMap::new(),
             progress: Progress::default(),
             renew_at: 0,
             has_read: false,
@@ -152,7 +155,8 @@ impl<E: Engine> Driver<E> {
 
     /// When [`Driver::look`] has something to do next. Whatever may end at any time is looked for as often as possible.
     fn next_look(&self) -> u64 {
-        if !self.requests.is_empty() || !self.slots.holds.is_empty() {
+        let is_copying = self.keeper.has_copies_due();
+        if is_copying || !self.requests.is_empty() || !self.slots.holds.is_empty() {
             return 0;
         }
         self.renew_at.min(self.show_at).min(self.slots.next_time())
@@ -168,6 +172,7 @@ impl<E: Engine> Driver<E> {
                 }
             }
             Event::View(view, source) => self.learn(*view, source),
+            Event::Keys(found) => self.keeper.collected(found),
             Event::Stop => {}
         }
     }
@@ -274,6 +279,7 @@ impl<E: Engine> Driver<E> {
                 } else {
                     self.counted.promises_granted += 1;
                     let _ = self.peers.send(from, &PeerFrame::Granted { asked, run });
+                    self.end_waits_for(from, (epoch, has_old_holds));
                 }
             }
             PeerFrame::Granted { asked, run } if run == self.me.run => {
@@ -305,14 +311,29 @@ impl<E: Engine> Driver<E> {
     /// Records an epoch that a peer named: of its view, or of a slot.
     fn note_epoch(&mut self, from: NodeId, epoch: u64) {
         let known = self.epochs.entry(from).or_default();
-        if epoch > std::mem::replace(known, epoch.max(*known)) {
-            // The peer may accept now what it refused.
-            self.slots.wake(from, clock());
+        let before = std::mem::replace(known, epoch.max(*known));
+        if epoch > before {
+            // What the peer was told of these slots came too early. Clients wait until it is told again.
+            self.slots
+                .that(before + 1..=epoch, |slot| slot.follows(from))
+                .into_iter()
+                .for_each(|slot| self.step(slot, SlotEvent::Tick));
         }
         let (own, now) = (self.epoch(), clock());
         if epoch > own && now >= self.asked_view_at {
             self.asked_view_at = now + ASK_VIEW_EVERY;
             let _ = self.peers.send(from, &PeerFrame::AskView);
+        }
+    }
+
+    /// Lets changes go on that waited for a reader of before, because it follows a newer view now.
+    fn end_waits_for(&mut self, reader: NodeId, named: (u64, bool)) {
+        let before = self.granted.insert(reader, named);
+        if before == Some(named) {
+            return;
+        }
+        for slot in self.slots.that(0..=named.0, |slot| slot.had_reader(reader)) {
+            self.step(slot, SlotEvent::Synced(0));
         }
     }
 
@@ -343,6 +364,9 @@ impl<E: Engine> Driver<E> {
             self.step(slot, SlotEvent::GaveUp { from, id });
         }
         self.keeper.look(now);
+        while let Some(slot) = self.keeper.next_copy() {
+            self.step(slot, SlotEvent::Synced(0));
+        }
         while let Some(slot) = self.slots.next_due(now) {
             self.step(slot, SlotEvent::Tick);
         }

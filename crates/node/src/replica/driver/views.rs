@@ -5,7 +5,7 @@ use std::sync::Arc;
 use guira_chain::promises::TERM;
 use guira_chain::{Chart, Group, NodeId, SLOTS, View};
 
-use super::{Driver, clock};
+use super::{Driver, SlotEvent, clock};
 use crate::engine::Engine;
 use crate::replica::membership::{FROM_REGISTER, Membership};
 use crate::replica::role_log::{Progress, log_role};
@@ -90,12 +90,16 @@ impl<E: Engine> Driver<E> {
         let chart = Arc::new(Chart::of(Arc::new(view)));
         self.chart.send_replace(Some(Arc::clone(&chart)));
         let now = clock();
+        let mut changed = Vec::new();
         for slot in 0..SLOTS {
             let Some(group) = chart.group(slot) else { continue };
             if let Some(actions) = self.slots.set_group(slot, group, is_member, now) {
                 self.carry_out(slot, actions);
+                changed.push(slot);
             }
         }
+        // Changes wait until each node has told the one before it what it has. The others' turn comes soon.
+        changed.into_iter().take(AT_ONCE).for_each(|slot| self.step(slot, SlotEvent::Tick));
         self.progress = Progress::of(is_member);
         self.set_near(&chart.view, is_member, now);
         self.look();
@@ -119,7 +123,16 @@ impl<E: Engine> Driver<E> {
         let Some(chart) = self.chart.borrow().clone() else { return };
         self.progress.tell(self.me.node, &chart, &self.slots);
         if let Some(membership) = &mut self.membership {
-            membership.tell(&self.me, &chart, (&self.slots, &self.peers.refused()));
+            membership.tell(
+                &self.me,
+                &chart,
+                (&self.slots, &self.peers.refused()),
+                self.promises.is_fresh(clock()),
+            );
         }
     }
 }
+
+/// In so many slots that a view changes, the node before is told at once. A slot takes some microseconds, in which all
+/// others wait.
+const AT_ONCE: usize = 4096;
