@@ -103,14 +103,14 @@ impl Promises {
     /// Whether a grant of this node may still let `reader`, or clients to which it granted holds, answer reads by an epoch
     /// older than `epoch`.
     #[must_use]
-    pub fn protects(&self, reader: NodeId, epoch: u64, now: u64) -> bool {
+    pub(crate) fn protects(&self, reader: NodeId, epoch: u64, now: u64) -> bool {
         let grants = self.granted.get(&reader).into_iter().chain(self.older.get(&reader));
         grants.into_iter().any(|it| it.epoch < epoch && now < it.until)
     }
 
     /// Whether grants that this process has forgotten, made before its start, may still be valid.
     #[must_use]
-    pub fn is_fresh(&self, now: u64) -> bool {
+    pub(crate) fn is_fresh(&self, now: u64) -> bool {
         now < self.started + longer(TERM) && !is_planted(Mistake::NoHoldAfterStart)
     }
 }

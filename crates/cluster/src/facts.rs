@@ -20,8 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use guira_chain::controller::{Facts, GroupFacts};
-use guira_chain::view::Member;
-use guira_chain::{Group, NodeId, View};
+use guira_chain::{Group, Member, NodeId, View};
 
 use crate::records::{AwayRecord, GroupReport, Report};
 use crate::register::RegisterSnapshot;

@@ -22,7 +22,7 @@
 //! | `restart` | processes that leave their chains before they are restarted: runs by number | |
 //! | `ids` | the highest node number that was given away | |
 //! | `controller` | who leads | the controller's |
-//! | `nodes/ID` | [`guira_chain::view::Member`]: name, address, zone, weight, run | the node's |
+//! | `nodes/ID` | [`guira_chain::Member`]: name, address, zone, weight, run | the node's |
 //! | `suspect/ID/BY` | the run of ID that BY can't reach | BY's |
 //! | `away/ID` | [`AwayRecord`]: since when a node of the view is gone | |
 //! | `sync/ID` | [`Report`]: what the node's slots know and have | the node's |

@@ -13,8 +13,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use guira_chain::NodeId;
-use guira_chain::view::Member;
+use guira_chain::{Member, NodeId};
 use guira_etcd::EtcdKeys;
 use parking_lot::{Condvar, Mutex};
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use guira_chain::view::Member;
-use guira_chain::{Group, NodeId, Ranges, SLOTS, View};
+use guira_chain::{Group, Member, NodeId, Ranges, SLOTS, View};
 use guira_etcd::{Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, EtcdPlace, KeyValue};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};

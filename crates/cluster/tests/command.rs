@@ -1,7 +1,6 @@
 //! Tests of `guira cluster` as a program, with a real etcd.
 
-use guira_chain::view::Member;
-use guira_chain::{NodeId, View};
+use guira_chain::{Member, NodeId, View};
 use guira_cluster::{Present, Register, first_view};
 use guira_etcd::{Etcd, EtcdAccess, EtcdPlace};
 use guira_tests::etcd::Etcd as Server;

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use guira_chain::frames::PeerHello;
 use guira_chain::slot::Slot;
-use guira_chain::view::Member;
-use guira_chain::{Chart, NodeId, Ranges, SLOTS, View};
+use guira_chain::{Chart, Member, NodeId, Ranges, SLOTS, View};
 use guira_cluster::{Controller, Fault, GroupReport, Present, Register, Report, Rules, Sight};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch::Receiver;
