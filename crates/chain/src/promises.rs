@@ -110,7 +110,7 @@ impl Promises {
 
     /// Whether grants that this process has forgotten, made before its start, may still be valid.
     #[must_use]
-    pub(crate) fn is_fresh(&self, now: u64) -> bool {
+    pub fn is_fresh(&self, now: u64) -> bool {
         now < self.started + longer(TERM) && !is_planted(Mistake::NoHoldAfterStart)
     }
 }

@@ -40,6 +40,7 @@ mod keys;
 mod wire;
 mod identity;
 mod record;
+mod clock;
 
 pub(crate) use figures::{REPLICA_FIGURES, ReplicaRow};
 pub(crate) use front::Lines;

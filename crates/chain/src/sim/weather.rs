@@ -103,7 +103,7 @@ impl Contents for Disk {
     fn get(&self, key: &[u8]) -> Option<Stand> {
         self.items.get(key).cloned()
     }
-    fn all(&self) -> Option<Vec<(Vec<u8>, Stand)>> {
+    fn all(&self, _: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
         Some(self.items.iter().map(|(key, stand)| (key.clone(), stand.clone())).collect())
     }
     /// The only command appends.

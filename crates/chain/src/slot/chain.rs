@@ -163,6 +163,12 @@ impl Slot {
         self.predecessor() == Some(node)
     }
 
+    /// Whether this node and `node` send each other the slot's messages.
+    #[must_use]
+    pub fn is_beside(&self, node: NodeId) -> bool {
+        self.follows(node) || self.group.successors(self.me).contains(&node)
+    }
+
     /// Whether `node` answered the slot's reads in an earlier epoch, and changes may wait until that is over.
     #[must_use]
     pub fn had_reader(&self, node: NodeId) -> bool {

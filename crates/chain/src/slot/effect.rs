@@ -31,8 +31,8 @@ pub trait Contents {
     /// Returns what the store holds for a key.
     fn get(&self, key: &[u8]) -> Option<Stand>;
     /// Returns all of it, including deleted keys. `None`: not now, since that takes long. The slot asks again when it is given
-    /// its next event.
-    fn all(&self) -> Option<Vec<(Vec<u8>, Stand)>>;
+    /// its next event. `is_urgent`: changes wait for it.
+    fn all(&self, is_urgent: bool) -> Option<Vec<(Vec<u8>, Stand)>>;
     /// Decides a [`WriteKind::Command`] that gets the number `seq`, given what the store holds for its key. Only the
     /// head of a slot calls this; all copies follow its decision.
     fn decide(&self, now: Option<&Stand>, command: &[u8], seq: u64) -> Decision;

@@ -14,7 +14,7 @@ impl Contents for Nothing {
     fn get(&self, _: &[u8]) -> Option<Stand> {
         None
     }
-    fn all(&self) -> Option<Vec<(Vec<u8>, Stand)>> {
+    fn all(&self, _: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
         Some(Vec::new())
     }
     fn decide(&self, _: Option<&Stand>, command: &[u8], _: u64) -> Decision {
@@ -78,7 +78,7 @@ impl Contents for Reluctant {
     fn get(&self, _: &[u8]) -> Option<Stand> {
         None
     }
-    fn all(&self) -> Option<Vec<(Vec<u8>, Stand)>> {
+    fn all(&self, _: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
         self.0.get().then(Vec::new)
     }
     fn decide(&self, _: Option<&Stand>, _: &[u8], _: u64) -> Decision {

@@ -26,11 +26,11 @@ use guira_chain::slot::{
     Around, ClientId, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind,
 };
 use guira_chain::{Chart, NodeId, SLOTS, View};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::clock::clock;
 use super::event::{Ask, Event};
 use super::figures::{Counted, ReplicaBoard, ReplicaFigures, Seen};
 use super::keeper::Keeper;
@@ -314,10 +314,7 @@ impl<E: Engine> Driver<E> {
         let before = std::mem::replace(known, epoch.max(*known));
         if epoch > before {
             // What the peer was told of these slots came too early. Clients wait until it is told again.
-            self.slots
-                .that(before + 1..=epoch, |slot| slot.follows(from))
-                .into_iter()
-                .for_each(|slot| self.step(slot, SlotEvent::Tick));
+            self.tick(self.slots.that(before + 1..=epoch, |slot| slot.is_beside(from)));
         }
         let (own, now) = (self.epoch(), clock());
         if epoch > own && now >= self.asked_view_at {
@@ -363,7 +360,7 @@ impl<E: Engine> Driver<E> {
         while let Some(Read { slot, from, id, .. }) = self.requests.next_late(now) {
             self.step(slot, SlotEvent::GaveUp { from, id });
         }
-        self.keeper.look(now);
+        self.keeper.look(clock());
         while let Some(slot) = self.keeper.next_copy() {
             self.step(slot, SlotEvent::Synced(0));
         }
@@ -469,13 +466,6 @@ impl<E: Engine> Driver<E> {
             }
         }
     }
-}
-
-/// Microseconds of a clock that nobody sets, and that goes on while the machine is suspended.
-pub(super) fn clock() -> u64 {
-    let time = clock_gettime(ClockId::Boottime);
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-    seconds.unwrap_or(0) * 1_000_000 + nanos.unwrap_or(0) / 1000
 }
 
 /// How often due work is looked for at most. Microseconds, as below.

@@ -6,8 +6,8 @@
 //! 2. A slot's effects land in their order: [`Keeper::take_landed`] returns an effect once all before it have landed too.
 //! 3. A read after a failure finds nothing, and [`Keeper::failure`] returns the failure: the node then has to end.
 //!
-//! 4. A copy of a slot is given when its turn comes: of [`COPIED_AT_ONCE`] keys or one slot between two looks. Requests
-//!    would wait for more.
+//! 4. Copies of slots are given for [`COPIES_FOR`] after each look, or at once where changes wait for one. Requests would
+//!    wait for more.
 //!
 //! # Costs
 //! A read that memory doesn't answer waits for the device. A copy of a slot reads all its records, once its keys are known: see
@@ -16,6 +16,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
@@ -25,6 +26,7 @@ use guira_chain::{SLOTS, SlotHash, View};
 use guira_proto::KEY_BYTES_MAX;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::clock::clock;
 use super::event::Event;
 use super::identity::{self, Identity};
 use super::keys::{self, Collected, SlotKeys};
@@ -44,9 +46,9 @@ pub(super) struct Keeper<E> {
     writes: u64,
     /// The keys of each slot, while copies are needed.
     keys: RefCell<SlotKeys>,
-    /// The slots of which a copy is wanted, and how many keys more may be copied until the next look.
-    wanted: RefCell<BTreeSet<u16>>,
-    may_copy: Cell<usize>,
+    /// The slots of which a copy is wanted, each after whether it has time. And until when copies are given.
+    wanted: RefCell<BTreeSet<(bool, u16)>>,
+    copies_until: Cell<u64>,
     failed: RefCell<Option<EngineError>>,
 }
 
@@ -104,7 +106,7 @@ impl<E: Engine> Keeper<E> {
             writes: 0,
             keys: RefCell::new(SlotKeys::of(is_new)),
             wanted: RefCell::default(),
-            may_copy: Cell::new(COPIED_AT_ONCE),
+            copies_until: Cell::new(0),
             failed: RefCell::default(),
         }
     }
@@ -237,7 +239,7 @@ impl<E: Engine> Keeper<E> {
     /// Forgets the keys of slots if no copy was needed for long, and allows some copies more; `now` in microseconds.
     pub(super) fn look(&mut self, now: u64) {
         self.keys.get_mut().look(now);
-        self.may_copy.set(COPIED_AT_ONCE);
+        self.copies_until.set(now + COPIES_FOR);
     }
 
     /// Whether a slot waits until it may be copied.
@@ -247,8 +249,8 @@ impl<E: Engine> Keeper<E> {
 
     /// A slot of which a copy is wanted, and may be given now.
     pub(super) fn next_copy(&mut self) -> Option<u16> {
-        let may = self.has_copies_due() && self.may_copy.get() > 0;
-        if may { self.wanted.get_mut().pop_first() } else { None }
+        let may = self.has_copies_due() && clock() < self.copies_until.get();
+        if may { self.wanted.get_mut().pop_first().map(|it| it.1) } else { None }
     }
 
     /// Takes the keys that a walk found.
@@ -308,21 +310,22 @@ impl<E: Engine> Keeper<E> {
     }
 
     /// The keys of a slot, if a copy of it may be given now. Otherwise its turn comes.
-    fn keys_for_copy(&self, slot: u16) -> Option<HashSet<Bytes>> {
+    fn keys_for_copy(&self, slot: u16, is_urgent: bool) -> Option<HashSet<Bytes>> {
         let mut keys = self.keys.borrow_mut();
-        let known = keys.get(slot);
-        if let Some(keys) = known.filter(|_| self.may_copy.get() > 0) {
-            self.may_copy.set(self.may_copy.get().saturating_sub(keys.len().max(1)));
+        let may = is_urgent || clock() < self.copies_until.get();
+        if let Some(keys) = keys.get(slot).filter(|_| may) {
             return Some(keys.clone());
         }
-        self.wanted.borrow_mut().insert(slot);
+        self.wanted.borrow_mut().insert((!is_urgent, slot));
         if keys.order() {
             self.held.keys().for_each(|key| keys.note(self.hash.slot(key), key));
             let (node, hash, events) =
                 (Arc::clone(&self.node), self.hash.clone(), self.events.clone());
             let walks = move || {
+                let found = catch_unwind(AssertUnwindSafe(|| walk(&*node, &hash)));
+                let died = |_| Err(EngineError::Other("a walk over the records died".to_owned()));
                 // While the node ends, the event is lost.
-                let _ = events.send(Event::Keys(walk(&*node, &hash)));
+                let _ = events.send(Event::Keys(found.unwrap_or_else(died)));
             };
             if let Err(error) = thread::Builder::new().name("keys".to_owned()).spawn(walks) {
                 self.fail(EngineError::Other(format!("no thread can be started: {error}")));
@@ -364,8 +367,8 @@ impl<E: Engine> Contents for Shelf<'_, E> {
         self.keeper.get(key)
     }
 
-    fn all(&self) -> Option<Vec<(Vec<u8>, Stand)>> {
-        let keys = self.keeper.keys_for_copy(self.slot)?;
+    fn all(&self, is_urgent: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
+        let keys = self.keeper.keys_for_copy(self.slot, is_urgent)?;
         let found = |key: &Bytes| Some((key.to_vec(), self.keeper.get(key)?));
         Some(keys.iter().filter_map(found).collect())
     }
@@ -380,9 +383,9 @@ fn stand(version: Version, value: Option<&[u8]>) -> Stand {
     Stand { value: item, version }
 }
 
-/// The keys that are copied between two looks at the most, unless a slot has more. Each may cost a read of the device, so this
-/// takes about a tenth of the driver's time.
-const COPIED_AT_ONCE: usize = 250;
+/// How long copies are given after a look. Microseconds: a sixth of the time from one look to the next. A copy that began takes
+/// as long as it does.
+const COPIES_FOR: u64 = 4_000;
 
 #[cfg(test)]
 mod tests;

@@ -72,6 +72,7 @@ impl SlotKeys {
 
     /// Takes what a walk found.
     pub(super) fn take(&mut self, mut found: Collected) {
+        self.used = 0;
         match mem::replace(&mut self.state, State::Unknown) {
             State::Ordered(new) => {
                 for (keys, new) in found.iter_mut().zip(new) {

@@ -58,6 +58,11 @@ impl Rests {
         self.set(slot, Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 });
     }
 
+    /// Has a slot checked before long, and then less and less often. It was just checked.
+    pub(super) fn begin(&mut self, slot: u16, now: u64) {
+        self.set(slot, Rest { due: now + PAUSE_MIN, pause: PAUSE_MIN });
+    }
+
     /// Has a slot checked soon, because a client may wait in it.
     pub(super) fn hurry(&mut self, slot: u16, now: u64) {
         let due = self.slots[usize::from(slot)].due.min(now + PAUSE_MIN);
@@ -121,6 +126,8 @@ mod tests {
             400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800, 240_000, 240_000,
         ];
         assert_eq!(pauses(&at_rest), doubled);
+        rests.begin(7, 900_000_000);
+        assert_eq!(rests.slots[7].due, 900_000_000 + PAUSE_MIN);
         let mut rests = Rests::new(0);
         let waiting = checks(&mut rests, 7, 2_000_000, |rests, now| rests.hurry(7, now));
         assert_eq!(pauses(&waiting), [200; 9]);

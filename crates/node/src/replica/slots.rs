@@ -119,6 +119,12 @@ impl Slots {
         }
     }
 
+    /// Notes that the node before was just told about some slots, and is to be told very soon about others.
+    pub(super) fn are_told(&mut self, told: &[u16], others: &[u16], now: u64) {
+        told.iter().for_each(|slot| self.rests.begin(*slot, now));
+        others.iter().for_each(|slot| self.rests.wake(*slot, now));
+    }
+
     /// The slots that came to one of these epochs last, and of which something is so.
     pub(super) fn that(
         &self,

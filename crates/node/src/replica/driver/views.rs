@@ -95,14 +95,23 @@ impl<E: Engine> Driver<E> {
             let Some(group) = chart.group(slot) else { continue };
             if let Some(actions) = self.slots.set_group(slot, group, is_member, now) {
                 self.carry_out(slot, actions);
-                changed.push(slot);
+                changed.extend(self.slots.get(slot).filter(|it| it.is_member()).map(|_| slot));
             }
         }
-        // Changes wait until each node has told the one before it what it has. The others' turn comes soon.
-        changed.into_iter().take(AT_ONCE).for_each(|slot| self.step(slot, SlotEvent::Tick));
+        // Changes wait until each node has told the one before it what it has.
+        self.tick(changed);
         self.progress = Progress::of(is_member);
         self.set_near(&chart.view, is_member, now);
         self.look();
+    }
+
+    /// Tells the nodes beside this one how far it is: in so many slots at once, in the others soon.
+    pub(super) fn tick(&mut self, slots: Vec<u16>) {
+        let (first, others) = slots.split_at(slots.len().min(AT_ONCE));
+        for slot in first {
+            self.step(*slot, SlotEvent::Tick);
+        }
+        self.slots.are_told(first, others, clock());
     }
 
     /// Asks those nodes for promises with which this one shares a chain, or shared one: at once, since reads wait for that.
@@ -133,6 +142,5 @@ impl<E: Engine> Driver<E> {
     }
 }
 
-/// In so many slots that a view changes, the node before is told at once. A slot takes some microseconds, in which all
-/// others wait.
+/// A slot takes some microseconds, in which all others wait.
 const AT_ONCE: usize = 4096;

@@ -161,7 +161,13 @@ fn a_copy_takes_the_place_of_all_that_the_slot_had() {
         keeper.note_committed(slot, 8);
         assert_eq!(keeper.value("k"), None);
         assert_eq!(keeper.value(&other).map(|it| it.1), Some(1), "another slot's");
-        assert_eq!(keeper.shelf(slot).all(), Some(vec![(same.into_bytes(), stand)]));
+        assert_eq!(
+            {
+                keeper.look(clock() + 60_000_000);
+                keeper.shelf(slot).all(false)
+            },
+            Some(vec![(same.into_bytes(), stand)])
+        );
     }
 }
 
@@ -170,28 +176,33 @@ fn a_copy_takes_the_place_of_all_that_the_slot_had() {
 fn a_copy_waits_for_the_walk_over_all_records_and_for_its_turn() {
     let (mut keeper, mut happening) = keeper(false);
     let slot = keeper.hash.slot(b"k");
-    let keys =
-        (0_u32..).map(|n| n.to_string()).filter(|it| keeper.hash.slot(it.as_bytes()) == slot);
-    let keys: Vec<String> = keys.take(COPIED_AT_ONCE).collect();
-    for (seq, key) in (1..).zip(&keys) {
-        keeper.apply(slot, effect(key, seq, Some(Some("v"))));
-    }
-    assert_eq!(keeper.land((slot, keys.len()), &mut happening), Some(keys.len() as u64));
-    keeper.note_committed(slot, keys.len() as u64);
+    keeper.apply(slot, effect("k", 1, Some(Some("v"))));
+    assert_eq!(keeper.land((slot, 1), &mut happening), Some(1));
+    keeper.note_committed(slot, 1);
 
-    assert!(keeper.shelf(slot).all().is_none() && keeper.shelf(slot + 1).all().is_none());
+    let [other, urgent] = [slot + 1, slot + 2];
+    let has_time = [slot, other].map(|slot| keeper.shelf(slot).all(false).is_none());
+    assert_eq!(has_time, [true; 2]);
+    assert!(keeper.shelf(urgent).all(true).is_none());
+    keeper.look(clock());
     assert_eq!(keeper.next_copy(), None, "the keys aren't known");
     let Some(Event::Keys(found)) = happening.blocking_recv() else { panic!("a walk ends") };
     keeper.collected(found);
-    let due: Vec<u16> = std::iter::from_fn(|| keeper.next_copy()).collect();
-    assert_eq!(due, [slot, slot + 1]);
     // It comes between the walk and the copy.
-    keeper.apply(slot, effect("k", 999, Some(Some("new"))));
-    assert_eq!(keeper.shelf(slot).all().map(|it| it.len()), Some(COPIED_AT_ONCE + 1));
-    assert_eq!(keeper.shelf(slot + 1).all(), None, "all others would wait for it");
-    assert_eq!(keeper.next_copy(), None);
-    keeper.look(1);
-    assert_eq!(keeper.next_copy(), Some(slot + 1));
-    assert_eq!(keeper.shelf(slot + 1).all(), Some(Vec::new()));
+    keeper.apply(slot, effect("k", 2, Some(Some("new"))));
+    keeper.look(clock() + 60_000_000);
+    let due: Vec<u16> = std::iter::from_fn(|| keeper.next_copy()).collect();
+    assert_eq!(due, [urgent, slot, other], "changes wait for the first");
+    let all = keeper.shelf(slot).all(false).expect("its turn has come");
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].1.version.seq, 2);
+
+    keeper.look(0);
+    assert_eq!(keeper.shelf(other).all(false), None, "all others would wait for it");
+    assert_eq!(keeper.shelf(urgent).all(true), Some(Vec::new()));
+    assert!(keeper.has_copies_due());
+    assert_eq!(keeper.next_copy(), None, "its turn is over");
+    keeper.look(clock() + 60_000_000);
+    assert_eq!(keeper.next_copy(), Some(other));
     assert!(!keeper.has_copies_due());
 }
