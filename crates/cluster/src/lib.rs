@@ -36,6 +36,7 @@
 //!    lost its data.
 //! 4. Leases are only hints of which nodes live. No two nodes rely on them: epochs and promises in `guira-chain` keep data
 //!    safe.
+//! 5. A missing key says that a node is gone only once etcd has been well for as long as a lease lasts: `health.rs`.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "leases are renewed and promises end in time")]
@@ -57,6 +58,8 @@ mod present;
 mod watch;
 mod register;
 mod records;
+mod newcomer;
+mod health;
 mod fault;
 
 pub use command::{EXIT_CODES, EtcdArgs, command, host_name, run};

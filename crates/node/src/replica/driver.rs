@@ -10,8 +10,8 @@
 //!    effects.
 //!
 //! # Costs
-//! A slot that has been at rest for long is checked each four minutes: 16,384 slots take 70 checks per second, of a frame or
-//! three each. Twice a second a node asks for promises, and four times a second while it is read from: those nodes with which
+//! A slot that has been at rest for long is checked each sixteen minutes: 16,384 slots take 17 checks per second, of a frame
+//! or three each. Twice a second a node asks for promises, and four times a second while it is read from: those nodes with which
 //! it shares a chain. Otherwise a node without requests does nothing that costs more with more slots or nodes. A read of the
 //! device keeps all slots waiting.
 
@@ -66,6 +66,8 @@ pub(super) struct Driver<E> {
     /// Until when these nodes are asked for promises.
     near: BTreeMap<NodeId, u64>,
     asked_view_at: u64,
+    /// Whether a view was followed that names this process: others may rely on it.
+    was_member: bool,
     /// The view that was refused last, by its epoch, and why.
     refused: Option<(u64, String)>,
     /// The node's part in the register, if its views come from there.
@@ -103,6 +105,7 @@ impl<E: Engine> Driver<E> {
             has_read: false,
             near: BTreeMap::new(),
             asked_view_at: 0,
+            was_member: false,
             refused: None,
             membership,
             counted: Counted::default(),

@@ -26,14 +26,24 @@ fn in_chain(group: &Group) -> impl Iterator<Item = NodeId> + '_ {
 }
 
 /// Judges a view. `is_own`: it is of the cluster that the store belongs to. `is_registered`: views come from a register.
-fn judge(known: Option<&View>, view: &View, is_own: bool, is_registered: bool) -> Judgement {
+/// `is_newcomer`: nobody relies on this process yet, and the register has the view.
+fn judge(
+    known: Option<&View>,
+    view: &View,
+    is_own: bool,
+    (is_registered, is_newcomer): (bool, bool),
+) -> Judgement {
     match known {
         Some(known) if known == view => return Judgement::Ignore,
         // A peer sent a newer view before etcd did. An older view in a file goes on to the check, because somebody put it
         // there.
         Some(known) if is_registered && view.epoch < known.epoch => return Judgement::Ignore,
         Some(known) => {
-            if let Err(why) = view.may_replace(known) {
+            let step = match is_newcomer {
+                true => view.may_supersede(known),
+                false => view.may_replace(known),
+            };
+            if let Err(why) = step {
                 return Judgement::Refuse(why.to_string());
             }
         }
@@ -58,7 +68,9 @@ impl<E: Engine> Driver<E> {
         if source != FROM_REGISTER && self.membership.as_ref().is_some_and(Membership::refuses) {
             return;
         }
-        match judge(known.as_deref(), &view, self.keeper.is_of(&view), is_registered) {
+        let is_newcomer = source == FROM_REGISTER && !self.was_member;
+        let ways = (is_registered, is_newcomer);
+        match judge(known.as_deref(), &view, self.keeper.is_of(&view), ways) {
             Judgement::Follow => {}
             Judgement::Ignore => return,
             Judgement::Refuse(why) => {
@@ -74,6 +86,7 @@ impl<E: Engine> Driver<E> {
         }
         self.counted.views += 1;
         let is_member = view.names(self.me.node, &self.me.run);
+        self.was_member |= is_member;
         log_role(&self.me, &view, is_member, is_registered);
         self.promises.set_epoch(view.epoch);
         self.peers.set_epoch(view.epoch);
