@@ -8,7 +8,7 @@
 //!                        requests (workload, zipf, value) -> bytes -> reply -> verify
 //! ```
 //! On a machine that also does other work, the figure to trust is the server's CPU time per operation
-//! ([`CpuCost`]), which the kernel accounts to its process. Throughput and latency come second.
+//! (`CpuCost`), which the kernel accounts to its process. Throughput and latency come second.
 //!
 //! Bad at: servers on other machines (no CPU time), more connections than one process may open, and
 //! detecting stale reads: it checks that a value was stored by some write, not by the last one.

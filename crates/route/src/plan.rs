@@ -17,7 +17,7 @@
 //! | [`entries`] | c = k·n·ln n + 1 |
 //! | [`unequal_factor`] | 2.15 to 2.18 |
 //!
-//! [`entries_by_chance`] isn't from the thesis: it is an exact Chernoff bound on the fullest bin, for a given
+//! `entries_by_chance` isn't from the thesis: it is an exact Chernoff bound on the fullest bin, for a given
 //! probability of failure. The thesis approximates, and says "with high probability". The exact bound needs fewer
 //! entries if there are many servers.
 //!

@@ -71,7 +71,13 @@ impl Connection {
     /// Queues a request at once, and returns the future of its reply. If the future is dropped earlier, the reply is
     /// discarded. The request is then still sent if it was already encoded for an open connection.
     ///
-    /// A failure is a reply too. The [module](super)'s second invariant defines what each failure means.
+    /// A failure is a reply too. [`ConnectError`] and [`ConnectTimeout`] mean that the server never saw the request; after
+    /// [`Timeout`] and [`RemoteError`] it may have.
+    ///
+    /// [`ConnectError`]: crate::Outcome::ConnectError
+    /// [`ConnectTimeout`]: crate::Outcome::ConnectTimeout
+    /// [`Timeout`]: crate::Outcome::Timeout
+    /// [`RemoteError`]: crate::Outcome::RemoteError
     pub fn ask(&self, request: Request, deadline: Instant) -> Ask {
         self.ask_for(Caller::default(), request, deadline)
     }

@@ -38,7 +38,7 @@ impl CertificateEnd {
         self.ends_s.load(Relaxed)
     }
 
-    /// Today's warning, unless it was returned already: the certificate ends within [`CertificateEnd::SOON_DAYS`] days, or
+    /// Today's warning, unless it was returned already: the certificate ends within `SOON_DAYS` days, or
     /// has ended.
     pub fn warning(&self) -> Option<String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;

@@ -31,7 +31,7 @@ pub enum SaslLogin<'b> {
 pub struct Response<'b> {
     /// The name of the mechanism: 1 to 32 bytes.
     pub mechanism: &'b [u8],
-    /// The message itself: at most [`RESPONSE_BYTES_MAX`].
+    /// The message itself: at most 4096 bytes.
     pub bytes: &'b [u8],
 }
 
