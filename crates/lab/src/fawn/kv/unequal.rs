@@ -39,6 +39,9 @@ const ONE: &str = "adversary, no cache, of the rate of the key's node";
 /// What a node answers of what it takes, by its speed: the mean of the nodes of this speed, under uniform queries.
 const USED: &str = "share of its speed that a node uses";
 const WORST_USED: &str = "share of its speed that a node uses, behind the cache";
+/// The least of these shares to the most. The line itself may be as the one without a cache, so that no check can tell
+/// them apart.
+const WORST_EVEN: &str = "what a node uses of its speed, behind the cache";
 const NODES: &str = "nodes";
 const SHARES: &str = "nodes of the least speed that they count as";
 const ENTRIES: &str = "entries";
@@ -89,7 +92,9 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     data.fact(ONE, one.rate / speed_of_one);
     data.push(Line::of_figures(USED, used(&uniform, &speeds, rate)).flat());
     if let Some(last) = last {
-        data.push(Line::of_figures(WORST_USED, used(&last, &speeds, rate)).flat());
+        let by_speed = Line::of_figures(WORST_USED, used(&last, &speeds, rate)).aside();
+        data.fact(WORST_EVEN, even(&by_speed));
+        data.push(by_speed);
     }
     data.aside(NODES, n);
     data.aside(SHARES, f64::from(shares));
@@ -106,6 +111,11 @@ fn used(asked: &Asked, speeds: &[u32], rate: f64) -> Vec<(f64, f64)> {
         (f64::from(speed), loads.iter().sum::<f64>() / loads.len() as f64)
     };
     SPEEDS.map(of).into()
+}
+
+/// The least figure of a line to the most.
+fn even(by_speed: &Line) -> f64 {
+    least(by_speed.figures()) / most(by_speed.figures())
 }
 
 fn guarantee() -> f64 {
@@ -143,8 +153,6 @@ fn judge(data: &Data) -> Findings {
 
 fn checks(data: &Data) -> Vec<Check> {
     let behind = data.line(BEHIND);
-    let used = |name: &str| data.line(name).figures();
-    let even = |name: &str| least(used(name)) / most(used(name));
     let of_even = data.figure(NODES) / data.figure(SHARES);
     vec![
         check(
@@ -176,7 +184,7 @@ fn checks(data: &Data) -> Vec<Check> {
         ),
         check(
             "what a node uses of its speed, the least speed to the most, uniform queries",
-            even(USED),
+            even(data.line(USED)),
             Bound::AtLeast(0.85),
             "slots are dealt by weight, so a query is as likely to wait for a slow node as for a fast one",
         ),
@@ -187,8 +195,8 @@ fn checks(data: &Data) -> Vec<Check> {
             "without a cache nodes answer all",
         ),
         check(
-            "what a node uses of its speed, behind the cache",
-            even(WORST_USED),
+            WORST_EVEN,
+            data.figure(WORST_EVEN),
             Bound::AtLeast(0.85),
             "which keys the cache has doesn't depend on where they are",
         )
@@ -245,9 +253,12 @@ mod tests {
         for (name, figure) in [(UNIFORM, 0.94), (EVENLY, 0.42), (ONE, 1.0)] {
             data.fact(name, figure);
         }
-        for (name, all) in [(USED, [0.93, 0.94, 0.94]), (WORST_USED, [0.8, 0.82, 0.81])] {
-            data.push(Line::of_figures(name, SPEEDS.map(f64::from).into_iter().zip(all)).flat());
-        }
+        let by_speed = |name, all: [f64; 3]| {
+            Line::of_figures(name, SPEEDS.map(f64::from).into_iter().zip(all))
+        };
+        data.push(by_speed(USED, [0.93, 0.94, 0.94]).flat());
+        data.push(by_speed(WORST_USED, [0.93, 0.92, 0.94]).aside());
+        data.fact(WORST_EVEN, 0.98);
         data.aside(NODES, 12.0);
         data.aside(SHARES, 28.0);
         data.aside(ENTRIES, 747.0);
