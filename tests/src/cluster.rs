@@ -22,7 +22,7 @@ impl Cluster {
     #[must_use]
     pub fn start() -> Self {
         let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
-        let Address::Tcp(port) = *server.address() else { panic!("a port") };
+        let port = server.port();
         let router_port = free_port();
         let config = format!(
             "{{\"pools\": {{\"a\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|a\"}}"
@@ -86,7 +86,7 @@ impl Cluster {
     /// # Panics
     /// If it doesn't start.
     pub fn restart_server(&mut self) {
-        let Address::Tcp(port) = *self.server.address() else { panic!("a port") };
+        let port = self.server.port();
         let text = port.to_string();
         let flags = ["-m", "64", "-l", "127.0.0.1", "-p", &text];
         let started = Server::start_at(Program::Guira, &flags, Address::Tcp(port));

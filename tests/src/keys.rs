@@ -128,25 +128,42 @@ pub fn have_the_text_that_sql_shows<D: Database>() {
         ("t", "BIT(12)", "b'100000000001'"),
         ("u", "TIMESTAMP(1) NULL", "'2026-07-01 10:20:30.4'"),
     ];
+    let schema =
+        |columns: &str| format!("SET GLOBAL time_zone = '+00:00'; CREATE TABLE types ({columns})");
+    let session = "USE shop; SET time_zone = '+00:00'; SET NAMES utf8mb4";
+    let shown = |name: &str| if name == "t" { "t + 0".to_owned() } else { name.to_owned() };
+    are_what_sql_shows::<D>("shop.types", &columns, schema, session, shown);
+}
+
+/// Keys with the values of a row are written with the text that SQL shows. `columns` have a name, a type and a value
+/// each. `schema` makes the table `types` of their definitions, `session` makes SQL show values as rules do, `shown` is
+/// what is selected of a column.
+///
+/// # Panics
+/// If one is written otherwise.
+pub fn are_what_sql_shows<D: Database>(
+    table: &str,
+    columns: &[(&str, &str, &str)],
+    schema: impl FnOnce(&str) -> String,
+    session: &str,
+    shown: fn(&str) -> String,
+) {
     let definition: Vec<String> =
         columns.iter().map(|(name, kind, _)| format!("{name} {kind}")).collect();
-    let schema =
-        format!("SET GLOBAL time_zone = '+00:00'; CREATE TABLE types ({})", definition.join(", "));
     let keys: Vec<String> =
         columns.iter().map(|(name, ..)| format!("\"{name}:{{{name}|percent}}\"")).collect();
-    let rules = format!("{{\"table\": \"shop.types\", \"keys\": [{}]}}", keys.join(", "));
-    let shop = Shop::<D>::new(1, &schema, &rules, true, "");
+    let rules = format!("{{\"table\": \"{table}\", \"keys\": [{}]}}", keys.join(", "));
+    let shop = Shop::<D>::new(1, &schema(&definition.join(", ")), &rules, true, "");
     let _daemon = shop.daemon();
     let mut sql = shop.sql();
     let mut client = shop.clusters[0].client();
     let values: Vec<&str> = columns.iter().map(|(.., value)| *value).collect();
     let insert = format!("INSERT INTO types VALUES ({})", values.join(", "));
     // The first row says what SQL shows; the second one's keys must be those.
-    sql.ask(&format!("USE shop; SET time_zone = '+00:00'; SET NAMES utf8mb4; {insert}"));
+    sql.ask(&format!("{session}; {insert}"));
     shop.catch_up(&mut sql);
-    let shown: Vec<&str> =
-        columns.iter().map(|(name, ..)| if *name == "t" { "t + 0" } else { *name }).collect();
-    let row = sql.ask(&format!("SELECT {} FROM types", shown.join(", "))).concat();
+    let selected: Vec<String> = columns.iter().map(|(name, ..)| shown(name)).collect();
+    let row = sql.ask(&format!("SELECT {} FROM types", selected.join(", "))).concat();
     let texts: Vec<&str> = row.split('\t').collect();
     assert_eq!(texts.len(), columns.len(), "{row}");
     let percent = |text: &str| -> String {

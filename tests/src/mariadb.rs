@@ -85,7 +85,8 @@ impl MariaDb {
         self.child = Some(Running(child.expect("mariadbd runs (apt-get install mariadb-server)")));
         let log = || std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
         for _ in 0..1500 {
-            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() && self.answers() {
+            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() && answers(&self.dir)
+            {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -110,12 +111,6 @@ impl MariaDb {
         sql.ask("CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'secret'");
         sql.ask("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1'");
         sql.ask("GRANT REFERENCES ON shop.* TO guira@'127.0.0.1'");
-    }
-
-    fn answers(&self) -> bool {
-        let mut client = client(&self.dir);
-        client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
-        client.status().is_ok_and(|status| status.success())
     }
 }
 
@@ -183,6 +178,13 @@ pub(crate) fn client(dir: &Path) -> Command {
     let mut client = command("usr/bin/mariadb");
     client.arg("--no-defaults").arg("-S").arg(dir.join("s")).args(["-u", "root"]);
     client
+}
+
+/// Whether that database answers.
+pub(crate) fn answers(dir: &Path) -> bool {
+    let mut client = client(dir);
+    client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
+    client.status().is_ok_and(|status| status.success())
 }
 
 /// Where the packages lie.

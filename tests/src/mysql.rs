@@ -121,7 +121,7 @@ impl MySql {
         within(60, "MySQL is ready", || {
             let child = self.child.as_mut().map(|child| child.0.try_wait());
             assert!(matches!(child, Some(Ok(None))), "{}", self.log());
-            self.log().contains("ready for connections") && self.answers()
+            self.log().contains("ready for connections") && mariadb::answers(&self.dir)
         });
     }
 
@@ -137,12 +137,6 @@ impl MySql {
         sql.ask(
             "GRANT REPLICATION SLAVE ON *.* TO guira@'%'; GRANT REFERENCES ON shop.* TO guira@'%'",
         );
-    }
-
-    fn answers(&self) -> bool {
-        let mut client = mariadb::client(&self.dir);
-        client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
-        client.status().is_ok_and(|status| status.success())
     }
 }
 

@@ -25,6 +25,27 @@ use crate::client::{Client, Reply};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+/// Two tests of each of these tables, with the `play` of where it stands: requests come whole, and byte by byte.
+#[macro_export]
+macro_rules! play_tables {
+    ($($name:ident),*) => {$(
+        mod $name {
+            use super::play;
+            use $crate::script::Pace;
+
+            #[test]
+            fn answers_whole_requests() {
+                play(concat!(stringify!($name), ".txt"), Pace::Whole);
+            }
+
+            #[test]
+            fn answers_requests_cut_at_each_byte() {
+                play(concat!(stringify!($name), ".txt"), Pace::Bytewise);
+            }
+        }
+    )*};
+}
+
 /// A parsed table.
 #[derive(Debug, Default)]
 pub struct Script {

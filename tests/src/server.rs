@@ -12,7 +12,7 @@ mod ports;
 mod process;
 mod waiting;
 
-pub use paths::{guira, memcached, own_directory, target_directory, workspace};
+pub use paths::{OwnDirectory, guira, memcached, own_directory, target_directory, workspace};
 pub use ports::{BLOCK_PORTS, free_port};
 pub use process::{Running, peak_bytes_of, send_signal};
 pub use waiting::{eventually, within, within_seldom};
@@ -173,6 +173,26 @@ impl Server {
         panic!("the router with {flags:?} did not start: {last:?}");
     }
 
+    /// As [`start_router`](Self::start_router), configured by [`one_pool`].
+    ///
+    /// # Panics
+    /// If it doesn't come up in three tries.
+    #[must_use]
+    pub fn start_router_to(ports: &[u16], flags: &[&str]) -> Self {
+        Self::start_router(&[&["--config", &one_pool(ports)], flags].concat())
+    }
+
+    /// A server, and a router in front of it as a user starts it.
+    ///
+    /// # Panics
+    /// If one doesn't come up in three tries.
+    #[must_use]
+    pub fn start_pair() -> (Self, Self) {
+        let server = Self::start_tcp(Program::Guira, &["-m", "64"]);
+        let router = Self::start_router_to(&[server.port()], &[]);
+        (server, router)
+    }
+
     /// A new connection.
     #[must_use]
     pub fn connect(&self) -> Client {
@@ -183,6 +203,16 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Its port.
+    ///
+    /// # Panics
+    /// If it listens on a unix socket.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        let Address::Tcp(port) = self.address else { panic!("it listens on a unix socket") };
+        port
     }
 
     /// The process's id.
@@ -232,8 +262,7 @@ impl Server {
     /// If the system doesn't list its connections, or the server has no port.
     #[must_use]
     pub fn system_unsent_bytes(&self) -> u64 {
-        let Address::Tcp(port) = self.address else { panic!("a port") };
-        let port = format!(":{port:04X}");
+        let port = format!(":{:04X}", self.port());
         let tables = ["tcp", "tcp6"].map(|it| fs::read_to_string(format!("/proc/net/{it}")));
         let lines = tables.iter().flatten().flat_map(|table| table.lines());
         let queues = lines.filter_map(|line| {
@@ -348,6 +377,14 @@ pub fn command(program: Program) -> Command {
         command.args(["-u", "root"]);
     }
     command
+}
+
+/// A router's configuration: the servers at these ports of 127.0.0.1 are its only pool, A.
+#[must_use]
+pub fn one_pool(ports: &[u16]) -> String {
+    let servers: Vec<_> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+    let servers = servers.join(", ");
+    format!(r#"{{"pools": {{"A": {{"servers": [{servers}]}}}}, "route": "PoolRoute|A"}}"#)
 }
 
 /// Whether somebody accepts at `address`.

@@ -101,6 +101,27 @@ fn routers_with_a_certificate_keep_values_and_others_say_why_they_do_not() {
     files_that_cannot_be_used_are_told(&cluster, &authority);
 }
 
+#[test]
+fn a_router_with_a_certificate_in_front_of_nodes_without_tls_says_so_and_keeps_nothing() {
+    let cluster = Replicas::start();
+    let authority = Authority::new("an authority");
+    cluster.trust(&[&authority]);
+    let router = Router::start(&cluster, &certified(&cluster, &authority, "router-1"));
+    let mut client = router.server.connect();
+    assert_eq!(told(&mut client, "set hot 0 0 1\r\n0"), "STORED\r\n");
+    let why = "it ended the TLS handshake: perhaps it speaks no TLS; its log says why";
+    for count in 1.. {
+        assert_eq!(number(&mut client, "incr hot 1"), count);
+        (0..100).for_each(|_| assert_eq!(number(&mut client, "get hot"), count));
+        let said = router.server.said();
+        if said.contains("no holds from the node at 127.0.0.1:") && said.contains(why) {
+            break;
+        }
+        assert!(count < 1000, "{said}");
+    }
+    assert_eq!(router.hits(), 0.0);
+}
+
 fn files_that_cannot_be_used_are_told(cluster: &Replicas, authority: &Authority) {
     let directory = cluster.etcd.dir.join("mistakes");
     fs::create_dir(&directory).expect("a directory");

@@ -1,7 +1,7 @@
 //! Descriptors and connections run out. Clients that are already served notice nothing.
 
 use guira_tests::metrics::get_http;
-use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
+use guira_tests::server::{Program, Server, eventually, free_port, one_pool, own_directory};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
 use std::io::Write;
@@ -162,10 +162,7 @@ fn at_the_limit_of_connections_probes_and_scrapes_are_answered() {
 
 /// A router in front of a server that it has no connection to yet, with an HTTP port, and what it is configured with.
 fn router_before(server: &Server, http: &str) -> Server {
-    let Address::Tcp(port) = *server.address() else { panic!("TCP was asked for") };
-    let config = format!(
-        r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|A"}}"#
-    );
+    let config = one_pool(&[server.port()]);
     let flags = ["--config-str", &config, "--http", http, "--num-proxies", "1"];
     Server::start_router(&flags)
 }

@@ -147,47 +147,21 @@ fn values_of_all_types_have_the_text_that_sql_shows() {
         ("u", "bit(5)", "B'10101'"),
         ("v", "int4range", "'[1,5)'"),
     ];
-    let definition: Vec<String> =
-        columns.iter().map(|(name, kind, _)| format!("{name} {kind}")).collect();
-    let schema = format!(
-        "CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE TABLE types ({}); ALTER DATABASE postgres SET timezone = 'Asia/Tokyo'; \
-         ALTER DATABASE postgres SET datestyle = 'SQL, DMY'",
-        definition.join(", ")
-    );
-    let keys: Vec<String> =
-        columns.iter().map(|(name, ..)| format!("\"{name}:{{{name}|percent}}\"")).collect();
-    let rules = format!("{{\"table\": \"public.types\", \"keys\": [{}]}}", keys.join(", "));
-    let shop = Shop::new(1, &schema, &rules, true, "");
-    let _daemon = shop.daemon();
-    let mut sql = shop.sql();
-    let mut client = shop.clients().remove(0);
-    let values: Vec<&str> = columns.iter().map(|(.., value)| *value).collect();
-    let insert = format!("INSERT INTO types VALUES ({})", values.join(", "));
-    // The first row says what SQL shows; the second one's keys must be those.
-    sql.ask(&format!("SET timezone = 'UTC'; SET datestyle = 'ISO'; {insert}"));
-    shop.catch_up(&mut sql);
-    let row = sql.ask("SELECT * FROM types").concat();
-    let texts: Vec<&str> = row.split('\t').collect();
-    assert_eq!(texts.len(), columns.len(), "{row}");
-    let percent = |text: &str| -> String {
-        let encoded = |byte: u8| match byte {
-            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        };
-        text.bytes().map(encoded).collect()
+    let schema = |columns: &str| {
+        format!(
+            "CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE TABLE types ({columns}); \
+             ALTER DATABASE postgres SET timezone = 'Asia/Tokyo'; \
+             ALTER DATABASE postgres SET datestyle = 'SQL, DMY'"
+        )
     };
-    let keys: Vec<String> = columns
-        .iter()
-        .zip(&texts)
-        .map(|((name, ..), text)| format!("{name}:{}", percent(text)))
-        .collect();
-    keys.iter().for_each(|key| drop(client.set(key, b"v")));
-    client.set("a:%2D6", b"another row's");
-    sql.ask(&insert);
-    shop.catch_up(&mut sql);
-    let left: Vec<&String> = keys.iter().filter(|key| client.get(key).is_some()).collect();
-    assert!(left.is_empty(), "{left:?} of {row}");
-    assert!(client.get("a:%2D6").is_some());
+    let session = "SET timezone = 'UTC'; SET datestyle = 'ISO'";
+    guira_tests::keys::are_what_sql_shows::<Postgres>(
+        "public.types",
+        &columns,
+        schema,
+        session,
+        str::to_owned,
+    );
 }
 
 /// PostgreSQL sends a transaction that waits for a standby; readers see the old row meanwhile. A reader without a lease

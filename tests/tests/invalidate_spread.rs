@@ -6,16 +6,11 @@ use std::time::Duration;
 use guira_tests::client::Client;
 use guira_tests::keys::is_there;
 use guira_tests::mariadb::MariaDb;
-use guira_tests::server::{Address, Program, Server, eventually, within};
+use guira_tests::server::{Program, Server, eventually, one_pool, within};
 use guira_tests::shop::Shop;
 use rustix::process::Signal;
 
 const SERVERS: usize = 4;
-
-fn port(server: &Server) -> u16 {
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
-    port
-}
 
 /// How many of them still have the item.
 fn filled(clients: &mut [Client]) -> usize {
@@ -29,16 +24,12 @@ fn servers_are_flushed_one_after_the_other_over_a_time_and_none_is_forgotten() {
     let shop = Shop::<MariaDb>::new(1, schema, rules, true, "");
     let servers: Vec<Server> =
         (0..SERVERS).map(|_| Server::start_tcp(Program::Guira, &["-m", "64"])).collect();
-    let names: Vec<String> =
-        servers.iter().map(|it| format!("\"127.0.0.1:{}\"", port(it))).collect();
-    let config = format!(
-        r#"{{"pools": {{"a": {{"servers": [{}]}}}}, "route": "PoolRoute|a"}}"#,
-        names.join(", ")
-    );
+    let ports: Vec<u16> = servers.iter().map(Server::port).collect();
+    let config = one_pool(&ports);
     let flags = ["--config", &config, "--enable-flush-cmd", "--server-timeout", "300"];
     let router = Server::start_router(&flags);
     let own = format!("\"127.0.0.1:{}\"", shop.clusters[0].router_port);
-    let spread = format!("\"127.0.0.1:{}\"], \"flush_over\": \"4s\"", port(&router));
+    let spread = format!("\"127.0.0.1:{}\"], \"flush_over\": \"4s\"", router.port());
     shop.reconfigure(&format!("{own}]"), &spread);
     let (is_good, words) = shop.asks("check");
     assert!(is_good, "{words}");
@@ -99,7 +90,7 @@ fn a_destination_is_flushed_by_hand_and_no_other() {
 #[test]
 fn a_server_is_flushed_by_its_name_only_where_flushes_are_allowed() {
     let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
-    let name = format!("127.0.0.1:{}", port(&server));
+    let name = format!("127.0.0.1:{}", server.port());
     let config =
         format!(r#"{{"pools": {{"a": {{"servers": ["{name}"]}}}}, "route": "PoolRoute|a"}}"#);
     for (flags, answer, is_kept) in [

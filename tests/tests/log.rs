@@ -6,7 +6,8 @@
 
 use guira_tests::client::Client;
 use guira_tests::server::{
-    Address, Program, Running, Server, accepts, command, eventually, free_port, own_directory,
+    Address, Program, Running, Server, accepts, command, eventually, free_port, one_pool,
+    own_directory,
 };
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
@@ -98,18 +99,12 @@ fn lines_have_the_format_that_was_asked_for() {
     assert!(!server.said().contains("DEBUG"), "{}", server.said());
 }
 
-/// The configuration of a router.
-fn one_server(port: u16) -> String {
-    format!(r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|A"}}"#)
-}
-
 const NO_SERVER: &[&str] = &["--config-str", r#"{"route": "NullRoute"}"#];
 
 #[test]
 fn no_reader_of_standard_error_can_hold_up_a_router_or_its_clients() {
     let server = Server::start_tcp(Program::Guira, &[]);
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
-    let config = one_server(port);
+    let config = one_pool(&[server.port()]);
     let (stderrs, unread) = bad_stderrs();
     for (stderr, fails) in stderrs {
         // A line for each value that is stored, beside those of the start.
@@ -155,7 +150,7 @@ fn a_routers_lines_have_the_format_that_was_asked_for_wherever_they_go() {
 /// When the router ends, it doesn't report servers that had failed as removed.
 #[test]
 fn a_router_that_ends_says_nothing_of_servers_that_failed() {
-    let config = one_server(free_port());
+    let config = one_pool(&[free_port()]);
     let flags = ["--config-str", &config, "--asynclog-disable"];
     let mut router = Server::start_router(&flags);
     router.connect().ask("get k");

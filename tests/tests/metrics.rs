@@ -4,7 +4,8 @@ use guira_tests::client::PATIENCE;
 use guira_tests::etcd::Etcd;
 use guira_tests::metrics::{Scrape, ask_http, get_http};
 use guira_tests::server::{
-    Address, Program, Running, Server, accepts, free_port, guira, own_directory, within, workspace,
+    Address, Program, Running, Server, accepts, free_port, guira, one_pool, own_directory, within,
+    workspace,
 };
 use rustix::process::Signal;
 use std::fs;
@@ -319,10 +320,7 @@ fn silent_connections_keep_no_probe_out() {
         probe_beside_silent_connections(port);
     }
     let (server, http) = (Server::start_tcp(Program::Guira, &[]), free_port());
-    let Address::Tcp(port) = *server.address() else { panic!("TCP was asked for") };
-    let config = format!(
-        r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|A"}}"#
-    );
+    let config = one_pool(&[server.port()]);
     let text = http.to_string();
     let _router = Server::start_router(&["--config-str", &config, "--http", &text]);
     within(20, "the router's port", || accepts(&Address::Tcp(http)));
@@ -357,10 +355,7 @@ fn bounds_are_short_help_is_plain_and_versions_have_one_form() {
     let (server, serve) = start(&[]);
     ask_everything(&server);
     let (own, http) = (Server::start_tcp(Program::Guira, &[]), free_port());
-    let Address::Tcp(port) = *own.address() else { panic!("TCP was asked for") };
-    let config = format!(
-        r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|A"}}"#
-    );
+    let config = one_pool(&[own.port()]);
     let text = http.to_string();
     let router = Server::start_router(&["--config-str", &config, "--http", &text]);
     router.connect().get("k");

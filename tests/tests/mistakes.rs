@@ -5,7 +5,7 @@
 //! configurations in `router_mistakes.rs`.
 
 use guira_tests::server::{
-    Address, Program, Running, Server, command, eventually, free_port, guira, own_directory,
+    Program, Running, Server, command, eventually, free_port, guira, own_directory,
 };
 use guira_tests::tls::Authority;
 use std::fs;
@@ -337,7 +337,7 @@ fn a_replay_says_that_nothing_waits_for_the_server_that_is_named() {
 #[test]
 fn a_bench_names_the_process_that_it_cannot_look_at() {
     let server = Server::start_tcp(Program::Guira, &[]);
-    let Address::Tcp(port) = server.address() else { panic!("a port") };
+    let port = server.port();
     let place = format!("127.0.0.1:{port}");
     let flags = ["--server", &place, "-s", "1", "--server-pid", "4294967295"];
     let done = Command::new(guira()).arg("bench").args(flags).output().expect("it runs");

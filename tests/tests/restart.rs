@@ -1,22 +1,21 @@
 //! Servers that go on where the one before them stopped, or was killed (`-e`).
 
 use guira_tests::client::Client;
-use guira_tests::server::{Address, Program, Server, eventually, own_directory};
+use guira_tests::server::{Address, OwnDirectory, Program, Server, eventually};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 /// A memory file that outlives its servers.
-struct Memory(PathBuf);
+struct Memory(OwnDirectory);
 
 impl Memory {
     fn new() -> Self {
-        Self(own_directory())
+        Self(OwnDirectory::new())
     }
 
     fn path(&self) -> String {
@@ -25,12 +24,6 @@ impl Memory {
 
     fn start(&self, flags: &[&str]) -> Server {
         Server::start(Program::Guira, &[&["-e", &self.path()], flags].concat())
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
     }
 }
 

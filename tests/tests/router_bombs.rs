@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use guira_tests::server::{Address, Program, Server, guira, within};
+use guira_tests::server::{Program, Server, guira, within};
 
 const MB: u64 = 1 << 20;
 
@@ -67,7 +67,7 @@ struct Started {
 
 fn started() -> Started {
     let memcached = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(port) = *memcached.address() else { panic!("a port") };
+    let port = memcached.port();
     let main = memcached.dir().join("route.json");
     fs::write(&main, good(port, 1000)).expect("a file");
     let path = main.to_str().expect("a path in UTF-8");

@@ -1,6 +1,8 @@
 //! `guira route`'s configuration in files: changed, bad, missing, kept.
 
-use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
+use guira_tests::server::{
+    Address, Program, Server, eventually, free_port, one_pool, own_directory,
+};
 use std::fs;
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +13,7 @@ fn router(path: &str, flags: &[&str]) -> Server {
 
 fn memcached() -> (Server, u16) {
     let server = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    let port = server.port();
     (server, port)
 }
 
@@ -104,9 +106,7 @@ fn what_one_source_left_stands_in_for_no_other() {
     let path = |name: &str| dir.join(name).to_str().expect("a path in UTF-8").to_owned();
     let (good, other, kept, log) =
         (path("good.json"), path("other.json"), path("kept"), path("log"));
-    let text = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
-    );
+    let text = one_pool(&[port]);
     fs::write(&good, &text).expect("a file");
     let flags = ["--config-dump-root", &kept, "--reconfiguration-delay-ms", "0"];
     // The answer proves that the router has kept its configuration; a connection alone doesn't.
@@ -148,9 +148,7 @@ fn what_is_kept_is_as_old_as_the_last_time_that_its_source_had_it() {
     let dir = own_directory();
     let path = |name: &str| dir.join(name).to_str().expect("a path in UTF-8").to_owned();
     let (main, kept) = (path("route.json"), path("kept"));
-    let text = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
-    );
+    let text = one_pool(&[port]);
     fs::write(&main, &text).expect("a file");
     // The router saves it four times within the time in which it grows too old, and once per hour at least.
     let flags = ["--config-dump-root", &kept, "--max-dumped-config-age", "4"];

@@ -111,10 +111,7 @@ fn pools(servers: &[u16]) -> (Vec<(String, u16)>, String) {
 #[test]
 fn keys_stay_where_twemproxy_put_them() {
     let servers: Vec<_> = (0..4).map(|_| Server::start_tcp(Program::Memcached, &[])).collect();
-    let ports = servers.iter().map(|server| {
-        let Address::Tcp(port) = server.address() else { panic!("a port") };
-        *port
-    });
+    let ports = servers.iter().map(Server::port);
     let (pools, yaml) = pools(&ports.collect::<Vec<_>>());
     let dir = own_directory();
     let file = dir.join("nutcracker.yml");

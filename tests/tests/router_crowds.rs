@@ -2,7 +2,7 @@
 //! for them is bounded, others are served meanwhile, and what is asked for those that have gone ends.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Address, Program, Server, eventually};
+use guira_tests::server::{Program, Server, eventually};
 use rustix::net::sockopt::{set_socket_linger, set_tcp_cork};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,31 +17,12 @@ const SLACK: u64 = 64 << 20;
 /// Bytes that clients may hold beyond the budget when they were told to give way.
 const GIVES_WAY: u64 = 32 << 20;
 
-fn router(port: u16, flags: &[&str]) -> Server {
-    let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
-    );
-    Server::start_router(&[&["--config", &config], flags].concat())
-}
-
-/// A server, and a router in front of it as a user starts it.
-fn pair() -> (Server, Server) {
-    let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
-    let router = router(port(&server), &[]);
-    (server, router)
-}
-
-fn port(server: &Server) -> u16 {
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
-    port
-}
-
 /// Connections of clients, more of them than a process may have by default.
 fn crowd(router: &Server, clients: usize) -> Vec<TcpStream> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("within the maximum");
     let connect = |_| {
-        let stream = TcpStream::connect(("127.0.0.1", port(router))).expect("the router listens");
+        let stream = TcpStream::connect(("127.0.0.1", router.port())).expect("the router listens");
         stream.set_write_timeout(Some(Duration::from_secs(60))).expect("a socket");
         stream
     };
@@ -68,7 +49,7 @@ fn stays_within_the_budget(router: &Server, client: &mut Client) {
 /// Clients that connect again and again once kept a processor busy with accepting, and others' replies waited.
 #[test]
 fn accepting_comes_after_serving_where_processors_are_short() {
-    let router = router(1, &[]);
+    let router = Server::start_router_to(&[1], &[]);
     assert!(router.connect().ask("version").starts_with("VERSION"), "its threads are there");
     let mut niceness = Vec::new();
     for task in std::fs::read_dir(format!("/proc/{}/task", router.pid())).expect("it runs") {
@@ -104,7 +85,7 @@ fn threads_that_serve_run_in_short_slices() {
         );
     }
     let store = Server::start_tcp(Program::Store, &[]);
-    for (server, named) in [(router(1, &[]), "proxy-"), (store, "store-0")] {
+    for (server, named) in [(Server::start_router_to(&[1], &[]), "proxy-"), (store, "store-0")] {
         assert!(server.connect().ask("version").starts_with("VERSION"), "its threads are there");
         let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("it runs");
         let mut slices = Vec::new();
@@ -126,7 +107,7 @@ fn threads_that_serve_run_in_short_slices() {
 #[test]
 fn values_that_are_refused_are_read_away_through_room_that_nobody_keeps() {
     const CLIENTS: usize = 1500;
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     let streams = crowd(&router, CLIENTS);
     // The value is longer than a client's value may be.
@@ -142,7 +123,7 @@ fn values_that_are_refused_are_read_away_through_room_that_nobody_keeps() {
 
 /// Up to 64 kB of each client's request once found room in any case.
 fn unfinished_requests_of_many(text: &[u8]) {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     client.set("small", b"hello");
     let streams = crowd(&router, 6000);
@@ -189,7 +170,7 @@ fn keys(from: usize, count: usize) -> String {
 /// Such requests were once charged at twice the budget.
 #[test]
 fn gets_of_many_keys_take_room_for_the_keys_that_are_under_way() {
-    let (server, router) = pair();
+    let (server, router) = Server::start_pair();
     let (mut client, mut direct) = (router.connect(), server.connect());
     let clients = ask_for_all(&router, &format!("get{}\r\n", keys(0, 20_000)));
     for misses in 1..40 {
@@ -202,7 +183,7 @@ fn gets_of_many_keys_take_room_for_the_keys_that_are_under_way() {
 /// 256 keys of each client were once under way together. A client that asked meanwhile waited for 50,000 keys.
 #[test]
 fn others_wait_for_few_of_the_keys_of_clients_that_ask_for_many() {
-    let (server, router) = pair();
+    let (server, router) = Server::start_pair();
     let (mut client, mut direct) = (router.connect(), server.connect());
     // After two gets a client may have a part of 256 keys under way.
     let long = format!("get{}\r\n", keys(0, 20_000));
@@ -245,7 +226,7 @@ fn slow(pause: Duration) -> (u16, Arc<AtomicUsize>) {
 fn a_get_of_many_keys_ends_when_its_client_is_gone() {
     // All parts together would take twelve seconds.
     let (port, lines) = slow(Duration::from_millis(20));
-    let router = router(port, &["-t", "60000"]);
+    let router = Server::start_router_to(&[port], &["-t", "60000"]);
     let mut stream = crowd(&router, 1).remove(0);
     let keys: String = (0..60_000).map(|n| format!(" nokey{n}")).collect();
     stream.write_all(format!("get{keys}\r\n").as_bytes()).expect("it is read");
@@ -266,7 +247,7 @@ fn a_get_of_many_keys_ends_when_its_client_is_gone() {
 fn threads_whose_servers_are_silent_end_at_the_same_time() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("an address").port();
-    let mut router = router(port, &["--num-proxies", "8", "-t", "60000"]);
+    let mut router = Server::start_router_to(&[port], &["--num-proxies", "8", "-t", "60000"]);
     let mut streams = crowd(&router, 16);
     for stream in &mut streams {
         stream.write_all(b"get a\r\n").expect("it is read");
@@ -331,7 +312,7 @@ fn how_long_values_are_is_learnt_also_from_those_that_come_for_clients_that_have
 /// The first client does as `first_does` says. The next one asks and stays. Then fifty come, ask, and go at once.
 fn fifty_wait_for_one(first_does: impl FnOnce(TcpStream, &Receiver<String>, &mut Client)) {
     let (port, lines) = answers_once();
-    let router = router(port, &["--num-proxies", "1", "-t", "60000"]);
+    let router = Server::start_router_to(&[port], &["--num-proxies", "1", "-t", "60000"]);
     let mut calm = router.connect();
     let mut first = crowd(&router, 1).remove(0);
     first.write_all(b"get first\r\n").expect("it is read");
@@ -359,7 +340,7 @@ fn fifty_wait_for_one(first_does: impl FnOnce(TcpStream, &Receiver<String>, &mut
 fn clients_that_closed_their_side_wait_apart_and_too_many_of_them_are_told_to_come_later() {
     const CLIENTS: usize = 300;
     let (port, lines) = answers_once();
-    let router = router(port, &["--num-proxies", "1", "-t", "60000"]);
+    let router = Server::start_router_to(&[port], &["--num-proxies", "1", "-t", "60000"]);
     let mut calm = router.connect();
     let mut first = crowd(&router, 1).remove(0);
     first.write_all(b"get first\r\n").expect("it is read");

@@ -2,7 +2,7 @@
 
 use guira_tests::metrics::Scrape;
 use guira_tests::server::{
-    Address, Program, Server, eventually, free_port, own_directory, send_signal, within,
+    Program, Server, eventually, free_port, own_directory, send_signal, within,
 };
 use guira_tests::tls::Authority;
 use rustix::net::sockopt::set_socket_linger;
@@ -84,7 +84,7 @@ impl Stage {
         for n in 0..keys {
             client.set(&format!("k{n}"), b"stale");
         }
-        let Address::Tcp(port) = *server.address() else { panic!("a port") };
+        let port = server.port();
         let door = TcpListener::bind(("127.0.0.1", self.port)).expect("the port is free");
         thread::spawn(move || {
             for outer in door.incoming().flatten() {
@@ -258,7 +258,7 @@ fn a_delete_is_carried_through_though_its_client_goes_before_the_answer() {
         stage.configure(stage.port, "");
         let mute = Mute::listen(stage.port, 0);
         let router = stage.router(&[]);
-        let Address::Tcp(port) = *router.address() else { panic!("a port") };
+        let port = router.port();
         let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
         client.write_all(b"delete k0\r\n").expect("it reads");
         let mute = mute.join().expect("the router asks");
@@ -442,7 +442,7 @@ fn deletes_that_wait_are_counted_and_told_at_the_end_and_to_the_next_router() {
     assert!(said.contains("INFO stopped by SIGTERM; 100 deletes are left in the spool"), "{said}");
     // The next one knows another server only.
     let other = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(port) = *other.address() else { panic!("a port") };
+    let port = other.port();
     stage.configure(port, "");
     let router = stage.quick(&["--http", &text]);
     let told = format!("WARN 100 deletes wait in the spool for 127.0.0.1:{}, which", stage.port);

@@ -2,7 +2,7 @@
 
 use guira_tests::etcd::Etcd;
 use guira_tests::server::{
-    Address, Program, Server, free_port, guira, own_directory, send_signal, within,
+    Address, Program, Server, free_port, guira, one_pool, own_directory, send_signal, within,
 };
 use rustix::process::Signal;
 use std::fs;
@@ -29,10 +29,7 @@ fn router(config: &str, flags: &[&str]) -> Server {
 }
 
 fn pool_of(server: &Server) -> String {
-    let Address::Tcp(port) = server.address() else { panic!("a port") };
-    format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
-    )
+    one_pool(&[server.port()])
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use guira_tests::client::Client;
-use guira_tests::server::{Address, Program, Server, guira};
+use guira_tests::server::{Program, Server, guira, one_pool};
 
 /// A cluster of a server and two routers.
 struct Sampling {
@@ -14,10 +14,7 @@ struct Sampling {
 impl Sampling {
     fn start(share: &str) -> Self {
         let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
-        let port = port(&server);
-        let config = format!(
-            r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|A"}}"#
-        );
+        let config = one_pool(&[server.port()]);
         let flags = ["--config", &config, "--sample-families", share];
         let routers = (0..2).map(|_| Server::start_router(&flags)).collect();
         Self { _server: server, routers }
@@ -29,14 +26,9 @@ impl Sampling {
 
     fn argument(&self, name: &str) -> String {
         let ports: Vec<String> =
-            self.routers.iter().map(|it| format!("127.0.0.1:{}", port(it))).collect();
+            self.routers.iter().map(|it| format!("127.0.0.1:{}", it.port())).collect();
         format!("{name}={}", ports.join(","))
     }
-}
-
-fn port(server: &Server) -> u16 {
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
-    port
 }
 
 fn plan(words: &[&str]) -> (bool, String) {
@@ -91,7 +83,7 @@ fn a_share_that_is_none_and_a_router_that_samples_nothing_are_told() {
     let answer = router.connect().get("__mcrouter__.families(day)").expect("an answer");
     let words = "ERROR: families: nothing is sampled (--sample-families)";
     assert_eq!(String::from_utf8_lossy(&answer), words);
-    let router = format!("a=127.0.0.1:{}", port(&router));
+    let router = format!("a=127.0.0.1:{}", router.port());
     let (is_good, text) = plan(&["--network", "1G", "--clusters", "2", &router]);
     assert!(!is_good && text.contains("nothing is sampled"), "{text}");
     for share in ["0", "2", "much"] {

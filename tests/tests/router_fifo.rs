@@ -1,7 +1,9 @@
 //! `guira route --debug-fifo-root`: what goes through, as mcrouter's `mcpiper` reads it.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
+use guira_tests::server::{
+    Address, Program, Server, eventually, free_port, one_pool, own_directory,
+};
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 use std::fs::{File, OpenOptions};
@@ -12,10 +14,7 @@ use std::path::{Path, PathBuf};
 /// A router of one thread with pipes in `dir`, and its server.
 fn router(dir: &Path) -> (Server, Server) {
     let memcached = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(server) = *memcached.address() else { panic!("a port") };
-    let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{server}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
-    );
+    let config = one_pool(&[memcached.port()]);
     let port = free_port();
     let (text, root) = (port.to_string(), dir.display().to_string());
     let flags = ["-p", &text, "--listen-addresses", "127.0.0.1", "--num-proxies", "1"];

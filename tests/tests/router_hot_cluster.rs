@@ -227,6 +227,30 @@ fn programs_that_drop_nothing_delay_two_changes(cluster: &Replicas) {
 }
 
 #[test]
+fn no_change_waits_for_holds_of_a_router_that_was_stopped() {
+    let cluster = Replicas::start();
+    let before = stat(&cluster, "cluster_holds_run_out");
+    for round in 0..5 {
+        let mut router = Router::start(&cluster);
+        let mut client = router.server.connect();
+        assert_eq!(told(&mut client, "set rolled 0 0 1\r\n1"), "STORED\r\n");
+        within(60, "the router answers itself", || {
+            for _ in 0..200 {
+                told(&mut client, "get rolled");
+            }
+            router.hits() > 100.0
+        });
+        drop(client);
+        router.server.signal(Signal::TERM);
+        assert!(router.server.ended_within(30).is_some_and(|it| it.success()), "round {round}");
+        cluster.set("heron", "rolled", "2");
+    }
+    // The figures are those of the last second, and a hold lasts no longer.
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(stat(&cluster, "cluster_holds_run_out"), before);
+}
+
+#[test]
 fn a_router_that_hangs_delays_changes_and_answers_nothing_old_when_it_goes_on() {
     let cluster = Replicas::start();
     let routers = [Router::start(&cluster), Router::start(&cluster)];

@@ -62,7 +62,7 @@ fn a_typo_fails_validation_and_what_was_meant_is_said() {
 #[test]
 fn a_start_with_a_typo_warns_and_a_strict_one_is_refused_whatever_was_kept() {
     let memcached = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(port) = *memcached.address() else { panic!("a port") };
+    let port = memcached.port();
     let dir = own_directory();
     let (main, kept) = (path(&dir, "route.json"), path(&dir, "kept"));
     let flags = ["-f", &main, "--config-dump-root", &kept, "--reconfiguration-delay-ms", "0"];
@@ -114,7 +114,7 @@ fn a_router_says_where_it_listens_and_who_may_come() {
     let config = config(free_port(), "", "");
     let flags = ["--config", &config, "--config-dump-root", ""];
     let router = Server::start_router(&flags);
-    let Address::Tcp(port) = *router.address() else { panic!("a port") };
+    let port = router.port();
     eventually("it says so", || {
         router.said().contains(&format!("listening on 127.0.0.1:{port}\n"))
     });

@@ -167,7 +167,7 @@ fn a_name_without_an_address_is_named_in_the_answer() {
 fn a_pool_has_the_servers_that_srv_records_name_and_follows_them() {
     let servers: Vec<_> = (0..3).map(|_| Server::start_tcp(Program::Memcached, &[])).collect();
     let record = |server: &Server| {
-        let Address::Tcp(port) = server.address() else { panic!("a port") };
+        let port = server.port();
         format!("--srv-host=_memcache._tcp.test,cache.test,{port}")
     };
     let records: Vec<_> = servers.iter().map(record).collect();
@@ -212,7 +212,7 @@ fn a_pool_has_all_addresses_of_a_host_as_servers_where_it_says_so() {
 #[test]
 fn a_reload_that_dns_gave_no_answer_for_is_tried_again() {
     let server = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    let port = server.port();
     let record = format!("--srv-host=_memcache._tcp.test,cache.test,{port}");
     let mut dns = Dns::start("127.0.0.1 cache.test\n", &[&record]);
     let path = server.dir().join("route.json");

@@ -32,8 +32,7 @@ fn router_on_unix(flags: &[&str]) -> (Server, String) {
 }
 
 fn tcp(router: &Server) -> String {
-    let Address::Tcp(port) = router.address() else { panic!("a port") };
-    port.to_string()
+    router.port().to_string()
 }
 
 fn has_ended(router: &mut Server) -> bool {

@@ -2,7 +2,7 @@
 
 use guira_tests::client::Client;
 use guira_tests::server::{
-    Address, Program, Server, accepts, eventually, free_port, guira, own_directory,
+    Address, Program, Server, accepts, eventually, free_port, guira, one_pool, own_directory,
 };
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::fs::{self, File};
@@ -11,14 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-fn config(port: u16) -> String {
-    format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
-    )
-}
-
 fn router(port: u16, spool: &Path, more: &[&str]) -> Server {
-    let (config, spool) = (config(port), text(spool));
+    let (config, spool) = (one_pool(&[port]), text(spool));
     let probes = ["--probe-timeout-initial", "100", "--probe-timeout-max", "100"];
     Server::start_router(&[&["--config", &config, "-a", spool], &probes[..], more].concat())
 }
@@ -76,7 +70,7 @@ impl Limited {
         let script = format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
         command.args(["-c", &script, text(&guira()), "route", "--listen-addresses", "127.0.0.1"]);
-        command.args(["-p", &own.to_string(), "--config", &config(port), "-a", text(spool)]);
+        command.args(["-p", &own.to_string(), "--config", &one_pool(&[port]), "-a", text(spool)]);
         command.args(["-L", text(log), "--config-dump-root", "", "--stats-logging-interval", "0"]);
         let child = command.stderr(Stdio::null()).spawn().expect("a shell");
         eventually("it listens", || accepts(&Address::Tcp(own)));

@@ -65,14 +65,7 @@ fn dole_out(key: &str, piece_bytes: usize, mut stream: &TcpStream) -> std::io::R
 }
 
 fn router(flags: &[&str]) -> Server {
-    router_for(server(), flags)
-}
-
-fn router_for(port: u16, flags: &[&str]) -> Server {
-    let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
-    );
-    Server::start_router(&[&["--config", &config], flags].concat())
+    Server::start_router_to(&[server()], flags)
 }
 
 fn marked(router: &Server) -> [u64; 2] {
@@ -179,7 +172,7 @@ fn a_server_that_only_closes_connections_is_marked_and_not_asked_again_and_again
             counted.fetch_add(1, SeqCst);
         }
     });
-    let router = router_for(port, &["--num-proxies", "1"]);
+    let router = Server::start_router_to(&[port], &["--num-proxies", "1"]);
     assert!(router.connect().ask("get here").starts_with("SERVER_ERROR"));
     eventually("it is marked", || marked(&router) == [1, 0]);
     eventually("it is probed at once", || accepted.load(SeqCst) >= 2);

@@ -36,11 +36,6 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
-fn port_of(server: &Server) -> u16 {
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
-    port
-}
-
 fn line(client: &mut Client) -> String {
     let mut line = String::new();
     while !line.ends_with('\n') {
@@ -59,7 +54,7 @@ fn clients_and_servers_are_spoken_to_over_tls() {
     let chain_option = format!("ssl_chain_cert={},ssl_key={}", text(&chain), text(&key));
     let options = format!("{chain_option},ssl_ca_cert={},ssl_verify_mode=2", text(&authority_path));
     let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &options]);
-    let config = pool(port_of(&server), ", \"use_ssl\": true");
+    let config = pool(server.port(), ", \"use_ssl\": true");
     let paths = [text(&chain), text(&key), text(&authority_path)];
     let flags =
         ["--pem-cert-path", paths[0], "--pem-key-path", paths[1], "--pem-ca-path", paths[2]];
@@ -90,7 +85,7 @@ fn a_server_whose_certificate_is_anothers_is_not_spoken_to() {
     fs::write(&strangers_path, &authority.pem).expect("a file");
     let options = format!("ssl_chain_cert={},ssl_key={}", text(&chain), text(&key));
     let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &options]);
-    let config = pool(port_of(&server), ", \"security_mech\": \"ssl\"");
+    let config = pool(server.port(), ", \"security_mech\": \"ssl\"");
     let (router, _) = router(&config, &["--pem-ca-path", text(&strangers_path)]);
     let reply = router.connect().ask("get k");
     assert!(reply.contains("invalid peer certificate"), "{reply}");
@@ -104,7 +99,7 @@ fn certificates_are_read_again_on_hangup_and_connections_stay() {
     let authority = Authority::new("the test's authority");
     let [chain, key] = authority.identity("before").write(&dir);
     let flags = ["--pem-cert-path", text(&chain), "--pem-key-path", text(&key)];
-    let (router, tls_port) = router(&pool(port_of(&memcached), ""), &flags);
+    let (router, tls_port) = router(&pool(memcached.port(), ""), &flags);
     let client = tls::Client::new(&authority, None, true);
     let mut old = client.connect(tls_port);
     assert_eq!(old.ask("get k\r\n", "END\r\n"), "END\r\n");
@@ -134,7 +129,7 @@ fn a_client_without_a_certificate_is_refused_where_one_is_wanted() {
     fs::write(&authority_path, &authority.pem).expect("a file");
     let [chain, key] = authority.identity("router").write(&dir);
     let (_router, tls_port) = router(
-        &pool(port_of(&memcached), ""),
+        &pool(memcached.port(), ""),
         &[
             "--pem-cert-path",
             text(&chain),
@@ -161,7 +156,7 @@ fn clients_log_in_at_the_router_and_the_router_at_its_servers() {
     fs::write(&servers, "router:secret\n").expect("a file");
     let memcached = Server::start_tcp(Program::Memcached, &["-Y", text(&servers)]);
     let flags = ["--auth-file", text(&clients), "--server-auth-file", text(&servers)];
-    let (router, _) = router(&pool(port_of(&memcached), ""), &flags);
+    let (router, _) = router(&pool(memcached.port(), ""), &flags);
     let exchange = |client: &mut Client, send: &[u8], lines: usize| {
         client.send(send);
         (0..lines).map(|_| line(client)).collect::<Vec<_>>()
@@ -205,7 +200,7 @@ fn a_flood_of_clients_that_are_not_let_in_is_a_line_and_a_count() {
     let memcached = Server::start_tcp(Program::Memcached, &[]);
     let [chain, key] = Authority::new("the test's authority").identity("router").write(&dir);
     let flags = ["--pem-cert-path", text(&chain), "--pem-key-path", text(&key)];
-    let (router, tls_port) = router(&pool(port_of(&memcached), ""), &flags);
+    let (router, tls_port) = router(&pool(memcached.port(), ""), &flags);
     let mut plain = router.connect();
     for _ in 0..300 {
         // A client that only checks whether the port is open.
@@ -229,7 +224,7 @@ fn of_many_silent_clients_the_oldest_gives_way_and_one_that_shakes_hands_is_let_
     let [chain, key] = authority.identity("router").write(&dir);
     let flags = ["--pem-cert-path", text(&chain), "--pem-key-path", text(&key)];
     let flags = [&flags[..], &["--num-proxies", "1"]].concat();
-    let (router, tls_port) = router(&pool(port_of(&memcached), ""), &flags);
+    let (router, tls_port) = router(&pool(memcached.port(), ""), &flags);
     let mut plain = router.connect();
     let silent: Vec<_> = (0..400).map(|_| Client::connect(&Address::Tcp(tls_port))).collect();
     eventually("the oldest gave way", || plain.stat("num_authorization_failures") >= 144);

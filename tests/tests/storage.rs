@@ -1,7 +1,7 @@
 //! Storage below memory (`-o ext_path`): the real binary with a file under it, its answers in order, its faults as misses.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Program, Server, eventually, own_directory, within};
+use guira_tests::server::{OwnDirectory, Program, Server, eventually, within};
 use guira_tests::tmpfs::Tmpfs;
 use guira_tests::torture::{Options, run};
 use std::fmt::Write as _;
@@ -10,28 +10,20 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A folder with the file of a server's storage, gone with it.
-struct Below {
-    folder: PathBuf,
-}
+struct Below(OwnDirectory);
 
 impl Below {
-    fn new() -> Below {
-        Below { folder: own_directory() }
+    fn new() -> Self {
+        Self(OwnDirectory::new())
     }
 
     fn file(&self) -> PathBuf {
-        self.folder.join("below")
+        self.0.join("below")
     }
 
     /// `ext_path` and settings for small tests.
     fn option(&self, more: &str) -> String {
         format!("ext_path={}:64m,ext_wbuf_size=2,ext_max_sleep=50000{more}", self.file().display())
-    }
-}
-
-impl Drop for Below {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.folder).ok();
     }
 }
 

@@ -1,7 +1,7 @@
 //! `guira store` with its default flags under clients that send halves, don't read, or are many: bounded, and serving.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Address, Program, Server, eventually, within};
+use guira_tests::server::{Program, Server, eventually, within};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn start() -> Server {
 }
 
 fn raw(server: &Server) -> TcpStream {
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    let port = server.port();
     let stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
     stream.set_nonblocking(true).expect("a socket");

@@ -3,7 +3,7 @@
 use guira_tests::client::Client;
 use guira_tests::metrics::get_http;
 use guira_tests::server::{
-    Address, Program, Server, command, eventually, free_port, guira, own_directory, within,
+    Address, OwnDirectory, Program, Server, command, eventually, free_port, guira, within,
 };
 use rustix::process::Signal;
 use std::collections::HashMap;
@@ -18,11 +18,11 @@ use std::thread;
 use std::time::Duration;
 
 /// A directory that outlives its servers.
-struct Folder(PathBuf);
+struct Folder(OwnDirectory);
 
 impl Folder {
     fn new() -> Self {
-        Self(own_directory())
+        Self(OwnDirectory::new())
     }
 
     fn store(&self) -> PathBuf {
@@ -39,12 +39,6 @@ impl Folder {
         let mut command = Command::new(guira());
         command.args(["store", name]).args(arguments).arg("-d").arg(self.store());
         command.output().expect("it runs")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
     }
 }
 
@@ -240,9 +234,13 @@ fn what_is_no_store_is_refused_and_left_as_it_was() {
     };
     let folder = Folder::new();
     fs::write(folder.0.join("thesis.tex"), "mine").expect("a file");
-    let said = refused(&folder.0);
+    let said = refused(folder.0.path());
     assert!(said.contains("has other files, such as thesis.tex, and no store"), "{said}");
-    assert_eq!(fs::read_dir(&folder.0).expect("a directory").count(), 1, "nothing was made there");
+    assert_eq!(
+        fs::read_dir(folder.0.path()).expect("a directory").count(),
+        1,
+        "nothing was made there"
+    );
     let said = refused(&folder.0.join("thesis.tex"));
     assert!(said.contains("can't read the directory") && said.contains("thesis.tex"), "{said}");
     let said = refused(Path::new("/proc/nothing/here"));

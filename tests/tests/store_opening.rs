@@ -3,7 +3,7 @@
 use guira_tests::client::Client;
 use guira_tests::metrics::{Scrape, get_http};
 use guira_tests::server::{
-    Address, Program, Server, command, eventually, free_port, own_directory, within,
+    Address, OwnDirectory, Program, Server, command, eventually, free_port, within,
 };
 use rustix::process::Signal;
 use std::fs;
@@ -12,13 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 /// A directory that outlives its servers.
-struct Folder(PathBuf);
+struct Folder(OwnDirectory);
 
 impl Folder {
     fn new() -> Self {
-        let folder = Self(own_directory());
-        fs::create_dir_all(&folder.0).expect("a directory");
-        folder
+        Self(OwnDirectory::new())
     }
 
     fn store(&self) -> PathBuf {
@@ -33,12 +31,6 @@ impl Folder {
         let said = self.0.join("said");
         let log = fs::File::create(&said).expect("a file");
         Starting { child: command.stderr(log).spawn().expect("it runs"), said }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
     }
 }
 

@@ -3,7 +3,7 @@
 use guira_tests::client::Client;
 use guira_tests::metrics::{Scrape, get_http};
 use guira_tests::server::{
-    Address, Program, Server, eventually, free_port, guira, own_directory, within, workspace,
+    Program, Server, eventually, free_port, guira, own_directory, within, workspace,
 };
 use guira_tests::tidy::check_mentions;
 use guira_tests::tls::{self, Authority};
@@ -25,7 +25,7 @@ fn logins_tls_and_http_are_those_of_the_others() {
         ["-Y", users.to_str().expect("text"), "-Z", "--ssl-chain-cert", &chain, "--ssl-key"];
     let flags = [&flags[..], &[&key, "--http", &port]].concat();
     let server = Server::start_tcp(Program::Store, &flags);
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    let port = server.port();
     let mut client = tls::Client::new(&authority, None, true).connect(port);
     assert_eq!(client.ask("get k\r\n", "\r\n"), "CLIENT_ERROR unauthenticated\r\n");
     assert_eq!(client.ask("set any 0 0 7\r\nfoo bar\r\n", "\r\n"), "STORED\r\n");

@@ -28,22 +28,13 @@ fn play(name: &str, pace: Pace) {
     assert!(wrong.is_empty(), "{name}: {} of {cases} cases\n{}", wrong.len(), wrong.join("\n"));
 }
 
-macro_rules! tables {
-    ($($name:ident),*) => {$(
-        mod $name {
-            use super::{Pace, play};
-
-            #[test]
-            fn answers_whole_requests() {
-                play(concat!(stringify!($name), ".txt"), Pace::Whole);
-            }
-
-            #[test]
-            fn answers_requests_cut_at_each_byte() {
-                play(concat!(stringify!($name), ".txt"), Pace::Bytewise);
-            }
-        }
-    )*};
-}
-
-tables!(storage, retrieval, arithmetic, errors, meta_get, meta_set, meta_change, store);
+guira_tests::play_tables!(
+    storage,
+    retrieval,
+    arithmetic,
+    errors,
+    meta_get,
+    meta_set,
+    meta_change,
+    store
+);

@@ -1,25 +1,22 @@
 //! A successor takes sockets and items over (`--take-over`), or dies on the way: one of the two always serves.
 
 use guira_tests::client::{Client, PATIENCE};
-use guira_tests::server::{
-    Address, Program, Server, accepts, eventually, free_port, own_directory,
-};
+use guira_tests::server::{Address, OwnDirectory, Program, Server, accepts, eventually, free_port};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 
 /// Flags for the memory: none as a user starts it, and two that are given.
 const SIZES: [&[&str]; 3] = [&[], &["-m", "64"], &["-m", "1024"]];
 
-struct Memory(PathBuf);
+struct Memory(OwnDirectory);
 
 impl Memory {
     fn new() -> Self {
-        Self(own_directory())
+        Self(OwnDirectory::new())
     }
 
     fn path(&self) -> String {
@@ -29,7 +26,7 @@ impl Memory {
     /// A server that has the memory file, and its port.
     fn start(&self, flags: &[&str]) -> (Server, u16) {
         let server = Server::start_tcp(Program::Guira, &[&["-e", &self.path()], flags].concat());
-        let Address::Tcp(port) = *server.address() else { panic!("TCP was asked for") };
+        let port = server.port();
         (server, port)
     }
 
@@ -37,12 +34,6 @@ impl Memory {
         let door = UnixStream::connect(format!("{}.handover", self.path())).expect("a door");
         door.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         door
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
     }
 }
 
@@ -187,7 +178,7 @@ fn a_successor_that_runs_as_another_user_is_told_so() {
     let door = format!("{}.handover", memory.path());
     // Root may connect to any socket: it becomes somebody else. Others may not connect to one of mode 0.
     fs::set_permissions(&door, fs::Permissions::from_mode(0o000)).expect("it is ours");
-    fs::set_permissions(&memory.0, fs::Permissions::from_mode(0o777)).expect("it is ours");
+    fs::set_permissions(memory.0.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
     let (path, text) = (memory.path(), port.to_string());
     let flags = ["-l", "127.0.0.1", "-p", &text, "-e", &path, "--take-over", "-u", "nobody"];
     let new = Server::start_at(Program::Guira, &flags, Address::Tcp(port));

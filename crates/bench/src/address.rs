@@ -87,7 +87,7 @@ impl fmt::Display for ServerAddress {
 
 /// A server to measure: its address, its name, and the process whose CPU time is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// The name in tables and JSON; the address if no name was given.
     pub name: String,
     /// The address at which it listens.

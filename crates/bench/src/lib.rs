@@ -21,19 +21,20 @@ use std::sync::atomic::AtomicBool;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::SIGINT;
 
-pub use address::{ServerAddress, Target};
+pub use address::ServerAddress;
 pub use args::BenchArgs;
 pub use compare::{Row, Spread, Standing};
 pub use error::BenchError;
 pub use latency::Summary;
 pub use memory::Filling;
-pub use outcome::{CpuCost, RunResult};
 pub use rng::{Rng, mix};
 pub use verify::Counts;
 pub use zipf::Zipf;
 
+use address::Target;
 use args::Command;
 use crew::Around;
+use outcome::RunResult;
 use plan::Plan;
 
 mod report;

@@ -275,8 +275,8 @@ impl<I: Index> Cache<I> {
         self.engine.counters.totals()
     }
 
-    /// How many seconds evicted items had been idle, since the start; accurate to 2 seconds, up to
-    /// [`IDLE_MAX_S`](crate::IDLE_MAX_S). `None` before the first handle.
+    /// How many seconds evicted items had been idle, since the start; accurate to 2 seconds, up to the longest that
+    /// an item records. `None` before the first handle.
     pub fn evicted_idle_s(&self) -> Option<Distribution> {
         self.engine.counters.evicted_idle_s()
     }

@@ -33,6 +33,4 @@ pub use notes::Evicted;
 pub use room::NoRoom;
 pub(crate) use shared::{Engine, Terms};
 pub(crate) use swap::{Change, Decision, Swap, Swapped};
-#[cfg(test)]
-pub(crate) use walk::WALK_STEP;
-pub(crate) use walk::{WalkPosition, items_in};
+pub(crate) use walk::{WALK_STEP, WalkPosition, items_in};

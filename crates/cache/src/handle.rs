@@ -4,7 +4,7 @@ use crate::commands::{
     Actor, Counted, Deleted, Delta, Invalidate, Leased, Miss, Recalled, StoreTerms, Stored,
     Touched, Vivified, Walk,
 };
-use crate::counters::{ClassCounter, Counter, Totals};
+use crate::counters::{ClassCounter, Counter};
 use crate::engine::{Engine, Evicted, NoRoom};
 use crate::features::{Features, FlushAsked};
 use crate::items::{ItemRef, Key, Unpublished};
@@ -97,11 +97,6 @@ impl<'c, I: Index> Handle<'c, I> {
     pub fn count_class(&self, counter: ClassCounter, class: usize) {
         let class = Class::try_from(class).expect("a class told by an item");
         self.actor.local.counts.add_class(counter, class, 1);
-    }
-
-    /// Sums over all handles.
-    pub fn totals(&self) -> Totals {
-        self.actor.local.engine.counters.totals()
     }
 
     /// The place for the next bytes of the value; not empty while [`Unpublished::missing_bytes`] > 0. Takes the next

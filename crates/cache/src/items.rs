@@ -6,8 +6,7 @@ mod layout;
 mod header;
 mod key;
 
-pub(crate) use header::Header;
-pub use header::IDLE_MAX_S;
+pub(crate) use header::{Header, IDLE_MAX_S};
 pub(crate) use item::EXPTIME_MAX;
 pub use item::{Claim, ItemRef};
 pub use key::Key;

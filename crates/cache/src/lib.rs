@@ -67,7 +67,7 @@ pub use features::{FlushAsked, LeaseTerms, StaleValue, Transients};
 pub use guira_index::{IndexKind, UnknownIndex};
 pub use handle::Handle;
 pub use histogram::{Distribution, Histogram};
-pub use items::{Claim, IDLE_MAX_S, ItemRef, Key, Unpublished};
+pub use items::{Claim, ItemRef, Key, Unpublished};
 pub use memory::{Slabs, release_code};
 pub use orders::{ClassStats, Eviction, Tuned, UnknownEviction};
 pub use persist::{Found, Kept, MemoryFile};

@@ -61,7 +61,7 @@ impl<'c, I: Index> Sweeper<'c, I> {
         self.tune.step(actor);
         actor.features.leases.sweep(now);
         engine.slab.seek_room(now);
-        let is_growing = engine.index.maintain(&engine.items(), GROWTH_STEPS);
+        let is_growing = engine.index.maintain(engine, GROWTH_STEPS);
         let is_moving = self.pages.step(actor, self.mover, now);
         let has_dead = reclaim_transients(actor, now);
         let is_cleaning = actor.local.shed() || self.sweep.step(actor, now);

@@ -8,7 +8,7 @@
 //! 2. The last serving node of a slot stays, dead or not, until a ready joiner takes over or a base begins anew.
 //! 3. Copies move only from nodes above their share to nodes below it. Once copies are level, each change of roles lowers
 //!    the sum of squares of the distances from all shares of roles. So the controller comes to stand still.
-//! 4. No node is filled in more than [`SYNCS_MAX`] groups at a time. No copy is begun at or from a node that already
+//! 4. No node is filled in more than two groups at a time. No copy is begun at or from a node that already
 //!    takes part in so many.
 //!
 //! # Order
@@ -40,7 +40,7 @@ mod facts;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Facts, GroupFacts, SYNCS_MAX, Wish};
+pub use facts::{Facts, GroupFacts, Wish};
 
 use crate::view::View;
 

@@ -22,7 +22,7 @@
 //!             "3": {"name": "c", "peers": "10.0.0.3:11312", "zone": "z", "weight": 1, "run": "3f"}},
 //!   "groups": [{"slots": "0-16383", "epoch": 7, "serving": [1, 2, 3]}]}"#;
 //! let now = View::from_json(now)?;
-//! let slot = guira_chain::slot_of(0x8000 << 112);
+//! let slot = guira_chain::SlotHash::of(&now).slot(b"key");
 //! assert_eq!(now.group(slot).map(|group| group.reader()), Some(Some(3)));
 //!
 //! let mut next = now.clone();
@@ -46,9 +46,9 @@ pub mod controller;
 pub mod frames;
 pub mod slot;
 pub mod promises;
-pub mod view;
+mod view;
 mod planted;
 
 pub use view::{
-    Chart, Group, IllegalStep, InvalidView, Member, NodeId, Ranges, SLOTS, SlotHash, View, slot_of,
+    Chart, Group, IllegalStep, InvalidView, Member, NODE_MAX, NodeId, Ranges, SLOTS, SlotHash, View,
 };

@@ -103,7 +103,7 @@ impl Promises {
     /// Whether a grant of this node may still let `reader`, or clients to which it granted holds, answer reads by an epoch
     /// older than `epoch`.
     #[must_use]
-    pub fn protects(&self, reader: NodeId, epoch: u64, now: u64) -> bool {
+    pub(crate) fn protects(&self, reader: NodeId, epoch: u64, now: u64) -> bool {
         let grants = self.granted.get(&reader).into_iter().chain(self.older.get(&reader));
         grants.into_iter().any(|it| it.epoch < epoch && now < it.until)
     }

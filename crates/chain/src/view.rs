@@ -16,6 +16,7 @@ mod tests;
 pub use chart::Chart;
 pub use group::{Group, NODE_MAX, NodeId};
 pub use hash::SlotHash;
-pub use ranges::{Ranges, SLOTS, slot_of};
+pub(crate) use ranges::slot_of;
+pub use ranges::{Ranges, SLOTS};
 pub use steps::IllegalStep;
 pub use whole::{InvalidView, Member, View};

@@ -47,7 +47,7 @@ mod purse;
 mod tap;
 
 pub use handle::{Ask, AskKeys, Connection};
-pub use options::{Caller, ConnectionOptions, Event, Known, Observer, Protocol, Whereabouts};
+pub use options::{Caller, ConnectionOptions, Event, Known, Protocol, Whereabouts};
 pub use output::Output;
 pub use purse::{CHARGED_BYTES_MIN, NO_ROOM, Purse, charged};
 pub(crate) use stream::Stream;

@@ -40,28 +40,30 @@
 
 #![forbid(unsafe_code)]
 
-pub mod marker;
-pub mod client;
-pub mod connection;
+mod marker;
+mod client;
+mod connection;
 mod login;
 pub mod ring;
 mod address;
 mod tls;
-pub mod udp;
+mod udp;
 mod item;
 mod window;
 mod wire;
-pub mod message;
+mod message;
 
 pub use address::{Address, BadAddress};
 pub use client::{BuildError, Builder, Client, Keys, Lease, LeaseToken, RingKind, Stat};
 pub use connection::{
     Ask, AskKeys, CHARGED_BYTES_MIN, Caller, Connection, ConnectionOptions, Event, Known, NO_ROOM,
-    Observer, Output, Protocol, Purse, Tap, Taps, Whereabouts, charged,
+    Output, Protocol, Purse, Tap, Taps, Whereabouts, charged,
 };
 pub use item::{Cas, Expiry, Failure, Got, Item};
 pub use login::Credentials;
-pub use marker::{BadMarkers, Markers, RemoteMark, Source};
+pub use marker::{
+    BadMarkers, MarkToken, MarkerTokens, Markers, NoMarkToken, RemoteMark, Source, marker_key,
+};
 pub use message::{Op, Outcome, Reply, Request};
 pub use tls::{Tls, TlsError};
 pub use udp::Udp;

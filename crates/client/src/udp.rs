@@ -284,7 +284,7 @@ fn failed(outcome: Outcome, message: &str) -> Got {
 }
 
 /// The longest reply that is accepted, in bytes.
-pub const REPLY_BYTES_MAX: usize = 2 << 20;
+pub(crate) const REPLY_BYTES_MAX: usize = 2 << 20;
 
 /// The number of requests per socket that may wait for replies.
 const OUTSTANDING_MAX: usize = 1 << 12;

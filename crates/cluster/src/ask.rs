@@ -6,8 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use guira_chain::view::Member;
-use guira_chain::{NodeId, View};
+use guira_chain::{Member, NodeId, View};
 
 use crate::register::RegisterSnapshot;
 

@@ -5,8 +5,7 @@ use std::fmt::{self, Display};
 use std::thread;
 use std::time::Duration;
 
-use guira_chain::NodeId;
-use guira_chain::view::Member;
+use guira_chain::{Member, NodeId};
 use guira_etcd::{Error, EtcdMember};
 use serde::Serialize;
 

@@ -6,27 +6,33 @@
 //! 2. Whoever stands for election ends the lead of a node that two others can't reach. That is safe, should they err: see 1.
 //! 3. A controller builds only on the view that its process took (`watch.rs`). While the process refuses what etcd
 //!    has, it doesn't lead.
-//! 4. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
+//! 4. While etcd isn't well, nodes without keys may live: nothing is decided until they are back, or etcd has been well for as
+//!    long as a lease lasts. So a leader that begins after etcd hung puts out nobody who lives.
+//! 5. A newcomer doesn't lead while a process lives that the view names: see `newcomer.rs`.
+//! 6. A controller keeps nothing that the next one needs: the next one goes on with the view that is there, and with what
 //!    was written of nodes that are gone.
 //!
 //! # Costs
 //! One thread. A node that doesn't lead has no lease, and asks etcd twice within a lease's time. The leader renews its lease,
 //! and reads all of the register at each change of it, at most 20 times a second.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use guira_chain::NodeId;
 use guira_chain::controller::next;
 use guira_etcd::EtcdKeys;
 
-use crate::facts::{Memory, Now, Waits, is_leader_refused};
+use crate::facts::{Memory, Now, Waits, is_leader_refused, keyless, lacks_own};
 use crate::fault::{Fault, Told};
 use crate::put_out::put_out;
 use crate::records::unix_s;
-use crate::register::{Lead, Register};
+use crate::register::{Lead, Register, RegisterSnapshot};
 use crate::watch::no_thread;
+use crate::wishes::name_of;
 
 /// How long a controller waits.
 #[derive(Debug, Clone, Copy)]
@@ -126,6 +132,7 @@ impl Turn {
                 Ok(()) => told = Told::default(),
                 Err(Fault::Deposed | Fault::Overtaken) => {}
                 Err(fault) => {
+                    self.register.health.suspect(Instant::now());
                     if told.is_new(fault) {
                         tracing::warn!("the cluster's controller: {fault}; it is tried again");
                     }
@@ -154,6 +161,10 @@ impl Turn {
             return Ok(());
         }
         self.register.still_follows()?;
+        if self.register.leaves_the_lead()? {
+            thread::sleep(REST);
+            return Ok(());
+        }
         let id = self.renew(lease)?;
         let Some(lead) = self.register.campaign(&self.who, id)? else { return Ok(()) };
         self.state.leads.store(true, Relaxed);
@@ -195,7 +206,7 @@ impl Turn {
     }
 
     fn lead(&self, lead: Lead, lease: &mut Option<Lease>) -> Result<(), Fault> {
-        let mut memory = Memory::default();
+        let (mut memory, mut doubted) = (Memory::default(), BTreeMap::new());
         let keys = EtcdKeys::prefix(self.register.key(""));
         while !self.is_over() {
             self.renew(lease)?;
@@ -207,6 +218,11 @@ impl Turn {
             }
             if snapshot.controller.as_ref().is_none_or(|(now, _)| *now != lead) {
                 return Err(Fault::Deposed);
+            }
+            if let Some(left) = self.doubt(&snapshot, &mut doubted) {
+                self.rest_until(&keys, snapshot.revision, (left.max(PAUSE), lease))?;
+                thread::sleep(PAUSE);
+                continue;
             }
             let now = Now { steady: self.began.elapsed(), unix_s: unix_s() };
             let facts = memory.facts(&snapshot, self.waits, now);
@@ -228,6 +244,39 @@ impl Turn {
             thread::sleep(PAUSE);
         }
         Ok(())
+    }
+
+    /// How long it is unknown whether the nodes without keys are gone; `None`: there are none, or they are. `doubted`: since when
+    /// that was unknown of each. If etcd goes on being slow, they had time enough to be back.
+    fn doubt(
+        &self,
+        snapshot: &RegisterSnapshot,
+        doubted: &mut BTreeMap<NodeId, Instant>,
+    ) -> Option<Duration> {
+        let (health, now) = (&self.register.health, Instant::now());
+        if lacks_own(snapshot, &self.who) {
+            health.suspect(now);
+        }
+        let lease = Duration::from_secs(self.rules.ttl_s);
+        let left = lease.saturating_sub(health.well_for(now));
+        if left.is_zero() {
+            doubted.clear();
+            return None;
+        }
+        let nodes = keyless(snapshot);
+        doubted.retain(|id, _| nodes.contains(id));
+        let new: Vec<NodeId> = nodes.into_iter().filter(|id| !doubted.contains_key(id)).collect();
+        if !new.is_empty() {
+            let names: Vec<String> = new.iter().map(|id| name_of(snapshot, *id)).collect();
+            tracing::info!(
+                "etcd has no key of {}, and wasn't well of late: no chain changes until they had time to be back",
+                names.join(", ")
+            );
+        }
+        doubted.extend(new.into_iter().map(|id| (id, now)));
+        let last = doubted.values().max()?;
+        let most = (lease * DOUBTED_LEASES).saturating_sub(now.saturating_duration_since(*last));
+        Some(left.min(most)).filter(|left| !left.is_zero())
     }
 
     /// Waits until something happens to `keys`, or may have, and renews the lease meanwhile.
@@ -271,7 +320,9 @@ impl Turn {
             if now.duration_since(held.renewed) < self.rest() {
                 return Ok(held.id);
             }
-            if self.register.etcd.keep_alive(held.id)?.is_some() {
+            let kept = self.register.etcd.keep_alive(held.id);
+            self.register.health.renewed((now, Instant::now()), matches!(kept, Ok(Some(_))));
+            if kept?.is_some() {
                 held.renewed = now;
                 return Ok(held.id);
             }
@@ -279,6 +330,7 @@ impl Turn {
             return Err(Fault::Deposed);
         }
         let id = self.register.etcd.grant(self.rules.ttl_s)?.id;
+        self.register.health.renewed((now, Instant::now()), true);
         *lease = Some(Lease { id, renewed: now });
         Ok(id)
     }
@@ -286,6 +338,8 @@ impl Turn {
 
 /// The pause after an attempt that failed.
 const REST: Duration = Duration::from_millis(500);
+/// Nodes without keys are waited for at most as long as so many leases last.
+const DOUBTED_LEASES: u32 = 3;
 /// The pause between decisions.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The pause until the process may have heard of a view that etcd has.

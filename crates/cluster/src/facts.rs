@@ -20,8 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use guira_chain::controller::{Facts, GroupFacts};
-use guira_chain::view::Member;
-use guira_chain::{Group, NodeId, View};
+use guira_chain::{Group, Member, NodeId, View};
 
 use crate::records::{AwayRecord, GroupReport, Report};
 use crate::register::RegisterSnapshot;
@@ -153,14 +152,34 @@ fn returned(view: &View, group: &Group, alive: &BTreeMap<NodeId, Member>) -> Vec
 
 /// The nodes whose leases last, without those that two other nodes can't reach.
 fn alive(snapshot: &RegisterSnapshot) -> BTreeMap<NodeId, Member> {
-    let is_refused = |node: &NodeId, run: &str| {
-        let by = snapshot.suspects.get(node).into_iter().flatten();
-        let others =
-            by.filter(|(meant, by)| meant == run && by != node && snapshot.nodes.contains_key(by));
-        others.count() >= SUSPECTED_BY
-    };
-    let nodes = snapshot.nodes.iter().filter(|(node, it)| !is_refused(node, &it.run));
+    let nodes = snapshot.nodes.iter().filter(|(node, it)| !is_refused(snapshot, **node, &it.run));
     nodes.map(|(node, member)| (*node, member.clone())).collect()
+}
+
+/// Whether two other nodes can't reach a process.
+fn is_refused(snapshot: &RegisterSnapshot, node: NodeId, run: &str) -> bool {
+    let by = snapshot.suspects.get(&node).into_iter().flatten();
+    let others =
+        by.filter(|(meant, by)| meant == run && *by != node && snapshot.nodes.contains_key(by));
+    others.count() >= SUSPECTED_BY
+}
+
+/// The nodes of chains of which the register has no key, and nothing else says that they are gone.
+pub(crate) fn keyless(snapshot: &RegisterSnapshot) -> BTreeSet<NodeId> {
+    let view = &*snapshot.seen.view;
+    let members: BTreeSet<NodeId> = view.groups.iter().flat_map(Group::members).collect();
+    let is_unknown = |node: &NodeId| {
+        let run = view.nodes.get(node).map(|it| &*it.run).filter(|run| !run.is_empty());
+        let is_there = snapshot.nodes.contains_key(node);
+        !is_there && run.is_some_and(|run| !is_refused(snapshot, *node, run))
+    };
+    members.into_iter().filter(is_unknown).collect()
+}
+
+/// Whether the register has no key of a node whose process lives: the one with this name, which asks.
+pub(crate) fn lacks_own(snapshot: &RegisterSnapshot, name: &str) -> bool {
+    let known = keyless(snapshot);
+    snapshot.seen.view.nodes.iter().any(|(id, it)| it.name == name && known.contains(id))
 }
 
 /// Of the nodes that are to be restarted: those that count as gone, and those that have to wait.
@@ -324,6 +343,31 @@ mod tests {
         assert_eq!(base(&[], 50), NOBODY);
         assert_eq!(base(&[(3, "other")], 60), NOBODY);
         assert_eq!(base(&[(4, "other")], 100), NOBODY, "it never served");
+    }
+
+    #[test]
+    fn of_nodes_without_a_key_those_are_unknown_that_may_live() {
+        let all = [(1, "first"), (2, "first"), (3, "first")];
+        assert_eq!(keyless(&snapshot(&all)), NOBODY.into());
+        assert_eq!(keyless(&snapshot(&all[..1])), [2, 3].into());
+        assert!(lacks_own(&snapshot(&all[..1]), "store-2"), "who asks lives");
+        assert!(!lacks_own(&snapshot(&all[..1]), "store-1"));
+        assert!(!lacks_own(&snapshot(&all[..1]), "store-4"), "the view has no part for it");
+        // Another process of the node has come, so the one of the view is gone.
+        assert_eq!(keyless(&snapshot(&[(1, "first"), (2, "second")])), [3].into());
+        // It isn't in any chain, or no process of it ever was.
+        let mut seen = snapshot(&all[..1]);
+        let mut view = (*seen.seen.view).clone();
+        view.groups[0].serving = vec![1, 3];
+        view.nodes.insert(3, member(3, ""));
+        seen.seen.view = view.into();
+        assert_eq!(keyless(&seen), NOBODY.into());
+        // Two others can't reach it.
+        let mut seen = snapshot(&all[..2]);
+        seen.suspects.insert(3, [("first".to_owned(), 1)].into());
+        assert_eq!(keyless(&seen), [3].into());
+        seen.suspects.insert(3, [("first".to_owned(), 1), ("first".to_owned(), 2)].into());
+        assert_eq!(keyless(&seen), NOBODY.into());
     }
 
     #[test]

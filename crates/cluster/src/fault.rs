@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
 
-use guira_chain::NodeId;
-use guira_chain::view::{IllegalStep, InvalidView};
+use guira_chain::{IllegalStep, InvalidView, NodeId};
 use guira_etcd::Error;
 
 /// Why the register couldn't be read or written.

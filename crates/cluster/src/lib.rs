@@ -22,7 +22,7 @@
 //! | `restart` | processes that leave their chains before they are restarted: runs by number | |
 //! | `ids` | the highest node number that was given away | |
 //! | `controller` | who leads | the controller's |
-//! | `nodes/ID` | [`guira_chain::view::Member`]: name, address, zone, weight, run | the node's |
+//! | `nodes/ID` | [`guira_chain::Member`]: name, address, zone, weight, run | the node's |
 //! | `suspect/ID/BY` | the run of ID that BY can't reach | BY's |
 //! | `away/ID` | [`AwayRecord`]: since when a node of the view is gone | |
 //! | `sync/ID` | [`Report`]: what the node's slots know and have | the node's |
@@ -36,6 +36,7 @@
 //!    lost its data.
 //! 4. Leases are only hints of which nodes live. No two nodes rely on them: epochs and promises in `guira-chain` keep data
 //!    safe.
+//! 5. A missing key says that a node is gone only once etcd has been well for as long as a lease lasts: `health.rs`.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "leases are renewed and promises end in time")]
@@ -57,6 +58,8 @@ mod present;
 mod watch;
 mod register;
 mod records;
+mod newcomer;
+mod health;
 mod fault;
 
 pub use command::{EXIT_CODES, EtcdArgs, command, host_name, run};

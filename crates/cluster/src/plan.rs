@@ -255,7 +255,7 @@ impl Teller<'_> {
             deeds.add(&none, "no copy is begun".to_owned(), why);
         }
         let may_have =
-            |it: &(&NodeId, &guira_chain::view::Member)| it.1.weight > 0 && !self.is_drained(*it.0);
+            |it: &(&NodeId, &guira_chain::Member)| it.1.weight > 0 && !self.is_drained(*it.0);
         let without_key = self.view().nodes.iter().filter(|it| self.keyless.serving.contains(it.0));
         let nodes = self.facts.alive.iter().chain(without_key).filter(may_have).count();
         if usize::try_from(wish.replicas).is_ok_and(|wanted| nodes < wanted) {

@@ -3,18 +3,19 @@
 //! # Invariants
 //! 1. The keys go when the process does, at most the lease's time later. They go at once when this is dropped.
 //! 2. A lease that ended is replaced by a new one, and the keys are written anew.
-//! 3. Keys that somebody deletes though the lease lasts are written anew, unless etcd has lost the cluster.
+//! 3. Keys that somebody deletes though the lease lasts are written anew, unless etcd has lost the cluster: the node's own
+//!    at once, so that the nodes of a cluster are back together.
 //!
 //! # Costs
-//! Two threads, and two calls a second. One renews the lease; the other looks for the keys, which may take longer.
+//! Two threads. One renews the lease each second. The other watches the node's key, and looks for all of them each
+//! [`WATCH_MAX`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use guira_chain::NodeId;
-use guira_chain::view::Member;
+use guira_chain::{Member, NodeId};
 use guira_etcd::EtcdKeys;
 use parking_lot::{Condvar, Mutex};
 
@@ -27,7 +28,7 @@ use crate::watch::no_thread;
 #[derive(Debug)]
 pub struct Present {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    lease: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -45,8 +46,6 @@ struct Said {
     wanted: BTreeMap<String, String>,
     /// The values that stand there, under the lease.
     written: BTreeMap<String, String>,
-    /// The key that was looked for last, and when.
-    looked: Option<(String, Instant)>,
     /// A key that wasn't there.
     missed: Option<String>,
     lease: Option<Held>,
@@ -80,15 +79,17 @@ impl Present {
         let shared = Arc::new(Shared { register, id, ttl_s, said, changed: Condvar::new() });
         shared.await_name(&member.name)?;
         shared.renew()?;
+        shared.register.know_process(id, &member.run);
         let start = |name: &str, work: fn(&Shared)| {
             let shared = Arc::clone(&shared);
             let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || work(&shared));
             spawned.map_err(|error| no_thread(&error))
         };
         // If the second one can't be started, the first one ends with this.
-        let mut present = Self { threads: Vec::new(), shared: Arc::clone(&shared) };
-        present.threads.push(start("lease", Shared::keep)?);
-        present.threads.push(start("keys", Shared::watch_keys)?);
+        let present =
+            Self { lease: Some(start("lease", Shared::keep)?), shared: Arc::clone(&shared) };
+        // It notices the end only once its watch ends, and writes nothing. So nobody waits for it.
+        drop(start("keys", Shared::watch_keys)?);
         Ok(present)
     }
 
@@ -118,27 +119,22 @@ impl Drop for Present {
     fn drop(&mut self) {
         self.shared.said.lock().is_over = true;
         self.shared.changed.notify_all();
-        // This waits for etcd at most as long as a call may take.
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has logged that.
-            let _ = thread.join();
-        }
+        // This waits for etcd at most as long as a call may take. A thread that panicked has logged that.
+        drop(self.lease.take().map(JoinHandle::join));
     }
 }
 
 impl Said {
-    /// The key to look for now, if it is time for that.
-    fn next_key(&mut self, now: Instant) -> Option<String> {
-        let is_soon = |at: &Instant| now.saturating_duration_since(*at) < LOOK_EVERY / 2;
-        if self.missed.is_some() || self.looked.as_ref().is_some_and(|it| is_soon(&it.1)) {
-            return None;
-        }
-        let last = self.looked.as_ref().map(|it| it.0.clone()).unwrap_or_default();
+    /// The keys to look for, unless one is known to be missing, and their lease.
+    fn to_look_for(&self) -> (Vec<String>, Option<i64>) {
         // Suspicions come and go, and the node writes them often enough.
-        let mut own = self.written.keys().filter(|key| !key.starts_with("suspect/"));
-        let next = own.clone().find(|key| **key > last).or_else(|| own.next()).cloned()?;
-        self.looked = Some((next.clone(), now));
-        Some(next)
+        let own = self.written.keys().filter(|key| !key.starts_with("suspect/"));
+        let keys = if self.missed.is_some() { Vec::new() } else { own.cloned().collect() };
+        (keys, self.lease_id())
+    }
+
+    fn lease_id(&self) -> Option<i64> {
+        self.lease.map(|lease| lease.id)
     }
 }
 
@@ -207,6 +203,7 @@ impl Shared {
                 self.register.still_knows()?;
                 let renewed = Instant::now();
                 let id = etcd.grant(self.ttl_s)?.id;
+                self.register.health.renewed((renewed, Instant::now()), true);
                 let mut said = self.said.lock();
                 said.lease = Some(Held { id, renewed, slowest: Duration::ZERO });
                 said.written.clear();
@@ -236,6 +233,7 @@ impl Shared {
         let mut said = self.said.lock();
         if let Some(key) = said.missed.take() {
             said.written.clear();
+            self.register.health.suspect(Instant::now());
             tracing::warn!(
                 "the key {} in etcd was deleted, or put without a lease, though this node's lease lasts: the node writes its keys again, and may have been put out of its chains",
                 self.register.key(&key)
@@ -248,26 +246,49 @@ impl Shared {
     }
 
     fn watch_keys(&self) {
+        let mut is_good = true;
         loop {
-            let key = {
+            let (keys, lease) = {
                 let mut said = self.said.lock();
-                if !said.is_over {
-                    self.changed.wait_for(&mut said, LOOK_EVERY);
+                if !is_good && !said.is_over {
+                    self.changed.wait_for(&mut said, LOOK_AGAIN);
                 }
                 if said.is_over {
                     return;
                 }
-                said.next_key(Instant::now())
+                said.to_look_for()
             };
-            let Some(key) = key else { continue };
             // If etcd is away, the other thread tells.
-            let there = self.register.etcd.range(&EtcdKeys::one(self.register.key(&key)));
-            // A key of another lease is that of a later process.
-            if there.is_ok_and(|it| it.pairs.first().is_none_or(|it| it.lease == 0)) {
-                self.said.lock().missed = Some(key);
-                self.changed.notify_all();
-            }
+            let revision = self.look_for(&keys, lease);
+            is_good = revision.is_some_and(|revision| self.await_change(revision));
         }
+    }
+
+    /// Looks for keys, and notes one that is missing. Returns etcd's revision if none is.
+    fn look_for(&self, keys: &[String], lease: Option<i64>) -> Option<u64> {
+        let mut first = None;
+        for key in keys {
+            let found = self.register.etcd.range(&EtcdKeys::one(self.register.key(key))).ok()?;
+            // A key of another lease is that of a later process.
+            if found.pairs.first().is_none_or(|it| it.lease == 0) {
+                let mut said = self.said.lock();
+                // Those of a lease that has ended are written anew.
+                if said.lease_id() == lease {
+                    said.missed = Some(key.clone());
+                    self.changed.notify_all();
+                }
+                return None;
+            }
+            first.get_or_insert(found.revision);
+        }
+        first
+    }
+
+    /// Waits until something has happened to the node's key since then, or [`WATCH_MAX`] has passed; `false`: etcd is away.
+    fn await_change(&self, revision: u64) -> bool {
+        let own = EtcdKeys::one(self.register.key(&format!("nodes/{}", self.id)));
+        let watch = self.register.etcd.watch(&own, revision + 1, WATCH_MAX);
+        watch.and_then(|mut watch| watch.next_events()).is_ok()
     }
 
     /// Renews the lease. `None`: there is none, or it has ended, which is logged once.
@@ -277,6 +298,7 @@ impl Shared {
         let kept = self.register.etcd.keep_alive(held.id);
         let took = begun.elapsed();
         let (is_kept, slowest) = (matches!(kept, Ok(Some(_))), held.slowest.max(took));
+        self.register.health.renewed((begun, begun + took), is_kept);
         self.said.lock().lease = match kept {
             Ok(None) => None,
             _ if is_kept => Some(Held { renewed: begun, slowest: Duration::ZERO, ..held }),
@@ -296,7 +318,9 @@ impl Shared {
     }
 }
 
-/// The time between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A watch ends after this time, so that a silent connection is noticed, and other keys that are missing.
+const WATCH_MAX: Duration = Duration::from_secs(10);
+/// The pause until keys are looked for again while some are missing, or etcd is away.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The longest wait for the lease of a node that had the name. Seconds.
 const NAME_WAITS_MAX: usize = 5;

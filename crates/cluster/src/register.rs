@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use guira_chain::view::Member;
-use guira_chain::{Group, NodeId, Ranges, SLOTS, View};
+use guira_chain::{Group, Member, NodeId, Ranges, SLOTS, View};
 use guira_etcd::{Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, EtcdPlace, KeyValue};
 use parking_lot::Mutex;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -15,6 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
+use crate::health::Health;
+use crate::newcomer::Newcomer;
 use crate::records::{AwayRecord, Report, WishRecord};
 
 /// A cluster's keys in etcd. Calls block their thread, for 2 s per endpoint at most.
@@ -24,6 +25,8 @@ pub struct Register {
     name: String,
     /// What this process knows of the cluster. What etcd says may not contradict it.
     known: Mutex<Option<Known>>,
+    pub(crate) newcomer: Newcomer,
+    pub(crate) health: Health,
 }
 
 #[derive(Debug, Clone)]
@@ -92,7 +95,9 @@ impl Register {
             return Err(wrong());
         }
         let etcd = Etcd::new(&parsed, access).with_limit(LIMIT);
-        Ok(Self { etcd, name: parsed.path, known: Mutex::default() })
+        let health = Health::new(Instant::now());
+        let (known, newcomer) = (Mutex::default(), Newcomer::default());
+        Ok(Self { etcd, name: parsed.path, known, newcomer, health })
     }
 
     /// The cluster's name.
@@ -108,9 +113,25 @@ impl Register {
     }
 
     pub(crate) fn know(&self, view: &Arc<View>) {
+        self.newcomer.took(view);
         let (seed, epoch) = (view.seed.clone(), view.epoch);
         let view = Some(Arc::clone(view));
         *self.known.lock() = Some(Known { seed, epoch, view, refused: None });
+    }
+
+    /// Takes note of which process of which node this is.
+    pub(crate) fn know_process(&self, id: NodeId, run: &str) {
+        let view = self.known().and_then(|known| known.view);
+        self.newcomer.become_node(id, run, view.as_deref());
+    }
+
+    /// Whether the process is a newcomer's, and another one lives that the view names: that one knows better which view is
+    /// right, and leads.
+    pub(crate) fn leaves_the_lead(&self) -> Result<bool, Fault> {
+        let Some(own) = self.newcomer.node() else { return Ok(false) };
+        let snapshot = self.snapshot()?;
+        let mut others = snapshot.nodes.iter().filter(|(id, _)| **id != own);
+        Ok(others.any(|(id, it)| snapshot.seen.view.names(*id, &it.run)))
     }
 
     /// Records that the process refuses what etcd has.

@@ -5,7 +5,9 @@
 //! 2. A view whose predecessor was seen is refused unless it may follow that one. So is what is built on it: the channel keeps
 //!    the last good view until etcd has that one again, or a later one that may follow it, as if what was refused had never
 //!    been there. None of the views that come meanwhile is missed, unless etcd has compacted them.
-//! 3. Why a view is refused is logged once, and again only if the next one has another reason.
+//! 3. A newcomer (`newcomer.rs`) follows a later view though that may not follow the one that it has: perhaps it
+//!    began with a wrong one.
+//! 4. Why a view is refused is logged once, and again only if the next one has another reason.
 //!
 //! # Costs
 //! One thread, which asks once each [`WATCH_MAX`]. It ends that long after the last receiver.
@@ -166,9 +168,21 @@ impl Follower {
             None => next.view.may_replace(before),
         });
         let epoch = next.view.epoch;
-        if let Err(why) = step {
-            self.refuse(Fault::Step(why), &next);
-            return;
+        match (step, before) {
+            (Ok(()), Some(_)) if !is_same => self.register.newcomer.note_step(),
+            (Err(why), Some(before))
+                if self.register.newcomer.is() && next.view.may_supersede(before).is_ok() =>
+            {
+                tracing::warn!(
+                    "the view of epoch {epoch} may not follow the one of epoch {} with which this process began: {why}; it is followed, since no other process relies on this one yet",
+                    before.epoch
+                );
+            }
+            (Err(why), _) => {
+                self.refuse(Fault::Step(why), &next);
+                return;
+            }
+            _ => {}
         }
         self.register.know(&next.view);
         if self.refused.take().is_some() {

@@ -3,8 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use guira_chain::view::Member;
-use guira_chain::{Group, NodeId};
+use guira_chain::{Group, Member, NodeId};
 
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::Trouble;

@@ -102,7 +102,7 @@ pub const VALUE_BYTES: usize = 64;
 /// The estimate for a member's name and its entry in the object's index.
 pub const MEMBER_BYTES: usize = 100;
 /// The limit of nesting: deeper than any configuration, shallower than the stack permits.
-pub const DEPTH_MAX: usize = 256;
+pub(crate) const DEPTH_MAX: usize = 256;
 /// The stack of a thread that reads a configuration: enough for the deepest nesting, in a debug build too.
 pub const STACK_BYTES: usize = 16 << 20;
 /// The default budget.

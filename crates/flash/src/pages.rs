@@ -76,7 +76,7 @@ pub struct PageFigures {
     /// The bucket that it may be given out to.
     pub free_bucket: Bucket,
     /// Whether it is being written to.
-    pub is_active: bool,
+    pub(crate) is_active: bool,
     /// The last second in which something in the page is alive.
     pub ends_s: u32,
 }

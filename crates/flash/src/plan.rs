@@ -46,9 +46,9 @@ pub struct Compaction {
     /// Drop items that no get has found on flash.
     pub drop_unread: bool,
     /// Whether there are pages for items that no get has found on flash.
-    pub has_cold: bool,
+    pub(crate) has_cold: bool,
     /// Whether live items go to the pages for old items.
-    pub use_old: bool,
+    pub(crate) use_old: bool,
 }
 
 /// The summary of the pages of a bucket.

@@ -154,13 +154,6 @@ impl Tier {
         dead.into_iter().filter(|&entry| self.index.remove(hash, entry)).count()
     }
 
-    /// Returns whether there is an entry that may be the key's and isn't one of `known`.
-    pub fn may_have(&self, hash: u64, known: &[FlashEntry]) -> bool {
-        let mut has = false;
-        self.look(hash, |entry| has |= !known.contains(&entry));
-        has
-    }
-
     /// Removes all entries that may be the key's, including other keys' entries. See the module's head.
     pub fn forget(&self, hash: u64) {
         self.index.remove_all(hash, |entry| {

@@ -32,12 +32,6 @@ pub const PROCESS_METRICS: [(&str, &str, &str); 5] = [
     ("process_start_time_seconds", "gauge", "Unix time of the start."),
 ];
 
-impl Default for Vitals {
-    fn default() -> Self {
-        Self::open()
-    }
-}
-
 impl Vitals {
     /// Opens the files that the figures come from, and records the current time as the start of the process.
     #[must_use]

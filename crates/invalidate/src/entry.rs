@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use guira_client::marker::MarkToken;
+use guira_client::MarkToken;
 
 use crate::gtid::GtidSource;
 use crate::key::Key;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use guira_client::marker::marker_key;
+use guira_client::marker_key;
 use guira_config::{Json, Value, parse};
 
 use crate::config::InvalidateConfig;

@@ -8,7 +8,7 @@
 //! 1. Marks of other regions are ignored: their own daemons handle them.
 //! 2. A list of keys has one mark. A second mark, or one that can't be read, is refused; the keys are kept.
 
-use guira_client::marker::{MarkToken, marker_key};
+use guira_client::{MarkToken, marker_key};
 
 use crate::key::{KEY_BYTES_MAX, Key, Refusal};
 

@@ -4,7 +4,7 @@ use crate::experiment::Experiment;
 use crate::{cuckoo_filter, facebook, fawn, hopscotch, memc3, mercury, silt};
 
 /// Every experiment, in the order of the papers.
-pub const EXPERIMENTS: &[&[Experiment]] = &[
+pub(crate) const EXPERIMENTS: &[&[Experiment]] = &[
     memc3::EXPERIMENTS,
     hopscotch::EXPERIMENTS,
     mercury::EXPERIMENTS,

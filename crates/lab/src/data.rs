@@ -17,14 +17,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// All lines of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Data {
+pub(crate) struct Data {
     /// The lines, whose names differ.
     pub lines: Vec<Line>,
 }
 
 /// The measurements of one variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub(crate) struct Line {
     /// The name, as in the legend.
     pub name: String,
     /// How planted wrong results change it.
@@ -36,7 +36,7 @@ pub struct Line {
 /// The claims about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub(crate) enum Role {
     /// Its height compared with other lines, and its shape if it has several points: a flat line must fail.
     Judged,
     /// That it is flat: a steep line must fail.
@@ -47,7 +47,7 @@ pub enum Role {
 
 /// A point of a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// Threads, load or size; the index of a name if the axis has names.
     pub x: f64,
     /// One figure per round.
@@ -60,18 +60,18 @@ impl Data {
     ///
     /// # Panics
     /// If there is already a line with that name.
-    pub fn push(&mut self, line: Line) {
+    pub(crate) fn push(&mut self, line: Line) {
         assert!(self.find(&line.name).is_none(), "two lines are called {}", line.name);
         self.lines.push(line);
     }
 
     /// Adds a line of one figure.
-    pub fn fact(&mut self, name: &str, figure: f64) {
+    pub(crate) fn fact(&mut self, name: &str, figure: f64) {
         self.push(Line::new(name, [(0.0, vec![figure])]));
     }
 
     /// Adds a line of one figure on which no claim rests.
-    pub fn aside(&mut self, name: &str, figure: f64) {
+    pub(crate) fn aside(&mut self, name: &str, figure: f64) {
         self.push(Line::new(name, [(0.0, vec![figure])]).aside());
     }
 
@@ -80,25 +80,25 @@ impl Data {
     /// # Panics
     /// If there is none. `measure` and `judge` of an experiment must agree on the names.
     #[must_use]
-    pub fn line(&self, name: &str) -> &Line {
+    pub(crate) fn line(&self, name: &str) -> &Line {
         self.find(name).unwrap_or_else(|| panic!("there is no line {name}"))
     }
 
     /// Returns the figure of a line that has only one.
     #[must_use]
-    pub fn figure(&self, name: &str) -> f64 {
+    pub(crate) fn figure(&self, name: &str) -> f64 {
         self.line(name).points.first().map_or(f64::NAN, Point::median)
     }
 
     /// Returns the line with this name, if there is one.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Line> {
+    pub(crate) fn find(&self, name: &str) -> Option<&Line> {
         self.lines.iter().find(|line| line.name == name)
     }
 
     /// Returns the name of a line that has no points, or has a point without samples.
     #[must_use]
-    pub fn line_of_nothing(&self) -> Option<&str> {
+    pub(crate) fn line_of_nothing(&self) -> Option<&str> {
         let is_empty = |line: &&Line| {
             line.points.is_empty() || line.points.iter().any(|point| point.samples.is_empty())
         };
@@ -109,7 +109,7 @@ impl Data {
     ///
     /// A point that a later attempt lacks keeps the rounds that it has.
     #[must_use]
-    pub fn join<'d>(attempts: impl IntoIterator<Item = &'d Self>) -> Self {
+    pub(crate) fn join<'d>(attempts: impl IntoIterator<Item = &'d Self>) -> Self {
         let mut attempts = attempts.into_iter();
         let mut joined = attempts.next().cloned().unwrap_or_default();
         for attempt in attempts {
@@ -128,14 +128,14 @@ impl Data {
 impl Line {
     /// Creates a line about which claims are made.
     #[must_use]
-    pub fn new(name: &str, points: impl IntoIterator<Item = (f64, Vec<f64>)>) -> Self {
+    pub(crate) fn new(name: &str, points: impl IntoIterator<Item = (f64, Vec<f64>)>) -> Self {
         let points = points.into_iter().map(|(x, samples)| Point { x, samples }).collect();
         Self { name: name.into(), role: Role::Judged, points }
     }
 
     /// Creates a line from the variants of `rounds`, each at its `x`.
     #[must_use]
-    pub fn of_rounds(
+    pub(crate) fn of_rounds(
         name: &str,
         rounds: &Rounds,
         places: impl IntoIterator<Item = (f64, usize)>,
@@ -145,19 +145,19 @@ impl Line {
 
     /// Creates a line with one figure at each `x`, for counts.
     #[must_use]
-    pub fn of_figures(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+    pub(crate) fn of_figures(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self::new(name, points.into_iter().map(|(x, figure)| (x, vec![figure])))
     }
 
     /// Declares that the claim is that the line is flat.
     #[must_use]
-    pub fn flat(self) -> Self {
+    pub(crate) fn flat(self) -> Self {
         Self { role: Role::Flat, ..self }
     }
 
     /// Declares that no claim rests on the line.
     #[must_use]
-    pub fn aside(self) -> Self {
+    pub(crate) fn aside(self) -> Self {
         Self { role: Role::Aside, ..self }
     }
 
@@ -166,7 +166,7 @@ impl Line {
     /// # Panics
     /// If there is none.
     #[must_use]
-    pub fn at(&self, x: f64) -> &Point {
+    pub(crate) fn at(&self, x: f64) -> &Point {
         let found = self.points.iter().find(|point| point.x.total_cmp(&x).is_eq());
         found.unwrap_or_else(|| panic!("{} has no point at {x}", self.name))
     }
@@ -176,24 +176,24 @@ impl Line {
     /// # Panics
     /// If there is no such point.
     #[must_use]
-    pub fn median(&self, x: f64) -> f64 {
+    pub(crate) fn median(&self, x: f64) -> f64 {
         self.at(x).median()
     }
 
     /// Returns each point's `x` and median, for a plot.
-    pub fn medians(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+    pub(crate) fn medians(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.points.iter().map(|point| (point.x, point.median()))
     }
 
     /// Returns the medians, in order.
     #[must_use]
-    pub fn figures(&self) -> Vec<f64> {
+    pub(crate) fn figures(&self) -> Vec<f64> {
         self.medians().map(|(_, figure)| figure).collect()
     }
 
     /// Returns the last median; NaN if there is none.
     #[must_use]
-    pub fn last(&self) -> f64 {
+    pub(crate) fn last(&self) -> f64 {
         self.points.last().map_or(f64::NAN, Point::median)
     }
 }
@@ -201,7 +201,7 @@ impl Line {
 impl Point {
     /// Returns the median of the rounds.
     #[must_use]
-    pub fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         Quartiles::of(&self.samples).median
     }
 }
@@ -221,7 +221,7 @@ impl PartialEq for Point {
 ///
 /// NaN if the two were not measured in the same rounds.
 #[must_use]
-pub fn ratio(over: &Point, under: &Point) -> f64 {
+pub(crate) fn ratio(over: &Point, under: &Point) -> f64 {
     if over.samples.len() != under.samples.len() {
         return f64::NAN;
     }

@@ -5,7 +5,7 @@ use crate::{Findings, Scale};
 
 /// An experiment, declared once.
 #[derive(Debug)]
-pub struct Experiment {
+pub(crate) struct Experiment {
     /// The name in `guira lab run ID`: the paper's short name and its table or figure.
     pub id: &'static str,
     /// The paper whose claim it tests.
@@ -29,7 +29,7 @@ pub struct Experiment {
 
 /// The papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paper {
+pub(crate) enum Paper {
     /// Fan, Andersen, Kaminsky: MemC3, NSDI 2013.
     MemC3,
     /// Prasad, Dharmapuram: a memcached with hopscotch hashing, IJCA 186, 2025.
@@ -50,7 +50,7 @@ pub enum Paper {
 
 impl Paper {
     /// All papers, in the order of the lab.
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::MemC3,
         Self::Hopscotch,
         Self::Mercury,
@@ -63,7 +63,7 @@ impl Paper {
 
     /// The name in `guira lab run PAPER`.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::MemC3 => "memc3",
             Self::Hopscotch => "hopscotch",
@@ -78,7 +78,7 @@ impl Paper {
 
     /// The title, for a heading.
     #[must_use]
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::MemC3 => "MemC3 (Fan, Andersen, Kaminsky, NSDI 2013)",
             Self::Hopscotch => "Hopscotch memcached (Prasad, Dharmapuram, IJCA 2025)",
@@ -93,7 +93,7 @@ impl Paper {
 }
 
 /// The parameters of a run of an experiment.
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// The size of the experiment.
     pub scale: Scale,
     /// The seed of the random numbers; the same seed gives the same keys.

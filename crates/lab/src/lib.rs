@@ -1,9 +1,9 @@
 //! `guira lab`: every table and figure of the papers, measured on the reader's own machine.
 //!
-//! An [`Experiment`] is declared once: id, paper, claim, shape, a function that measures and a function that judges.
-//! The list, the documents and the checks are derived from that. Measuring yields a [`Data`]. Judging makes
-//! [`Findings`]: plots with the paper's axes, tables with the paper's figures next to ours, [`Check`]s of shapes
-//! (ratios and orders, never absolute times), and a sentence that sums up. The [`Verdict`] is computed from the checks,
+//! An `Experiment` is declared once: id, paper, claim, shape, a function that measures and a function that judges.
+//! The list, the documents and the checks are derived from that. Measuring yields a `Data`. Judging makes
+//! `Findings`: plots with the paper's axes, tables with the paper's figures next to ours, `Check`s of shapes
+//! (ratios and orders, never absolute times), and a sentence that sums up. The `Verdict` is computed from the checks,
 //! and planted wrong results show that the checks can fail.
 //!
 //! ```text
@@ -44,7 +44,7 @@ mod machine;
 mod select;
 mod experiment;
 mod scale;
-pub mod trace;
+mod trace;
 pub mod policies;
 #[cfg(test)]
 mod planted;
@@ -56,18 +56,17 @@ mod ycsb;
 mod drive;
 mod baseline;
 mod data;
-pub mod measure;
+mod measure;
 mod outcome;
 
 pub use args::LabArgs;
-pub use catalogue::EXPERIMENTS;
-pub use data::{Data, Line, Point, Role, ratio};
-pub use experiment::{Experiment, Paper, Run};
-pub use outcome::{Axis, Bound, Check, CheckStanding, Findings, Plot, Said, Series, Table};
-pub use scale::Scale;
-pub use verdict::{Finding, Verdict, finding};
+
+pub(crate) use experiment::{Experiment, Paper, Run};
+pub(crate) use outcome::{Axis, Bound, Check, Findings, Plot, Series, Table};
+pub(crate) use scale::Scale;
 
 use args::Command;
+use catalogue::EXPERIMENTS;
 
 /// Runs the command that the arguments name: results go to standard output, progress to standard error.
 ///

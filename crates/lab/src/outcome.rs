@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// The findings of an experiment: its `judge` makes them from the [`Data`](crate::Data), whenever a page needs them.
+/// The findings of an experiment: its `judge` makes them from the [`Data`](crate::data::Data), whenever a page needs them.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// Plots, with the paper's axes.
     pub plots: Vec<Plot>,
     /// Tables, the paper's figures next to ours.
@@ -17,7 +17,7 @@ pub struct Findings {
 
 /// Lines or bars over an axis.
 #[derive(Clone, Debug)]
-pub struct Plot {
+pub(crate) struct Plot {
     /// What it shows.
     pub title: String,
     /// The horizontal axis.
@@ -30,7 +30,7 @@ pub struct Plot {
 
 /// An axis.
 #[derive(Clone, Debug)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// The quantity along the axis, with its unit.
     pub label: String,
     /// Whether the axis is logarithmic.
@@ -41,7 +41,7 @@ pub struct Axis {
 
 /// A line, or the bars of one kind.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub(crate) struct Series {
     /// The name, as in the legend.
     pub name: String,
     /// The points.
@@ -52,7 +52,7 @@ pub struct Series {
 
 /// A table.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// What it shows.
     pub title: String,
     /// Heads of the columns.
@@ -63,7 +63,7 @@ pub struct Table {
 
 /// A condition that measurements must meet.
 #[derive(Clone, Debug)]
-pub struct Check {
+pub(crate) struct Check {
     /// The claim: "lookups at the last slot cost at most 1.1 of those at half load".
     pub claim: String,
     /// The measured figure: a ratio, a share or a count; never a time.
@@ -80,7 +80,7 @@ pub struct Check {
 
 /// A paper's statement about a figure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub(crate) struct Said {
     /// The paper's own figure, as printed.
     pub figure: String,
     /// The range in which a measurement agrees with the paper.
@@ -94,19 +94,19 @@ impl Check {
     /// Adds the paper's statement: its figure as printed, and the bound that corresponds to it. Without the effect the
     /// figure would be 1.
     #[must_use]
-    pub fn paper(self, figure: &str, bound: Bound) -> Self {
+    pub(crate) fn paper(self, figure: &str, bound: Bound) -> Self {
         self.said(figure, bound, Some(1.0))
     }
 
     /// Like [`paper`](Self::paper), if the figure would be `absent` without the effect.
     #[must_use]
-    pub fn paper_or(self, figure: &str, bound: Bound, absent: f64) -> Self {
+    pub(crate) fn paper_or(self, figure: &str, bound: Bound, absent: f64) -> Self {
         self.said(figure, bound, Some(absent))
     }
 
     /// Like [`paper`](Self::paper), if every figure outside of the bound contradicts the paper.
     #[must_use]
-    pub fn paper_exactly(self, figure: &str, bound: Bound) -> Self {
+    pub(crate) fn paper_exactly(self, figure: &str, bound: Bound) -> Self {
         self.said(figure, bound, None)
     }
 
@@ -117,14 +117,14 @@ impl Check {
     /// Makes the check judged only if a control allows it. `why` says what was missing, with its figure. Of several
     /// failed controls the first one is reported.
     #[must_use]
-    pub fn judged_if(self, is_fair: bool, why: impl FnOnce() -> String) -> Self {
+    pub(crate) fn judged_if(self, is_fair: bool, why: impl FnOnce() -> String) -> Self {
         let not_judged = self.not_judged.or_else(|| (!is_fair).then(why));
         Self { not_judged, ..self }
     }
 
     /// Returns whether the figure lies in its range. NaN doesn't.
     #[must_use]
-    pub fn standing(&self) -> CheckStanding {
+    pub(crate) fn standing(&self) -> CheckStanding {
         match () {
             () if self.not_judged.is_some() => CheckStanding::NotJudged,
             () if self.bound.holds(self.measured) => CheckStanding::Holds,
@@ -134,7 +134,7 @@ impl Check {
 
     /// Returns by how much the figure lies beyond its bound: 0 if it holds, NaN if it is NaN.
     #[must_use]
-    pub fn missed_by(&self) -> f64 {
+    pub(crate) fn missed_by(&self) -> f64 {
         let (least, most) = self.bound.ends();
         if self.measured.is_nan() {
             return f64::NAN;
@@ -145,7 +145,7 @@ impl Check {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckStanding {
+pub(crate) enum CheckStanding {
     /// The figure lies within the bound.
     Holds,
     /// The figure doesn't lie within the bound.
@@ -166,7 +166,7 @@ impl fmt::Display for CheckStanding {
 
 /// The range of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
+pub(crate) enum Bound {
     /// Not below.
     AtLeast(f64),
     /// Not above.
@@ -178,7 +178,7 @@ pub enum Bound {
 impl Bound {
     /// Whether `figure` lies there.
     #[must_use]
-    pub fn holds(self, figure: f64) -> bool {
+    pub(crate) fn holds(self, figure: f64) -> bool {
         let (least, most) = self.ends();
         figure >= least && figure <= most
     }

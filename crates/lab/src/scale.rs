@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How large an experiment is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Each experiment takes under 90 seconds on two cores
     Small,
     /// The paper's sizes, where memory allows
@@ -17,7 +17,7 @@ pub enum Scale {
 impl Scale {
     /// Returns one of two sizes, by scale.
     #[must_use]
-    pub fn pick<T>(self, small: T, paper: T) -> T {
+    pub(crate) fn pick<T>(self, small: T, paper: T) -> T {
         match self {
             Self::Small => small,
             Self::Paper => paper,

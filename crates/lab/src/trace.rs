@@ -36,20 +36,16 @@ use crate::{console, measure, plot};
 use args::Size;
 use grid::{Replay, summarize};
 
-pub use args::TraceArgs;
-pub use format::TraceFormat;
-pub use read::{Columns, ColumnsError};
-pub use recorded::{Lifetime, Step, Trace};
-pub use request::{Place, ReadError, TraceOp, TraceRequest};
-pub use simulate::{Player, Replayed, simulate};
-pub use source::{Reading, TraceSource};
-pub use synthetic::Synthetic;
+pub(crate) use args::TraceArgs;
+pub(crate) use recorded::Trace;
+pub(crate) use simulate::{Player, Replayed};
+pub(crate) use source::TraceSource;
 
 /// Does what the arguments ask and prints the result to standard output.
 ///
 /// # Errors
 /// A trace that can't be read, sizes that it can't have, a plot that can't be written, a server that fails.
-pub fn run(args: &TraceArgs) -> Result<()> {
+pub(crate) fn run(args: &TraceArgs) -> Result<()> {
     let players = args.players();
     if let Some(address) = &args.server {
         return args

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// What became of the claims of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// The worst of the claims that could be judged.
     pub finding: Finding,
     /// Checks that could not be judged in this run, the paper's and ours.
@@ -17,7 +17,7 @@ pub struct Verdict {
 
 /// What became of a claim; the better first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Finding {
+pub(crate) enum Finding {
     /// The figure is where the paper's is.
     Reproduced,
     /// The effect is there, and smaller than in the paper.
@@ -31,7 +31,7 @@ pub enum Finding {
 impl Verdict {
     /// Of the checks of a run.
     #[must_use]
-    pub fn of(checks: &[Check]) -> Self {
+    pub(crate) fn of(checks: &[Check]) -> Self {
         let findings = || checks.iter().filter_map(finding);
         let judged = findings().filter(|it| *it != Finding::NotTestable);
         Self {
@@ -46,7 +46,7 @@ impl Verdict {
 
 /// Returns what a check shows about the paper's claim; `None` if the paper makes none about that figure.
 #[must_use]
-pub fn finding(check: &Check) -> Option<Finding> {
+pub(crate) fn finding(check: &Check) -> Option<Finding> {
     let said = check.paper.as_ref()?;
     Some(match check.standing() {
         CheckStanding::NotJudged => Finding::NotTestable,

@@ -8,7 +8,7 @@
 //! 1. An event never blocks and never panics, whatever state the descriptor is in: closed, full, or never
 //!    read.
 //! 2. A line that isn't written is counted ([`Log::dropped`], [`Log::suppressed`]).
-//! 3. An event (a place in the source) gets at most [`LINES_A_SECOND`] lines per second; the next line
+//! 3. An event (a place in the source) gets at most `LINES_A_SECOND` lines per second; the next line
 //!    tells how many were suppressed.
 //!
 //! # Costs
@@ -28,7 +28,6 @@ mod seldom;
 mod sink;
 
 pub use format::Format;
-pub use rate::LINES_A_SECOND;
 pub use seldom::Seldom;
 
 use parking_lot::Mutex;

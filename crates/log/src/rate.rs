@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 /// The most lines that one event gets per second.
-pub const LINES_A_SECOND: u64 = 100;
+pub(crate) const LINES_A_SECOND: u64 = 100;
 
 /// The lines of each event in its current second, by event. There are as many entries as events in the source.
 pub(crate) struct Rates<K>(HashMap<K, Rate>);

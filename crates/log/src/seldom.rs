@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Admits a line once per [`Seldom::EVERY`]. Use one as a `static` for each event.
+/// Admits a line once per minute. Use one as a `static` for each event.
 #[derive(Debug, Default)]
 pub struct Seldom {
     /// The second of the process's life of the last line, counted from 1; 0: there was none.
@@ -12,7 +12,7 @@ pub struct Seldom {
 
 impl Seldom {
     /// The least time between two lines.
-    pub const EVERY: Duration = Duration::from_secs(60);
+    const EVERY: Duration = Duration::from_secs(60);
 
     /// Creates one that has admitted no line.
     #[must_use]

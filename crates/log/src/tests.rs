@@ -1,6 +1,7 @@
 //! Tests of the whole path from an event to the file.
 
 use super::*;
+use crate::rate::LINES_A_SECOND;
 use std::fs;
 
 #[test]

@@ -54,6 +54,5 @@ pub use command::{EXIT_CODES, SIGNALS, command, run, serve_with};
 pub use engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, Record};
 pub use figures::Figures;
 pub use metrics::metric_meanings as store_metric_meanings;
-pub use options::{IndexFlag, Opening, StoreArgs, Syncing};
-pub use peers::{Arrived, LinkState, PeerLimits, PeerTls, Peers, Unsent};
+pub use options::{IndexFlag, Opening, Syncing};
 pub use stats::stat_tables as store_stat_tables;

@@ -4,8 +4,8 @@ mod replica;
 mod tls;
 mod flags;
 
-pub use flags::{IndexFlag, StoreArgs, Syncing};
-pub(crate) use flags::{VALUE_BYTES_MAX, filter_bits};
+pub use flags::{IndexFlag, Syncing};
+pub(crate) use flags::{StoreArgs, VALUE_BYTES_MAX, filter_bits};
 pub(crate) use replica::{Joining, ReplicaOptions, ViewSource};
 pub(crate) use tls::TlsFiles;
 
@@ -27,13 +27,13 @@ pub struct Opening {
     /// When changes are durable.
     pub syncing: Syncing,
     /// Bytes that the store's files may take.
-    pub disk_max: Option<u64>,
+    pub(crate) disk_max: Option<u64>,
     /// Bytes a second that merges may write.
-    pub merge_bytes_s: Option<u64>,
+    pub(crate) merge_bytes_s: Option<u64>,
     /// The kind of the index.
     pub index: IndexFlag,
     /// Bits per key of the last level's filter; 0: none.
-    pub last_level_filter: u8,
+    pub(crate) last_level_filter: u8,
     /// The longest value, including the fields of the item in front of it.
     pub value_max: usize,
     /// How far the opening has come. Cancelling this ends the opening.

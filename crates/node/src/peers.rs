@@ -36,10 +36,12 @@ mod lane;
 #[cfg(test)]
 mod tests;
 
-pub use lane::{LinkState, Unsent};
+#[cfg(test)]
+pub(crate) use lane::LinkState;
+pub(crate) use lane::Unsent;
 pub(crate) use shared::is_front;
-pub use shared::{Arrived, PeerLimits};
-pub use tls::PeerTls;
+pub(crate) use shared::{Arrived, PeerLimits};
+pub(crate) use tls::PeerTls;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,7 +60,7 @@ use shared::Shared;
 
 /// This node's links to others. Dropping it closes them all, and the listener.
 #[derive(Debug)]
-pub struct Peers {
+pub(crate) struct Peers {
     shared: Arc<Shared>,
     dialled: Mutex<BTreeMap<NodeId, Dialled>>,
     accepting: JoinHandle<()>,
@@ -75,7 +77,7 @@ impl Peers {
     /// Accepts links at `listener`, in tasks of the current tokio runtime, over TLS if there is `tls`. The receiver gets what
     /// peers send; it ends when this value is dropped.
     #[must_use]
-    pub fn start(
+    pub(crate) fn start(
         me: PeerHello,
         listener: TcpListener,
         limits: PeerLimits,
@@ -87,7 +89,7 @@ impl Peers {
     }
 
     /// Dials exactly these nodes from now on, `host:port` by number. A link whose address stays goes on.
-    pub fn set_addresses(&self, addresses: &BTreeMap<NodeId, String>) {
+    pub(crate) fn set_addresses(&self, addresses: &BTreeMap<NodeId, String>) {
         let me = self.shared.hello().node;
         self.shared.set_addresses(addresses);
         let mut dialled = self.dialled.lock();
@@ -109,7 +111,7 @@ impl Peers {
     }
 
     /// Names the epoch of this node's view in later hellos.
-    pub fn set_epoch(&self, epoch: u64) {
+    pub(crate) fn set_epoch(&self, epoch: u64) {
         self.shared.epoch.fetch_max(epoch, Ordering::Relaxed);
     }
 
@@ -117,7 +119,7 @@ impl Peers {
     ///
     /// # Errors
     /// [`Unsent`] if the frame wasn't put into the lane.
-    pub fn send(&self, to: NodeId, frame: &PeerFrame) -> Result<(), Unsent> {
+    pub(crate) fn send(&self, to: NodeId, frame: &PeerFrame) -> Result<(), Unsent> {
         let lane = self.dialled.lock().get(&to).map(|it| Arc::clone(&it.lane));
         lane.ok_or(Unsent::Unknown)?.put(frame)
     }
@@ -132,14 +134,14 @@ impl Peers {
     }
 
     /// The state of the link to `to`; `None` if that node isn't dialled.
-    #[must_use]
-    pub fn state(&self, to: NodeId) -> Option<LinkState> {
+    #[cfg(test)]
+    pub(crate) fn state(&self, to: NodeId) -> Option<LinkState> {
         self.dialled.lock().get(&to).map(|it| it.lane.state())
     }
 
     /// Forgets that nobody listened at a node's address: another process is there now, or was. It counts anew from the next
     /// time that it is dialled.
-    pub fn forget_refusal(&self, of: NodeId) {
+    pub(crate) fn forget_refusal(&self, of: NodeId) {
         if let Some(dialled) = self.dialled.lock().get(&of) {
             dialled.lane.forget_refusal();
         }
@@ -147,7 +149,7 @@ impl Peers {
 
     /// The nodes at whose addresses nobody listened when they were dialled last, and since [`Peers::forget_refusal`].
     #[must_use]
-    pub fn refused(&self) -> BTreeSet<NodeId> {
+    pub(crate) fn refused(&self) -> BTreeSet<NodeId> {
         let dialled = self.dialled.lock();
         let refused = dialled.iter().filter(|(_, it)| it.lane.is_refused());
         refused.map(|(node, _)| *node).collect()

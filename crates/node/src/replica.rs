@@ -18,8 +18,8 @@
 //! 3. A process whose run no view names takes no part in chains; it only asks other nodes for its clients.
 //!
 //! # Weaknesses
-//! One thread has all slots, and waits for the device if memory doesn't know a key. A slot is copied as a
-//! whole, in one frame. Results of changes are kept in memory for half a minute.
+//! One thread has all slots, and waits for the device if memory doesn't know a key. A slot is copied as a whole, in one
+//! frame, and its changes wait meanwhile. Results of changes are kept in memory for half a minute.
 
 mod start;
 mod front;
@@ -36,9 +36,11 @@ mod holds;
 mod requests;
 mod figures;
 mod event;
+mod keys;
 mod wire;
 mod identity;
 mod record;
+mod clock;
 
 pub(crate) use figures::{REPLICA_FIGURES, ReplicaRow};
 pub(crate) use front::Lines;

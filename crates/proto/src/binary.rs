@@ -25,8 +25,6 @@ mod request;
 mod header;
 pub mod opcode;
 
-pub use header::{
-    BODY_BYTES_MAX, BadPacket, Echo, HEADER_BYTES, Header, REPLY_MAGIC, REQUEST_MAGIC, Status,
-};
+pub use header::{BODY_BYTES_MAX, BadPacket, Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status};
 pub use packet::parse;
 pub use request::{Packet, PacketArithmetic, PacketBody, PacketStore};

@@ -61,7 +61,7 @@ pub use buffer::{Limits, Parsed, parse, parse_from};
 pub use key::{KEY_BYTES_MAX, Words, is_key};
 pub use line::{BadLine, Verb};
 pub use login::{TextLogin, parse_login};
-pub use meta::{Meta, MetaFlag, MetaFlags, MetaVerb, OPAQUE_BYTES_MAX};
+pub use meta::{Meta, MetaFlag, MetaFlags, MetaVerb};
 pub use request::{ArithmeticCommand, Command, Get, StoreCommand};
 pub use text::HOLD_OFF_MAX_S;
 pub use uri::append_uri;

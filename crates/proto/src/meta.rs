@@ -25,7 +25,7 @@ use crate::number::{parse_i32, parse_u32, parse_u64};
 use crate::{KEY_BYTES_MAX, Words, decode_base64, fixed};
 
 /// The longest opaque in bytes, including its letter `O`.
-pub const OPAQUE_BYTES_MAX: usize = 32;
+pub(crate) const OPAQUE_BYTES_MAX: usize = 32;
 
 /// The key and the flags of a meta command. The [`Command`](crate::Command) tells which command it is.
 #[derive(Clone, Copy, PartialEq, Eq)]

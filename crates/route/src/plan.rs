@@ -60,7 +60,7 @@ pub fn bound_of_k(k: f64, alpha: f64) -> f64 {
 
 /// The k for which [`bound_of_k`] is `target`, which must be above 1.
 #[must_use]
-pub fn k_of(target: f64, alpha: f64) -> f64 {
+pub(crate) fn k_of(target: f64, alpha: f64) -> f64 {
     let q = 2.0 * target - 1.0;
     2.0 * alpha * alpha / (q * q - 1.0)
 }
@@ -90,7 +90,7 @@ fn steepness(servers: f64, entries: f64, alpha: f64) -> f64 {
 /// n · exp(−(x − c) · KL(p ‖ 1/n)). Here p = target · x / (n · (x − c)) is the share of the balls that would be too
 /// many.
 #[must_use]
-pub fn entries_by_chance(servers: f64, target: f64, failure: f64) -> (u64, u64) {
+pub(crate) fn entries_by_chance(servers: f64, target: f64, failure: f64) -> (u64, u64) {
     let allowed = failure.ln();
     let (mut too_few, mut enough) = (1u64, 2u64);
     while most_likely(servers, enough as f64, target).0 > allowed {

@@ -1,7 +1,7 @@
 //! The store's errors: what failed, where, and what to do next.
 //!
 //! A [`StoreError`] is cheap to clone, because one failed sync answers every write of its group. `Display` tells an
-//! operator what to do. Errors with [`StoreError::is_of_caller`] are the caller's mistakes. After any other error the
+//! operator what to do. `KeyLength`, `ValueLength` and `Option` are the caller's mistakes. After any other error the
 //! store keeps working as far as it can: reads after a failed sync, deletes when the disk is full, other blocks when
 //! one is corrupt.
 
@@ -97,18 +97,6 @@ impl StoreError {
             }
             other => other,
         }
-    }
-
-    /// Whether the caller asked for something that no store can do. Nothing has changed then.
-    #[must_use]
-    pub fn is_of_caller(&self) -> bool {
-        matches!(self, Self::KeyLength(_) | Self::ValueLength(_) | Self::Option(_))
-    }
-
-    /// Whether a retry may succeed without reopening the store.
-    #[must_use]
-    pub fn is_passing(&self) -> bool {
-        matches!(self, Self::NoSpace | Self::Stalled)
     }
 }
 

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use attacks::{ATTACKS, Attack};
-use guira_tests::server::{Address, Program, Server};
+use guira_tests::server::{Program, Server};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
 /// What the command line asks for.
@@ -97,7 +97,7 @@ impl Target {
             "store" => Self { program: Server::start_tcp(Program::Store, &[]), _behind: None },
             _ => {
                 let behind = Server::start_tcp(Program::Guira, &flags);
-                let servers = format!(r#"{{"servers": ["127.0.0.1:{}"]}}"#, port(&behind));
+                let servers = format!(r#"{{"servers": ["127.0.0.1:{}"]}}"#, behind.port());
                 let config = format!(r#"{{"pools": {{"A": {servers}}}, "route": "PoolRoute|A"}}"#);
                 let program = Server::start_router(&["--config", &config]);
                 Self { program, _behind: Some(behind) }
@@ -106,15 +106,10 @@ impl Target {
     }
 }
 
-fn port(server: &Server) -> u16 {
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
-    port
-}
-
 fn measure(program: &str, attack: &Attack, asked: &Asked) {
     let target = Target::start(program, asked.memory.as_deref());
     let idle = Target::start(program, asked.memory.as_deref());
-    let to = port(&target.program);
+    let to = target.program.port();
     crowd::prepare(to, attack.needs);
     let lines = if attack.waits { crowd::lines_of_answer(to, &attack.request(0)) } else { 0 };
     let ends = AtomicBool::new(false);
@@ -124,7 +119,7 @@ fn measure(program: &str, attack: &Attack, asked: &Asked) {
         // What a crowd does at first, connecting, isn't what it does for long.
         thread::sleep(Duration::from_millis(300));
         let calm = scope.spawn(move || Waits::of(to, asked.length));
-        let beside = port(&idle.program);
+        let beside = idle.program.port();
         let beside = scope.spawn(move || Waits::of(beside, asked.length));
         let [calm, beside] = [calm, beside].map(|it| it.join().expect("it counts what is wrong"));
         ends.store(true, Relaxed);

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::cluster::Cluster;
-use crate::server::Address;
 
 /// The epoch of each of two clusters in which a key was put there; `None`: it wasn't.
 pub(super) type Fills = [Option<u64>; 2];
@@ -29,7 +28,7 @@ impl Clone for Place {
 
 impl Place {
     pub(super) fn of(cluster: &Cluster) -> Self {
-        let Address::Tcp(port) = *cluster.server.address() else { panic!("a port") };
+        let port = cluster.server.port();
         Self { port, epoch: Arc::default(), socket: None }
     }
 

@@ -65,6 +65,42 @@ pub fn own_directory() -> PathBuf {
     dir
 }
 
+/// A directory as [`own_directory`] makes it, for what outlives a server. Dropped, it is removed.
+#[derive(Debug)]
+pub struct OwnDirectory(PathBuf);
+
+impl OwnDirectory {
+    /// Makes one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(own_directory())
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path of a file in it.
+    #[must_use]
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Default for OwnDirectory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for OwnDirectory {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
 /// `target`, for what is got or made once.
 ///
 /// # Panics

@@ -4,7 +4,7 @@ mod owed;
 
 use guira_tests::client::Client;
 use guira_tests::metrics::Scrape;
-use guira_tests::server::{Address, Program, Server, eventually, free_port, guira, own_directory};
+use guira_tests::server::{Program, Server, eventually, free_port, guira, own_directory};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,12 +14,7 @@ use std::process::Command;
 
 /// A router in front of pool `A`.
 fn router(ports: &[u16], flags: &[&str]) -> Server {
-    let servers: Vec<_> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
-    let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [{}]}}}}, \"route\": \"PoolRoute|A\"}}",
-        servers.join(",")
-    );
-    routed(&["--config", &config], flags)
+    Server::start_router_to(ports, flags)
 }
 
 fn routed(config: &[&str], flags: &[&str]) -> Server {
@@ -28,7 +23,7 @@ fn routed(config: &[&str], flags: &[&str]) -> Server {
 
 fn memcached() -> (Server, u16) {
     let server = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    let port = server.port();
     (server, port)
 }
 

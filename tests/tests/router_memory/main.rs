@@ -11,36 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use guira_tests::client::{Client, PATIENCE};
-use guira_tests::server::{Address, Program, Server, eventually};
-
-/// A server, and a router in front of it as a user starts it.
-fn pair() -> (Server, Server) {
-    let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
-    let router = router(port(&server), &[]);
-    (server, router)
-}
-
-fn port(server: &Server) -> u16 {
-    let Address::Tcp(port) = *server.address() else { panic!("a port") };
-    port
-}
-
-fn router(port: u16, flags: &[&str]) -> Server {
-    router_of(&[port], flags)
-}
-
-fn router_of(ports: &[u16], flags: &[&str]) -> Server {
-    let servers: Vec<_> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
-    let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [{}]}}}}, \"route\": \"PoolRoute|A\"}}",
-        servers.join(", ")
-    );
-    Server::start_router(&[&["--config", &config], flags].concat())
-}
+use guira_tests::server::{Program, Server, eventually};
 
 /// A connection that a test reads and writes itself, or doesn't.
 fn raw(router: &Server) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", port(router))).expect("the router listens");
+    let stream = TcpStream::connect(("127.0.0.1", router.port())).expect("the router listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     stream.set_write_timeout(Some(Duration::from_secs(5))).expect("a socket");
     stream
@@ -58,7 +33,7 @@ const GIVES_WAY: u64 = 32 << 20;
 /// One line of 1.6 kB once took 1.26 GB.
 #[test]
 fn a_get_of_400_long_values_is_answered_as_they_come() {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     assert_eq!(client.set("big", &vec![b'x'; BIG]), "STORED\r\n");
     let mut stream = raw(&router);
@@ -79,7 +54,7 @@ fn a_get_of_400_long_values_is_answered_as_they_come() {
 
 #[test]
 fn clients_that_do_not_read_hold_no_more_than_the_budget_and_others_are_served() {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     let budget = budget(&mut client);
     client.set("big", &vec![b'x'; BIG]);
@@ -110,7 +85,10 @@ fn clients_that_do_not_read_hold_no_more_than_the_budget_and_others_are_served()
 #[test]
 fn what_waits_behind_a_slow_get_is_bounded() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let router = router(silent.local_addr().expect("an address").port(), &["-t", "60000"]);
+    let router = Server::start_router_to(
+        &[silent.local_addr().expect("an address").port()],
+        &["-t", "60000"],
+    );
     let mut requests = [("stats all\r\n", 200_000), ("version\r\n", 1_500_000)]
         .map(|(line, n)| (raw(&router), format!("get slow\r\n{}", line.repeat(n)), 0));
     // About six seconds.
@@ -131,7 +109,7 @@ fn what_waits_behind_a_slow_get_is_bounded() {
 
 #[test]
 fn unfinished_values_come_out_of_the_budget_and_one_that_hangs_is_refused() {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     let budget = budget(&mut client);
     let mut streams: Vec<_> = (0..30).map(|_| raw(&router)).collect();
@@ -166,7 +144,7 @@ fn a_long_value_is_stored_past_any_number_of_clients_that_hang_in_the_middle_of_
         (&["--client-memory", "1g"], 600, BIG - 1),
     ] {
         let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
-        let router = router(port(&server), flags);
+        let router = Server::start_router_to(&[server.port()], flags);
         let mut client = router.connect();
         let budget = budget(&mut client);
         let half = [b"set k 0 0 1000000\r\n", &vec![b'x'; bytes][..]].concat();
@@ -200,7 +178,7 @@ fn a_long_value_is_stored_past_any_number_of_clients_that_hang_in_the_middle_of_
 
 #[test]
 fn a_get_of_more_keys_than_may_be_is_refused_before_any_server_is_asked() {
-    let (server, router) = pair();
+    let (server, router) = Server::start_pair();
     let mut client = router.connect();
     let line = format!("get{}\r\nversion\r\n", " k".repeat(70_000));
     client.send(line.as_bytes());
@@ -217,7 +195,7 @@ fn a_get_of_more_keys_than_may_be_is_refused_before_any_server_is_asked() {
 /// Some long values may be sent before one fails; of short values none is.
 #[test]
 fn a_get_of_short_values_is_answered_whole_or_with_one_line() {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     for n in 0..300 {
         client.set(&format!("key{n}"), b"v");
@@ -242,7 +220,7 @@ fn resident_bytes(server: &Server) -> u64 {
 /// 100 such lines once took 1.2 GB, and none was refused.
 #[test]
 fn unfinished_lines_come_out_of_the_budget_and_who_is_refused_is_read_away() {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     let budget = budget(&mut client);
     client.set("small", b"hello");
@@ -290,7 +268,7 @@ fn unfinished_lines_come_out_of_the_budget_and_who_is_refused_is_read_away() {
 
 #[test]
 fn a_get_that_no_end_can_save_is_refused_before_its_end_and_read_away() {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let long = "k".repeat(1 << 20);
     for (keys, refusal) in [
         (" k".repeat(1 << 20), "CLIENT_ERROR too many keys: a get may have 65536\r\n"),
@@ -307,7 +285,7 @@ fn a_get_that_no_end_can_save_is_refused_before_its_end_and_read_away() {
 /// A connection whose buffer had doubled once kept it as long as it lived, and no account counted it.
 #[test]
 fn the_buffers_of_long_requests_are_given_back() {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let value = vec![b'x'; 1_500_000];
     let mut clients: Vec<_> = (0..100).map(|_| router.connect()).collect();
     for client in &mut clients {
@@ -321,7 +299,7 @@ fn the_buffers_of_long_requests_are_given_back() {
 /// A client was once read from until 8 MB had come, and others waited for as much from each sender.
 #[test]
 fn clients_that_send_without_end_leave_turns_to_others() {
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     client.set("small", b"hello");
     let (sent, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -359,7 +337,7 @@ fn clients_that_send_without_end_leave_turns_to_others() {
 #[test]
 fn long_values_that_pass_leave_no_memory_behind() {
     const LONG: usize = 20 << 20;
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     let most = budget(&mut client) + SLACK;
     let senders: Vec<_> = (0..12)
@@ -389,7 +367,7 @@ fn long_values_that_pass_leave_no_memory_behind() {
 #[test]
 fn what_clients_do_not_read_takes_little_of_the_systems_memory() {
     const CLIENTS: usize = 30;
-    let (_server, router) = pair();
+    let (_server, router) = Server::start_pair();
     let mut client = router.connect();
     client.set("big", &vec![b'x'; BIG]);
     let streams: Vec<_> = (0..CLIENTS)
@@ -415,7 +393,7 @@ fn what_clients_do_not_read_takes_little_of_the_systems_memory() {
 #[test]
 fn short_replies_that_nobody_reads_take_little_more_than_their_bytes() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let router = router(silent.local_addr().expect("an address").port(), &[]);
+    let router = Server::start_router_to(&[silent.local_addr().expect("an address").port()], &[]);
     let request = format!("get slow\r\n{}", "version\r\n".repeat(40_000));
     let streams: Vec<_> = (0..60)
         .map(|_| {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use guira_tests::server::eventually;
+use guira_tests::server::{Server, eventually};
 
-use super::{BIG, GIVES_WAY, SLACK, budget, raw, resident_bytes, router, router_of};
+use super::{BIG, GIVES_WAY, SLACK, budget, raw, resident_bytes};
 
 /// A server that answers each connection with the head of a long value and as much of it as is read.
 fn hostile(announced: usize) -> u16 {
@@ -31,7 +31,7 @@ fn hostile(announced: usize) -> u16 {
 /// The router once kept all that came of a value of 1 GB, and took 1.4 GB.
 #[test]
 fn a_value_longer_than_a_client_may_hold_is_not_read() {
-    let router = router(hostile(1_000_000_000), &[]);
+    let router = Server::start_router_to(&[hostile(1_000_000_000)], &[]);
     let mut streams: Vec<_> = (0..60).map(|_| raw(&router)).collect();
     for stream in &mut streams {
         stream.write_all(b"get b\r\n").expect("a line has room");
@@ -79,7 +79,7 @@ fn answer_each(stream: TcpStream, announced: usize, sent: usize) -> std::io::Res
 #[test]
 fn values_that_are_on_their_way_come_out_of_the_budget() {
     let ports: Vec<_> = (0..8).map(|_| trickling(100 * BIG, 60 * BIG)).collect();
-    let router = router_of(&ports, &["-t", "60000"]);
+    let router = Server::start_router_to(&ports, &["-t", "60000"]);
     let mut client = router.connect();
     let budget = budget(&mut client);
     let streams: Vec<_> = (0..60)
@@ -105,7 +105,7 @@ fn values_that_are_on_their_way_come_out_of_the_budget() {
 /// A connection once kept the room for its longest value as long as it lived.
 #[test]
 fn the_buffers_of_long_values_are_given_back() {
-    let router = router(trickling(60 * BIG, 60 * BIG), &["-t", "60000"]);
+    let router = Server::start_router_to(&[trickling(60 * BIG, 60 * BIG)], &["-t", "60000"]);
     for n in 0..4 {
         let mut stream = raw(&router);
         stream.write_all(format!("get b{n}\r\nget small\r\n").as_bytes()).expect("room");
@@ -142,7 +142,7 @@ fn refusing(reads: &Arc<AtomicBool>) -> u16 {
 fn a_value_that_was_refused_is_charged_until_the_server_has_read_it() {
     const LONG: usize = 30 << 20;
     let reads = Arc::new(AtomicBool::new(false));
-    let router = router(refusing(&reads), &["-t", "60000"]);
+    let router = Server::start_router_to(&[refusing(&reads)], &["-t", "60000"]);
     let mut client = router.connect();
     assert_eq!(client.set("k", &vec![b'x'; LONG]), "SERVER_ERROR object too large for cache\r\n");
     let mut other = router.connect();

@@ -1,7 +1,7 @@
 //! Listings of a class's items, one step per turn.
 
 use super::commit::Actor;
-use crate::engine::WalkPosition;
+use crate::engine::{WALK_STEP, WalkPosition};
 use crate::items::ItemRef;
 use crate::memory::Class;
 use guira_index::Index;
@@ -18,7 +18,7 @@ impl<I: Index> Actor<'_, I> {
 
     pub(crate) fn list(&self, walk: &mut Walk, now: u32, see: impl FnMut(&ItemRef<'_>)) -> bool {
         let moment = self.local.now(now);
-        let items = walk.0.next(&self.local.engine.slab);
+        let items = walk.0.next(&self.local.engine.slab, WALK_STEP);
         let is_over = items.is_none();
         items.iter().flatten().filter(|item| !item.is_past(moment)).for_each(see);
         !is_over

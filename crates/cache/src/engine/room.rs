@@ -104,15 +104,14 @@ impl<I: Index> Local<'_, I> {
             let dead = item.is_past(moment);
             if !dead && self.sink(item, key.hash) {
                 self.counts.add_class(ClassCounter::Sunk, class, 1);
-                evicted = true;
-                failed[failures] = key.hash;
-                failures += usize::from(*has_failed);
             } else if self.unlink(item, key.hash) {
                 self.count_eviction(item, dead, now);
-                evicted = true;
-                failed[failures] = key.hash;
-                failures += usize::from(*has_failed);
+            } else {
+                continue;
             }
+            evicted = true;
+            failed[failures] = key.hash;
+            failures += usize::from(*has_failed);
         }
         self.remember(class, &failed[..failures]);
         evicted
@@ -193,7 +192,7 @@ impl<I: Index> Local<'_, I> {
     /// Evicts all published items of the page. Returns how many.
     pub(crate) fn empty_page(&self, class: Class, page: u32) -> u64 {
         let mut evicted = 0;
-        for item in items_in(&self.engine.slab, class, page, 0..u32::MAX, true) {
+        for item in items_in(&self.engine.slab, class, page, 0..u32::MAX) {
             let hash = self.key(item.key()).hash;
             if self.sink(&item, hash) {
                 self.counts.add_class(ClassCounter::Sunk, class, 1);

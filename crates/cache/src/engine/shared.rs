@@ -133,7 +133,7 @@ impl<I: Index> Engine<I> {
         hash: Hash,
         is_key: impl FnMut(Location) -> bool,
     ) -> Result<Place<I::Entry<'_>>, Full> {
-        Place::lock(|| self.index.entry(hash, &ItemHashes(self), is_key))
+        Place::lock(|| self.index.entry(hash, self, is_key))
     }
 
     /// Locks a key's place in the index, if the key is there.
@@ -145,22 +145,15 @@ impl<I: Index> Engine<I> {
     ) -> Option<Place<I::Entry<'_>>> {
         Place::lock_if(|| self.index.find_entry(hash, is_key))
     }
-
-    /// The index's access to items.
-    pub(crate) fn items(&self) -> ItemHashes<'_, I> {
-        ItemHashes(self)
-    }
 }
 
 /// The index's access to items.
-pub(crate) struct ItemHashes<'e, I: Index>(&'e Engine<I>);
-
-impl<I: Index> Items for ItemHashes<'_, I> {
+impl<I: Index> Items for Engine<I> {
     fn hash(&self, at: Location) -> Hash {
-        self.0.hash(ItemRef::new(&self.0.slab.chunks, at).key())
+        self.hash(ItemRef::new(&self.slab.chunks, at).key())
     }
 
     fn prefetch(&self, at: Location) {
-        self.0.slab.chunks.prefetch(at);
+        self.slab.chunks.prefetch(at);
     }
 }

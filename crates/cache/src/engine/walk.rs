@@ -11,19 +11,17 @@ use guira_index::Location;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Acquire;
 
-/// The items that have a chunk in some slots of a page, if the page is the class's: as their head or first link or,
-/// if `whole`, as any link.
+/// The items that have a chunk in some slots of a page, if the page is the class's.
 pub(crate) fn items_in(
     slab: &ItemSlab,
     class: Class,
     page: u32,
     slots: Range<u32>,
-    whole: bool,
 ) -> Vec<ItemRef<'_>> {
     let chunks = &slab.chunks;
     in_page(slab, class, page, slots, |chunk| {
         let word = chunks.word_of(chunk);
-        if whole && Header(chunks.arena.word(word).load(Acquire)).is_link() {
+        if Header(chunks.arena.word(word).load(Acquire)).is_link() {
             let head = Location(chunks.arena.word(word + 1).load(Acquire));
             return ItemRef::of_chunk(chunks, head);
         }
@@ -69,15 +67,15 @@ impl WalkPosition {
         self.pages.clear();
     }
 
-    /// The items of the next few chunks, perhaps none; `None` at the end of the walk.
-    pub(crate) fn next<'s>(&mut self, slab: &'s ItemSlab) -> Option<Vec<ItemRef<'s>>> {
+    /// The items of the next chunks, `step` of them at most, perhaps none; `None` at the end of the walk.
+    pub(crate) fn next<'s>(&mut self, slab: &'s ItemSlab, step: u32) -> Option<Vec<ItemRef<'s>>> {
         while self.pages.is_empty() {
             self.class = self.classes.pop()?;
             self.pages = slab.pages_of(self.class);
             self.slot = 0;
         }
         let page = *self.pages.last()?;
-        let (start, end) = (self.slot, self.slot + WALK_STEP);
+        let (start, end) = (self.slot, self.slot + step);
         self.slot = end;
         if end >= slab.chunks.slots_used(page) {
             self.pages.pop();

@@ -20,7 +20,7 @@ const GENERATION: u32 = 1 << 31;
 const TICK_SHIFT: u32 = 1;
 
 /// The longest idle time that an item records, in seconds. Longer ones read as this.
-pub const IDLE_MAX_S: u32 = (ACCESS_MASK - 1) << TICK_SHIFT;
+pub(crate) const IDLE_MAX_S: u32 = (ACCESS_MASK - 1) << TICK_SHIFT;
 
 /// The value length that means: the actual length is in a word of its own.
 pub(crate) const VALUE_EXTENDED: usize = 255;

@@ -278,8 +278,8 @@ impl<'h> ItemRef<'h> {
         self.header.is_fetched()
     }
 
-    /// Seconds since the last access, as of when this reference was made: to 2 seconds, and
-    /// [`IDLE_MAX_S`](crate::IDLE_MAX_S) for everything longer than that.
+    /// Seconds since the last access, as of when this reference was made: to 2 seconds. All times longer than the longest
+    /// that an item records are told as that.
     pub fn idle_s(&self, now: u32) -> u32 {
         self.header.idle_s(now)
     }

@@ -157,7 +157,7 @@ impl<I: Index> Taking<'_, '_, I> {
         let engine = self.actor.local.engine;
         for item in batch.drain(..) {
             let is_in = if self.is_clean {
-                engine.index.enter_absent(item.hash, item.at, &engine.items()).is_ok()
+                engine.index.enter_absent(item.hash, item.at, engine).is_ok()
             } else {
                 self.enter_alone(&item)
             };

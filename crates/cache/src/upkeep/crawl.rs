@@ -16,7 +16,7 @@
 
 use super::mover::{Mover, Still};
 use crate::counters::ClassCounter;
-use crate::engine::WalkPosition;
+use crate::engine::{WALK_STEP, WalkPosition};
 use crate::handle::Handle;
 use crate::items::ItemRef;
 use crate::memory::Class;
@@ -60,7 +60,7 @@ impl<'c, I: Index> Crawl<'c, I> {
         self.handle.quiesce();
         let moment = self.handle.actor.local.now(now);
         let slab = &self.handle.actor.local.engine.slab;
-        let Some(items) = self.position.next(slab) else { return Crawled::END };
+        let Some(items) = self.position.next(slab, WALK_STEP) else { return Crawled::END };
         for item in &items {
             if !item.is_past(moment) {
                 let unique = self.handle.cas_unique(&self.handle.key(item.key()));
@@ -77,7 +77,7 @@ impl<'c, I: Index> Crawl<'c, I> {
         let moment = self.handle.actor.local.now(now);
         let before = self.position.class();
         let slab = &self.handle.actor.local.engine.slab;
-        let Some(items) = self.position.next(slab) else { return Crawled::END };
+        let Some(items) = self.position.next(slab, WALK_STEP) else { return Crawled::END };
         let class = self.position.class();
         if class != before {
             self.seen = 0;

@@ -270,7 +270,7 @@ fn empty_slots<I: Index>(
     let slots = u32::try_from(slots).unwrap_or(u32::MAX);
     let end = moving.slot.saturating_add(slots).min(slab.chunks.slots_used(moving.page));
     let moment = actor.local.now(now);
-    for item in engine::items_in(slab, class, moving.page, moving.slot..end, true) {
+    for item in engine::items_in(slab, class, moving.page, moving.slot..end) {
         let key = actor.local.key(item.key());
         if item.is_past(moment) {
             actor.local.unlink(&item, key.hash);

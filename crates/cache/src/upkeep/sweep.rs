@@ -2,9 +2,8 @@
 //! clears last accesses that are older than the header's field can record.
 
 use crate::commands::Actor;
-use crate::engine;
+use crate::engine::WalkPosition;
 use crate::items::IDLE_MAX_S;
-use crate::memory::Class;
 use guira_index::Index;
 
 /// Seconds between walks that clear old last accesses: half the time that the field can record.
@@ -23,9 +22,7 @@ pub(crate) struct SweepTask {
 struct Pass {
     /// Whether the walk cleans up after a flush; otherwise it clears old accesses.
     flushing: bool,
-    class: Class,
-    pages: Vec<u32>,
-    slot: u32,
+    position: WalkPosition,
 }
 
 impl SweepTask {
@@ -35,28 +32,15 @@ impl SweepTask {
             return false;
         }
         let Some(pass) = &mut self.pass else { return false };
-        let slab = &actor.local.engine.slab;
-        let Some(&page) = pass.pages.last() else {
-            if pass.class == slab.chunks.classes.largest() {
-                self.finish(actor);
-                return false;
-            }
-            pass.class += 1;
-            pass.pages = slab.pages_of(pass.class);
-            return true;
+        let Some(items) = pass.position.next(&actor.local.engine.slab, STEP) else {
+            self.finish(actor);
+            return false;
         };
-        let end = slab.chunks.slots_used(page).min(pass.slot + STEP);
-        let (start, flushing) = (pass.slot, pass.flushing);
-        pass.slot = end;
-        if end >= slab.chunks.slots_used(page) {
-            pass.pages.pop();
-            pass.slot = 0;
-        }
         let generation = actor.local.engine.generation();
-        for item in engine::items_in(slab, pass.class, page, start..end, false) {
-            if flushing && item.header().generation() != generation {
+        for item in items {
+            if pass.flushing && item.header().generation() != generation {
                 actor.local.unlink(&item, actor.local.key(item.key()).hash);
-            } else if !flushing && item.idle_s(now) > AGING_S {
+            } else if !pass.flushing && item.idle_s(now) > AGING_S {
                 item.mark(item.header().idle_for_long());
             }
         }
@@ -74,7 +58,8 @@ impl SweepTask {
         if !flushing {
             self.aged_at = now;
         }
-        self.pass = Some(Pass { flushing, class: 0, pages: engine.slab.pages_of(0), slot: 0 });
+        let classes = 0..=engine.slab.chunks.classes.largest();
+        self.pass = Some(Pass { flushing, position: WalkPosition::new(classes.collect()) });
         true
     }
 

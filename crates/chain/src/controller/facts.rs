@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The greatest number of groups in which a node is filled at a time. A node that takes part in so many copies, at
 /// either end, begins no further one.
-pub const SYNCS_MAX: usize = 2;
+pub(crate) const SYNCS_MAX: usize = 2;
 
 /// What is known besides the view. Facts may be late, but `groups[..].ready` and `base` must not be wrong.
 #[derive(Debug, Clone, Default)]

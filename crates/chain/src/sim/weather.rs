@@ -103,8 +103,8 @@ impl Contents for Disk {
     fn get(&self, key: &[u8]) -> Option<Stand> {
         self.items.get(key).cloned()
     }
-    fn all(&self) -> Vec<(Vec<u8>, Stand)> {
-        self.items.iter().map(|(key, stand)| (key.clone(), stand.clone())).collect()
+    fn all(&self, _: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
+        Some(self.items.iter().map(|(key, stand)| (key.clone(), stand.clone())).collect())
     }
     /// The only command appends.
     fn decide(&self, now: Option<&Stand>, command: &[u8], seq: u64) -> Decision {

@@ -163,6 +163,18 @@ impl Slot {
         self.predecessor() == Some(node)
     }
 
+    /// Whether this node and `node` send each other the slot's messages.
+    #[must_use]
+    pub fn is_beside(&self, node: NodeId) -> bool {
+        self.follows(node) || self.group.successors(self.me).contains(&node)
+    }
+
+    /// Whether `node` answered the slot's reads in an earlier epoch, and changes may wait until that is over.
+    #[must_use]
+    pub fn had_reader(&self, node: NodeId) -> bool {
+        self.group.past.contains(&node)
+    }
+
     /// Whether this node has a part in the slot's chain.
     #[must_use]
     pub fn is_member(&self) -> bool {

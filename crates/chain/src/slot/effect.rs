@@ -30,8 +30,9 @@ pub struct Stand {
 pub trait Contents {
     /// Returns what the store holds for a key.
     fn get(&self, key: &[u8]) -> Option<Stand>;
-    /// Returns all of it, including deleted keys.
-    fn all(&self) -> Vec<(Vec<u8>, Stand)>;
+    /// Returns all of it, including deleted keys. `None`: not now, since that takes long. The slot asks again when it is given
+    /// its next event. `is_urgent`: changes wait for it.
+    fn all(&self, is_urgent: bool) -> Option<Vec<(Vec<u8>, Stand)>>;
     /// Decides a [`WriteKind::Command`] that gets the number `seq`, given what the store holds for its key. Only the
     /// head of a slot calls this; all copies follow its decision.
     fn decide(&self, now: Option<&Stand>, command: &[u8], seq: u64) -> Decision;
@@ -140,7 +141,7 @@ impl Results {
     /// Creates results from what [`Results::entries`] and [`Results::forgotten`] returned, possibly on another node. Until
     /// [`Results::count_from`] is called, their age counts from time 0.
     #[must_use]
-    pub fn from_entries(
+    pub(crate) fn from_entries(
         entries: Vec<(WriteId, u64, WriteVerdict)>,
         forgotten: Vec<WriteId>,
     ) -> Self {
@@ -163,7 +164,7 @@ impl Results {
 
     /// Returns the greatest number of each client whose result was forgotten.
     #[must_use]
-    pub fn forgotten(&self) -> &[WriteId] {
+    pub(crate) fn forgotten(&self) -> &[WriteId] {
         &self.forgotten
     }
 
@@ -172,12 +173,12 @@ impl Results {
     /// A client's numbers rise, so a write whose number isn't greater is older than half a minute. A node that hung, or a
     /// network, may have kept it that long.
     #[must_use]
-    pub fn is_forgotten(&self, (client, number): WriteId) -> bool {
+    pub(crate) fn is_forgotten(&self, (client, number): WriteId) -> bool {
         self.forgotten.iter().any(|it| it.0 == client && number <= it.1)
     }
 
     /// Counts the age of all results from `now`, because they came from a node with another clock.
-    pub fn count_from(&mut self, now: u64) {
+    pub(crate) fn count_from(&mut self, now: u64) {
         self.times.iter_mut().for_each(|(at, _)| *at = now);
     }
 

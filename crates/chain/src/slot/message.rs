@@ -34,7 +34,7 @@ pub struct SlotCopy {
     /// Results of recent writes.
     pub results: Results,
     /// For how long the results have been complete, in microseconds.
-    pub complete_for: u64,
+    pub(crate) complete_for: u64,
 }
 
 /// An event for a slot. `epoch` is the slot's epoch in the sender's view.

@@ -14,8 +14,8 @@ impl Contents for Nothing {
     fn get(&self, _: &[u8]) -> Option<Stand> {
         None
     }
-    fn all(&self) -> Vec<(Vec<u8>, Stand)> {
-        Vec::new()
+    fn all(&self, _: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
+        Some(Vec::new())
     }
     fn decide(&self, _: Option<&Stand>, command: &[u8], _: u64) -> Decision {
         (None, WriteVerdict::Said(command.to_vec()))
@@ -69,6 +69,42 @@ fn a_node_that_lost_an_effect_takes_a_newer_copy_and_no_older_one() {
     step(&mut slot, from_1(copy(10)));
     step(&mut slot, from_1(effect(11)));
     assert_eq!(slot.progress().0, 11);
+}
+
+/// A store that gives no copy until it is told to.
+struct Reluctant(std::cell::Cell<bool>);
+
+impl Contents for Reluctant {
+    fn get(&self, _: &[u8]) -> Option<Stand> {
+        None
+    }
+    fn all(&self, _: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
+        self.0.get().then(Vec::new)
+    }
+    fn decide(&self, _: Option<&Stand>, _: &[u8], _: u64) -> Decision {
+        (None, WriteVerdict::Missing)
+    }
+}
+
+#[test]
+fn a_copy_that_the_store_does_not_give_yet_is_sent_later_with_what_came_meanwhile() {
+    let (contents, promises) = (Reluctant(false.into()), Promises::new(0));
+    let around = Around { promises: &promises, contents: &contents, min_write: 1 };
+    let mut head = Slot::new(1, false, 7, 0);
+    head.set_group(&group(&[1], Some(1), &[2]), true, NOW);
+    let copies = |said: &[SlotAction]| -> Vec<u64> {
+        let of = |it: &SlotAction| match it {
+            SlotAction::Send(2, Message::Copy(whole)) => Some(whole.last),
+            _ => None,
+        };
+        said.iter().filter_map(of).collect()
+    };
+    let lacks = SlotEvent::Peer(2, 5, Message::State(None));
+    assert!(copies(&head.step(around, lacks, NOW)).is_empty());
+    assert!(copies(&head.step(around, write(), NOW)).is_empty());
+    contents.0.set(true);
+    assert_eq!(copies(&head.step(around, SlotEvent::Synced(0), NOW)), [8]);
+    assert!(copies(&head.step(around, SlotEvent::Synced(0), NOW)).is_empty(), "once");
 }
 
 #[test]

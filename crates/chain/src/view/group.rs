@@ -114,7 +114,7 @@ impl Group {
 
     /// Whether everything except the slots and the epoch is equal.
     #[must_use]
-    pub fn has_chain_of(&self, other: &Self) -> bool {
+    pub(crate) fn has_chain_of(&self, other: &Self) -> bool {
         let chain = |it: &Self| Self { slots: Ranges::default(), epoch: 0, ..it.clone() };
         chain(self) == chain(other)
     }

@@ -17,7 +17,7 @@ const SLOT_BITS: u32 = 14;
 /// Returns the slot of a key with this keyed hash: its top 14 bits. So a slot is one range of a store that is sorted by
 /// hash.
 #[must_use]
-pub fn slot_of(hash: u128) -> u16 {
+pub(crate) fn slot_of(hash: u128) -> u16 {
     (hash >> (u128::BITS - SLOT_BITS)) as u16
 }
 
@@ -95,7 +95,7 @@ impl Ranges {
 
     /// Keeps the first `most` slots, and returns the others.
     #[must_use]
-    pub fn split_off(&mut self, most: usize) -> Self {
+    pub(crate) fn split_off(&mut self, most: usize) -> Self {
         let mut left = most;
         for at in 0..self.0.len() {
             let (first, last) = self.0[at];

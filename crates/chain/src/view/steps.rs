@@ -64,12 +64,21 @@ impl View {
     /// # Errors
     /// The first rule that is broken.
     pub fn may_replace(&self, before: &Self) -> Result<(), IllegalStep> {
+        if before.epoch.checked_add(1) == Some(self.epoch) {
+            return self.may_follow(before);
+        }
+        self.may_supersede(before)
+    }
+
+    /// Checks whether this view is a later one of the same cluster, and valid by itself. That is enough for a process of which
+    /// no other relies on what it knows.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn may_supersede(&self, before: &Self) -> Result<(), IllegalStep> {
         let (from, to) = (before.epoch, self.epoch);
         if to <= from {
             return Err(IllegalStep::Epoch { from, to });
-        }
-        if to - from == 1 {
-            return self.may_follow(before);
         }
         if self.cluster != before.cluster || self.seed != before.seed {
             return Err(IllegalStep::OtherCluster);

@@ -265,6 +265,9 @@ fn a_node_follows_newer_views_of_its_cluster_only() {
         );
     }
     assert!(matches!(old.may_follow_later(&old), Err(IllegalStep::Epoch { .. })));
+    assert_eq!(next.may_supersede(&old), Ok(()), "nobody relies on who has the old one");
+    assert!(matches!(old.may_supersede(&old), Err(IllegalStep::Epoch { .. })));
+    assert_eq!(other.may_supersede(&old), Err(IllegalStep::OtherCluster));
 }
 
 #[test]

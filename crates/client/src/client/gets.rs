@@ -31,8 +31,7 @@ impl Client {
     /// Gets the items of many keys, in the order of the keys.
     ///
     /// # Cost
-    /// One line per server and up to [`keys_per_line_max`](crate::ConnectionOptions::keys_per_line_max) keys. In a
-    /// [`Window`](crate::Window) each server's share counts as one request.
+    /// One line per server and up to 100 keys. In a [`Window`](crate::Window) each server's share counts as one request.
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Got> {
         let deadline = Instant::now() + self.inner.deadline;
         let mut shares = vec![Vec::new(); self.inner.servers.len()];

@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// Like [`lease_get`](Self::lease_get), but asks again while another client has the lease.
-    pub async fn lease_wait(&self, key: impl AsRef<[u8]>) -> Lease {
+    async fn lease_wait(&self, key: impl AsRef<[u8]>) -> Lease {
         let mut pause = PAUSE_MIN;
         for _ in 0..WAITS {
             match self.lease_get(&key).await {

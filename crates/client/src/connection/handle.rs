@@ -40,9 +40,9 @@ impl Connection {
         let limits = Limits {
             protocol: options.protocol,
             outstanding_max: options.outstanding_max.min(OUTSTANDING_MAX),
-            unsent_bytes_max: options.unsent_bytes_max,
+            unsent_bytes_max: UNSENT_BYTES_MAX,
             trusts_order: options.trusts_order,
-            keys_per_line_max: options.keys_per_line_max,
+            keys_per_line_max: KEYS_PER_LINE_MAX,
             reply: ReplyLimits { value_bytes_max: options.value_bytes_max, ..ReplyLimits::DEFAULT },
         };
         let queue = Queue::new(limits);
@@ -110,8 +110,7 @@ impl Connection {
         let slot = match state.refused() {
             Some(reply) => state.queue.answered_all(vec![reply; keys.len()]),
             None => {
-                let longest = shared.options.key_bytes_max;
-                let is_key = |key: &[u8]| is_key(key, longest, false);
+                let is_key = |key: &[u8]| is_key(key, false);
                 let slot = state.queue.ask_keys(op, keys, deadline, caller, is_key);
                 state.queue.wake();
                 slot
@@ -247,3 +246,9 @@ const DONE: u32 = u32::MAX;
 
 /// The greatest limit of outstanding requests, far below what slot numbers allow.
 const OUTSTANDING_MAX: usize = 1 << 30;
+
+/// The maximum number of bytes that wait for the socket.
+const UNSENT_BYTES_MAX: usize = 64 << 20;
+
+/// The maximum number of keys that neighbouring gets put on one line.
+const KEYS_PER_LINE_MAX: u32 = 100;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use guira_proto::KEY_BYTES_MAX;
 use guira_proto::reply::ReplyLimits;
 use tokio::sync::watch;
 
@@ -30,20 +29,14 @@ pub struct ConnectionOptions {
     pub backoff: Option<(Duration, Duration)>,
     /// A connection is given up when its oldest request is overdue by this time: the path or the server is gone.
     pub stall: Duration,
-    /// The longest key, in bytes. memcached accepts 250; other servers may accept more.
-    pub key_bytes_max: usize,
     /// The longest value in a reply, in bytes. A longer one closes the connection.
     pub value_bytes_max: usize,
     /// The maximum number of requests without a reply.
     pub outstanding_max: usize,
-    /// The maximum number of bytes that wait for the socket.
-    pub unsent_bytes_max: usize,
     /// For proxies that change keys and don't change them back. If a connection's very first value has another key than
     /// was asked for, values are matched by their order from then on, as in mcrouter. If false, such a value closes the
     /// connection.
     pub trusts_order: bool,
-    /// The maximum number of keys that neighbouring gets put on one line. 1: each get has its own line.
-    pub keys_per_line_max: u32,
     /// The traffic class of packets (DSCP and ECN bits, as in `IP_TOS`). 0: the system's default.
     pub traffic_class: u8,
     /// The addresses of the host's name. The connection follows changes without failing a request. `None`: the system
@@ -75,7 +68,7 @@ pub struct Caller<'a> {
 }
 
 /// A function that is called when a connection comes up or goes down.
-pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+pub(crate) type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// The events for an observer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +85,7 @@ pub enum Event {
 }
 
 impl Default for ConnectionOptions {
-    /// One second to connect, back-off from 50 ms to 5 s, 64 Ki requests, 64 MiB unsent.
+    /// One second to connect, back-off from 50 ms to 5 s, 64 Ki requests.
     fn default() -> Self {
         Self {
             protocol: Protocol::Text,
@@ -101,12 +94,9 @@ impl Default for ConnectionOptions {
             connect_timeout: Duration::from_secs(1),
             backoff: Some((Duration::from_millis(50), Duration::from_secs(5))),
             stall: Duration::from_secs(5),
-            key_bytes_max: KEY_BYTES_MAX,
             value_bytes_max: ReplyLimits::DEFAULT.value_bytes_max,
             outstanding_max: 64 << 10,
-            unsent_bytes_max: 64 << 20,
             trusts_order: false,
-            keys_per_line_max: 100,
             traffic_class: 0,
             whereabouts: None,
             observer: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
+use guira_proto::KEY_BYTES_MAX;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -91,7 +92,7 @@ impl ConnectionCore {
             let words = &b"meta flags that can't be sent"[..];
             return Some(Reply::failure(Outcome::ClientError, words));
         }
-        if !is_keyless && !is_key(key, self.options.key_bytes_max, is_binary) {
+        if !is_keyless && !is_key(key, is_binary) {
             return Some(Reply::failure(Outcome::BadKey, NOT_A_KEY));
         }
         let is_too_long = request.value.len() > VALUE_BYTES_MAX;
@@ -100,8 +101,8 @@ impl ConnectionCore {
 }
 
 /// Whether `key` is valid. A binary key may have any bytes.
-pub(super) fn is_key(key: &[u8], longest: usize, is_binary: bool) -> bool {
-    (1..=longest).contains(&key.len()) && (is_binary || is_plain(key))
+pub(super) fn is_key(key: &[u8], is_binary: bool) -> bool {
+    (1..=KEY_BYTES_MAX).contains(&key.len()) && (is_binary || is_plain(key))
 }
 
 /// Whether no byte is a blank or a control character. Checks eight at a time.

@@ -14,7 +14,7 @@
     clippy::cast_sign_loss,
     reason = "the paper's arithmetic, which stays below the number of servers"
 )]
-pub fn jump(hash: u64, servers: usize) -> usize {
+pub(super) fn jump(hash: u64, servers: usize) -> usize {
     let (mut state, mut server, mut next) = (hash, 0, 0);
     while next < servers {
         server = next;

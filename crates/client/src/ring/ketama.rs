@@ -25,8 +25,8 @@ pub struct Ketama {
 }
 
 impl Ketama {
-    /// Creates the circle of servers with these names and weights. [`server_name`] returns the name that other clients
-    /// use. A server with weight 0 gets no keys. If all weights are 0, the circle has no points.
+    /// Creates the circle of servers with these names and weights. The names that other clients use are `host:port`, or `host`
+    /// at port 11211. A server with weight 0 gets no keys. If all weights are 0, the circle has no points.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -71,7 +71,7 @@ impl Ketama {
 
 /// Returns libmemcached's name of a server on the circle: `host:port`, or the host alone on memcached's own port.
 #[must_use]
-pub fn server_name(address: &Address) -> String {
+pub(crate) fn server_name(address: &Address) -> String {
     match address {
         Address::Tcp { host, port: 11211 } => host.clone(),
         Address::Tcp { host, port } => format!("{host}:{port}"),

@@ -5,7 +5,7 @@
 /// # Cost
 /// Three multiplications for each eight bytes.
 #[must_use]
-pub fn murmur64a(key: &[u8], seed: u32) -> u64 {
+pub(super) fn murmur64a(key: &[u8], seed: u32) -> u64 {
     let (words, rest) = key.as_chunks::<8>();
     let mut hash = u64::from(seed) ^ (key.len() as u64).wrapping_mul(M);
     for word in words {

@@ -3,8 +3,7 @@
 mod controllers;
 mod nodes;
 
-use guira_chain::View;
-use guira_chain::view::IllegalStep;
+use guira_chain::{IllegalStep, View};
 use guira_cluster::{
     Fault, GroupReport, Present, Register, Report, Seen, WishRecord, first_view, watch,
     watch_anyway,

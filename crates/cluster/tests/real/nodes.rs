@@ -1,7 +1,6 @@
 //! What the tests have in common: the register, views, a way to etcd that can be cut, nodes.
 
-use guira_chain::view::Member;
-use guira_chain::{Group, NodeId, View};
+use guira_chain::{Group, Member, NodeId, View};
 use guira_cluster::{GroupReport, Present, Register, Report, Sight, watch};
 use guira_etcd::{Etcd, EtcdAccess, EtcdPlace};
 use guira_tests::etcd::Etcd as Server;

@@ -60,7 +60,7 @@ impl CertificateEnd {
     }
 
     /// How many days before the end the warnings begin.
-    pub const SOON_DAYS: i64 = 14;
+    pub(crate) const SOON_DAYS: i64 = 14;
 }
 
 const DAY_S: i64 = 24 * 60 * 60;

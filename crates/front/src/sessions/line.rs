@@ -12,7 +12,7 @@ use guira_proto::{
 
 use crate::sessions::keys::Keys;
 use crate::sessions::manners::{AsRouter, Manners, NOREPLY};
-use crate::sessions::meta::{self, Wanted, op_of};
+use crate::sessions::meta::{self, BAD_KEY, Wanted, op_of};
 use crate::sessions::service::Listing;
 
 /// A request as a client sent it.
@@ -143,21 +143,18 @@ pub(crate) fn take<M: Manners>(chunk: &Bytes, at: usize, value_max: usize) -> Ta
             if let Some(taken) = metaget(chunk, line) {
                 return taken;
             }
-            if has_long_key(line) {
-                return match error.swallow {
-                    0 => Taken::Whole(Asked::Refused { line: BAD_KEY, closes: false }, error.used),
-                    swallow => Taken::Skip { line: BAD_KEY, used: error.used, swallow },
-                };
+            let line = if has_long_key(line) {
+                BAD_KEY
+            } else if is_meta(line) && !error.close {
+                error.reply
+            } else {
+                // What follows can't be trusted to begin with a command.
+                return Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, error.used);
+            };
+            match error.swallow {
+                0 => Taken::Whole(Asked::Refused { line, closes: false }, error.used),
+                swallow => Taken::Skip { line, used: error.used, swallow },
             }
-            if is_meta(line) && !error.close {
-                let reply = error.reply;
-                return match error.swallow {
-                    0 => Taken::Whole(Asked::Refused { line: reply, closes: false }, error.used),
-                    swallow => Taken::Skip { line: reply, used: error.used, swallow },
-                };
-            }
-            // What follows can't be trusted to begin with a command.
-            Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, error.used)
         }
     }
 }
@@ -349,7 +346,6 @@ pub(crate) fn bad_key<M: Manners>() -> &'static [u8] {
 const LIMITS: Limits = Limits { line_bytes_max: 64 << 10, multiget_line_bytes_max: LINE_BYTES_MAX };
 /// Longer lines are refused, and their connections closed.
 pub(crate) const LINE_BYTES_MAX: usize = 8 << 20;
-const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
 /// The first byte of a request of the binary protocol. Such a request has no line's end, and its client waits for 24 bytes.
 const BINARY_MAGIC: u8 = 0x80;
 const NOT_BINARY: &[u8] =

@@ -208,7 +208,7 @@ fn append_value(output: &mut Output, value: &Bytes) {
     output.bytes.extend_from_slice(b"\r\n");
 }
 
-const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
+pub(crate) const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
 
 #[cfg(test)]
 mod tests {

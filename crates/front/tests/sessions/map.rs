@@ -1,8 +1,7 @@
 //! A small service: a map in memory. Keys that begin with `slow` wait until its gate opens.
 
 use bytes::Bytes;
-use guira_client::connection::charged;
-use guira_client::{NO_ROOM, Op, Outcome, Purse, Reply, Request};
+use guira_client::{NO_ROOM, Op, Outcome, Purse, Reply, Request, charged};
 use guira_front::sessions::{
     Answer, Arrival, AsRouter, ClientLimits, ClientTap, Clients, KEY_BYTES, Logins, MemoryLimits,
     Service, Sessions, ShutdownFrom, Start, serve,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use guira_client::marker::{MarkToken, MarkerTokens, marker_key};
+use guira_client::{MarkToken, MarkerTokens, marker_key};
 
 use super::link::{Cached, Exchanged, RouterLink};
 use super::pace::{IDLE, PARKED_MAX, PAUSE_LEAST, PAUSE_MOST, RETRY, note_ack};

@@ -124,7 +124,7 @@ const PART: usize = 512;
 
 #[cfg(test)]
 mod tests {
-    use guira_client::marker::MarkToken;
+    use guira_client::MarkToken;
 
     use super::*;
 

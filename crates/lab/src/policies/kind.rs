@@ -47,7 +47,7 @@ impl PolicyKind {
 
     /// The name, by which [`FromStr`] knows it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             PolicyKind::Fifo => "fifo",
             PolicyKind::Lru => "lru",

@@ -21,7 +21,7 @@ use crate::policies::PolicyKind;
 /// LRU's misses that the policy avoids. For several traces, the mean of that percentage and the worst trace follow.
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = EXAMPLES)]
-pub struct TraceArgs {
+pub(crate) struct TraceArgs {
     /// Files, or zipf:THETA:KEYS:REQUESTS[:once=SHARE][:drift=SHARE] for a generated trace: "once" adds that share of
     /// requests for objects that never come back, "drift" replaces that share of the keys every 20,000 requests
     #[arg(required = true, value_name = "FILE")]

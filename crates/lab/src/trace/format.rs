@@ -10,7 +10,7 @@ use super::zstd::Frames;
 
 /// A format of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TraceFormat {
+pub(crate) enum TraceFormat {
     /// Runs of blocks, as published with ARC: four numbers per line: start, count, one that is ignored, number of the request
     Arc,
     /// One decimal key per line, as published with LIRS
@@ -34,7 +34,7 @@ impl TraceFormat {
     /// # Errors
     /// `None` if neither tells.
     #[must_use]
-    pub fn detect(path: &Path, start: &[u8]) -> Option<Self> {
+    pub(crate) fn detect(path: &Path, start: &[u8]) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let name = COMPRESSIONS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
         let by_name = [

@@ -25,7 +25,7 @@ use std::io::BufRead;
 use super::format::TraceFormat;
 use super::request::{ReadError, TraceRequest};
 
-pub use csv::{Columns, ColumnsError};
+pub(crate) use csv::Columns;
 
 #[cfg(doc)]
 use lines::{LINE_BYTES_MAX, RUN_MAX};

@@ -11,7 +11,7 @@ use super::request::{TraceOp, TraceRequest};
 
 /// The requests of a trace.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub(crate) struct Trace {
     /// The object of each request.
     objects: Vec<u32>,
     /// What each asks; empty if all are gets.
@@ -26,7 +26,7 @@ pub struct Trace {
 
 /// When a request is made, and how long what it stores lives; 0 is forever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lifetime {
+pub(crate) struct Lifetime {
     /// The request's second.
     pub time_s: u32,
     /// The time to live.
@@ -35,7 +35,7 @@ pub struct Lifetime {
 
 /// A request of a [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// The object's number.
     pub object: u32,
     /// What is asked.
@@ -49,25 +49,25 @@ pub struct Step {
 impl Trace {
     /// How many requests there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
 
     /// Whether there is none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
     /// How many different objects are asked for.
     #[must_use]
-    pub fn footprint(&self) -> u32 {
+    pub(crate) fn footprint(&self) -> u32 {
         self.footprint
     }
 
     /// Bytes of all objects, each at the largest size it ever has; `None` if the trace has no sizes.
     #[must_use]
-    pub fn footprint_bytes(&self) -> Option<u64> {
+    pub(crate) fn footprint_bytes(&self) -> Option<u64> {
         if self.sizes.is_empty() {
             return None;
         }
@@ -81,18 +81,12 @@ impl Trace {
 
     /// Whether objects expire.
     #[must_use]
-    pub fn has_lifetimes(&self) -> bool {
+    pub(crate) fn has_lifetimes(&self) -> bool {
         !self.times.is_empty()
     }
 
-    /// The object of each request.
-    #[must_use]
-    pub fn objects(&self) -> &[u32] {
-        &self.objects
-    }
-
     /// Every request, in its order.
-    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Step> + '_ {
         self.objects.iter().enumerate().map(|(place, &object)| Step {
             object,
             op: self.ops.get(place).copied().unwrap_or(TraceOp::Get),
@@ -167,7 +161,7 @@ mod tests {
     #[test]
     fn objects_are_numbered_as_they_appear() {
         let trace = record(&[9, 7, 9, u64::MAX, 7].map(TraceRequest::get));
-        assert_eq!(trace.objects(), [0, 1, 0, 2, 1]);
+        assert_eq!(&trace.objects[..], [0, 1, 0, 2, 1]);
         assert_eq!((trace.len(), trace.footprint(), trace.footprint_bytes()), (5, 3, None));
     }
 

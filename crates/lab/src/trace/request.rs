@@ -2,7 +2,7 @@
 
 /// What a trace says of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceRequest {
+pub(crate) struct TraceRequest {
     /// The object, as a number; text keys are hashed to 64 bits.
     pub key: u64,
     /// What is asked.
@@ -24,7 +24,7 @@ impl TraceRequest {
 
 /// What is asked of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceOp {
+pub(crate) enum TraceOp {
     /// A read; a client that misses stores the object.
     Get,
     /// A write of the object, present or not.
@@ -35,7 +35,7 @@ pub enum TraceOp {
 
 /// The part of a trace that can't be read.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ReadError {
+pub(crate) struct ReadError {
     /// Where it stands.
     pub at: Place,
     /// What is wrong there, and what would be right.
@@ -44,7 +44,7 @@ pub struct ReadError {
 
 /// A place in a trace, as its format counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// A line, from 1.
     Line(u64),
     /// Bytes from the start of the (decompressed) file.

@@ -11,7 +11,7 @@ use crate::policies::{Opt, PolicyKind};
 
 /// What decides about evictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Player {
+pub(crate) enum Player {
     /// A policy that knows the past.
     Kind(PolicyKind),
     /// Belady's bound, which knows the future.
@@ -20,7 +20,7 @@ pub enum Player {
 
 /// What a replay counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub(crate) struct Replayed {
     /// Gets.
     pub gets: u64,
     /// Gets that found nothing.
@@ -30,13 +30,13 @@ pub struct Replayed {
 impl Replayed {
     /// Misses of a hundred gets.
     #[must_use]
-    pub fn miss_percent(self) -> f64 {
+    pub(crate) fn miss_percent(self) -> f64 {
         100.0 * self.misses as f64 / self.gets.max(1) as f64
     }
 
     /// How many of `other`'s misses, of a hundred, are avoided; negative if there are more.
     #[must_use]
-    pub fn reduction_percent(self, other: Self) -> f64 {
+    pub(crate) fn reduction_percent(self, other: Self) -> f64 {
         100.0 * (1.0 - self.misses as f64 / other.misses.max(1) as f64)
     }
 }
@@ -44,7 +44,7 @@ impl Replayed {
 impl Player {
     /// The name, by which `--policy` knows it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kind(kind) => kind.name(),
             Self::Opt => "opt",
@@ -52,14 +52,14 @@ impl Player {
     }
 
     /// All of them, the bound last.
-    pub fn all() -> impl Iterator<Item = Self> {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         PolicyKind::ALL.into_iter().map(Self::Kind).chain([Self::Opt])
     }
 }
 
 /// Replays the whole trace through an empty cache of `capacity`: objects, or bytes if `is_sized`.
 #[must_use]
-pub fn simulate(trace: &Trace, player: Player, capacity: u64, is_sized: bool) -> Replayed {
+pub(crate) fn simulate(trace: &Trace, player: Player, capacity: u64, is_sized: bool) -> Replayed {
     let mut policy = match player {
         Player::Kind(kind) => kind.cache(capacity),
         Player::Opt => {

@@ -12,7 +12,7 @@ use super::synthetic::Synthetic;
 
 /// Where a trace comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TraceSource {
+pub(crate) enum TraceSource {
     /// A file in one of the formats.
     File(PathBuf),
     /// Made by rule.
@@ -21,7 +21,7 @@ pub enum TraceSource {
 
 /// How to read a file.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// Its format, if the name doesn't tell.
     pub format: Option<TraceFormat>,
     /// The columns of a CSV file, if its header doesn't tell.
@@ -69,7 +69,7 @@ impl TraceSource {
     ///
     /// # Errors
     /// What is wrong with the file, and where.
-    pub fn load(&self, reading: &Reading, progress: &dyn Fn(u64)) -> Result<Trace> {
+    pub(crate) fn load(&self, reading: &Reading, progress: &dyn Fn(u64)) -> Result<Trace> {
         let mut recorder = Recorder::default();
         let limit = reading.limit.unwrap_or(u64::MAX);
         let mut push = |request| {

@@ -12,7 +12,7 @@ use super::request::TraceRequest;
 
 /// A trace made by rule.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Synthetic {
+pub(crate) struct Synthetic {
     /// Exponent of the distribution of ranks.
     pub theta: f64,
     /// How many ranks there are.
@@ -27,7 +27,7 @@ pub struct Synthetic {
 
 impl Synthetic {
     /// Calls `each` with every request; the same seed gives the same requests.
-    pub fn generate(&self, seed: u64, each: &mut dyn FnMut(TraceRequest)) {
+    pub(crate) fn generate(&self, seed: u64, each: &mut dyn FnMut(TraceRequest)) {
         let zipf = Zipf::new(self.keys, self.theta);
         let mut rng = Rng::new(seed);
         let mut renewed = Renewed::default();

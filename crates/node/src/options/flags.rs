@@ -11,7 +11,7 @@ use guira_log::Format;
 
 /// The flags of `guira store`.
 #[derive(Args, Clone, Debug)]
-pub struct StoreArgs {
+pub(crate) struct StoreArgs {
     /// Directory of the store; it is made if it does not exist
     #[arg(short = 'd', long, value_name = "DIR", help_heading = "Store")]
     pub directory: PathBuf,

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 /// The state of the link to a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkState {
+pub(crate) enum LinkState {
     /// There is no link; this is why.
     Down(String),
     /// There is a link; this is the hello with which the peer began it.
@@ -16,7 +16,7 @@ pub enum LinkState {
 
 /// Why a frame wasn't sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsent {
+pub(crate) enum Unsent {
     /// No address is known for the node.
     Unknown,
     /// There is no link now.
@@ -126,6 +126,7 @@ impl Lane {
         self.waiting.lock().is_refused
     }
 
+    #[cfg(test)]
     pub(super) fn state(&self) -> LinkState {
         self.waiting.lock().state.clone()
     }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use guira_chain::NodeId;
 use guira_chain::frames::{FRAME_BYTES_MAX, PeerFrame, PeerHello};
 use guira_chain::slot::ClientId;
-use guira_chain::view::NODE_MAX;
+use guira_chain::{NODE_MAX, NodeId};
 use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -20,7 +19,7 @@ use super::tls::{PeerTls, is_for};
 
 /// How much memory and time a link may take.
 #[derive(Debug, Clone)]
-pub struct PeerLimits {
+pub(crate) struct PeerLimits {
     /// Most bytes that may wait to be written to a peer; one frame may be longer.
     pub lane_bytes: usize,
     /// Most bytes of a peer that may have arrived and wait for this node; one frame may be longer.
@@ -56,7 +55,7 @@ pub(crate) fn is_front(client: ClientId) -> bool {
 
 /// A frame of a peer. The first of each link, in either direction, is the peer's hello.
 #[derive(Debug)]
-pub struct Arrived {
+pub(crate) struct Arrived {
     /// The peer that sent it, or the number of a front-end's link.
     pub from: NodeId,
     /// The frame.

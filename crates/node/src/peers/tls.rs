@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 /// A node's certificate for links, and the authorities of the others'. See the module's head.
-pub struct PeerTls {
+pub(crate) struct PeerTls {
     files: PeerTlsFiles,
     sides: Mutex<Sides>,
     /// When the certificate ends.

@@ -10,8 +10,8 @@
 //!    effects.
 //!
 //! # Costs
-//! A slot that has been at rest for long is checked each four minutes: 16,384 slots take 70 checks per second, of a frame or
-//! three each. Twice a second a node asks for promises, and four times a second while it is read from: those nodes with which
+//! A slot that has been at rest for long is checked each sixteen minutes: 16,384 slots take 17 checks per second, of a frame
+//! or three each. Twice a second a node asks for promises, and four times a second while it is read from: those nodes with which
 //! it shares a chain. Otherwise a node without requests does nothing that costs more with more slots or nodes. A read of the
 //! device keeps all slots waiting.
 
@@ -26,11 +26,11 @@ use guira_chain::slot::{
     Around, ClientId, Message, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind,
 };
 use guira_chain::{Chart, NodeId, SLOTS, View};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::clock::clock;
 use super::event::{Ask, Event};
 use super::figures::{Counted, ReplicaBoard, ReplicaFigures, Seen};
 use super::keeper::Keeper;
@@ -57,6 +57,8 @@ pub(super) struct Driver<E> {
     requests: Requests,
     /// The greatest epoch that each peer has named.
     epochs: BTreeMap<NodeId, u64>,
+    /// What each peer named when it was last granted a promise: its epoch, and whether holds of older views may run.
+    granted: BTreeMap<NodeId, (u64, bool)>,
     progress: Progress,
     renew_at: u64,
     /// Whether values were read since promises were asked for.
@@ -64,6 +66,8 @@ pub(super) struct Driver<E> {
     /// Until when these nodes are asked for promises.
     near: BTreeMap<NodeId, u64>,
     asked_view_at: u64,
+    /// Whether a view was followed that names this process: others may rely on it.
+    was_member: bool,
     /// The view that was refused last, by its epoch, and why.
     refused: Option<(u64, String)>,
     /// The node's part in the register, if its views come from there.
@@ -95,11 +99,13 @@ impl<E: Engine> Driver<E> {
             slots,
             requests: Requests::default(),
             epochs: BTreeMap::new(),
+            granted: BTreeMap::new(),
             progress: Progress::default(),
             renew_at: 0,
             has_read: false,
             near: BTreeMap::new(),
             asked_view_at: 0,
+            was_member: false,
             refused: None,
             membership,
             counted: Counted::default(),
@@ -152,7 +158,8 @@ impl<E: Engine> Driver<E> {
 
     /// When [`Driver::look`] has something to do next. Whatever may end at any time is looked for as often as possible.
     fn next_look(&self) -> u64 {
-        if !self.requests.is_empty() || !self.slots.holds.is_empty() {
+        let is_copying = self.keeper.has_copies_due();
+        if is_copying || !self.requests.is_empty() || !self.slots.holds.is_empty() {
             return 0;
         }
         self.renew_at.min(self.show_at).min(self.slots.next_time())
@@ -168,6 +175,7 @@ impl<E: Engine> Driver<E> {
                 }
             }
             Event::View(view, source) => self.learn(*view, source),
+            Event::Keys(found) => self.keeper.collected(found),
             Event::Stop => {}
         }
     }
@@ -274,6 +282,7 @@ impl<E: Engine> Driver<E> {
                 } else {
                     self.counted.promises_granted += 1;
                     let _ = self.peers.send(from, &PeerFrame::Granted { asked, run });
+                    self.end_waits_for(from, (epoch, has_old_holds));
                 }
             }
             PeerFrame::Granted { asked, run } if run == self.me.run => {
@@ -305,14 +314,26 @@ impl<E: Engine> Driver<E> {
     /// Records an epoch that a peer named: of its view, or of a slot.
     fn note_epoch(&mut self, from: NodeId, epoch: u64) {
         let known = self.epochs.entry(from).or_default();
-        if epoch > std::mem::replace(known, epoch.max(*known)) {
-            // The peer may accept now what it refused.
-            self.slots.wake(from, clock());
+        let before = std::mem::replace(known, epoch.max(*known));
+        if epoch > before {
+            // What the peer was told of these slots came too early. Clients wait until it is told again.
+            self.tick(self.slots.that(before + 1..=epoch, |slot| slot.is_beside(from)));
         }
         let (own, now) = (self.epoch(), clock());
         if epoch > own && now >= self.asked_view_at {
             self.asked_view_at = now + ASK_VIEW_EVERY;
             let _ = self.peers.send(from, &PeerFrame::AskView);
+        }
+    }
+
+    /// Lets changes go on that waited for a reader of before, because it follows a newer view now.
+    fn end_waits_for(&mut self, reader: NodeId, named: (u64, bool)) {
+        let before = self.granted.insert(reader, named);
+        if before == Some(named) {
+            return;
+        }
+        for slot in self.slots.that(0..=named.0, |slot| slot.had_reader(reader)) {
+            self.step(slot, SlotEvent::Synced(0));
         }
     }
 
@@ -342,7 +363,10 @@ impl<E: Engine> Driver<E> {
         while let Some(Read { slot, from, id, .. }) = self.requests.next_late(now) {
             self.step(slot, SlotEvent::GaveUp { from, id });
         }
-        self.keeper.look(now);
+        self.keeper.look(clock());
+        while let Some(slot) = self.keeper.next_copy() {
+            self.step(slot, SlotEvent::Synced(0));
+        }
         while let Some(slot) = self.slots.next_due(now) {
             self.step(slot, SlotEvent::Tick);
         }
@@ -445,13 +469,6 @@ impl<E: Engine> Driver<E> {
             }
         }
     }
-}
-
-/// Microseconds of a clock that nobody sets, and that goes on while the machine is suspended.
-pub(super) fn clock() -> u64 {
-    let time = clock_gettime(ClockId::Boottime);
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-    seconds.unwrap_or(0) * 1_000_000 + nanos.unwrap_or(0) / 1000
 }
 
 /// How often due work is looked for at most. Microseconds, as below.

@@ -5,6 +5,7 @@ use guira_chain::slot::Told;
 use guira_chain::{NodeId, View};
 use tokio::sync::oneshot;
 
+use super::keys::Collected;
 use crate::engine::EngineError;
 
 /// See the module's head.
@@ -16,6 +17,8 @@ pub(super) enum Event {
     Landed { slot: u16, term: u64, seq: u64, result: Result<(), EngineError> },
     /// A view from outside, and where it comes from.
     View(Box<View>, &'static str),
+    /// A walk over the store's records found these keys.
+    Keys(Result<Collected, EngineError>),
     /// The process ends.
     Stop,
 }

@@ -174,8 +174,9 @@ impl Front {
                 }
                 Ok(Ok(Told::Stale)) => {
                     is_repeated = true;
-                    // The newer view is on its way.
-                    let _ = timeout(PAUSE_MAX, views.changed()).await;
+                    // A newer view is on its way: here, or to the node that was asked.
+                    let _ = timeout(pause, views.changed()).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
                 }
                 // There is no link.
                 Ok(Err(_)) => drop(timeout(PAUSE_MAX, views.changed()).await),

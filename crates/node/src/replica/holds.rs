@@ -202,8 +202,8 @@ mod tests {
         fn get(&self, _: &[u8]) -> Option<Stand> {
             None
         }
-        fn all(&self) -> Vec<(Vec<u8>, Stand)> {
-            Vec::new()
+        fn all(&self, _: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
+            Some(Vec::new())
         }
         fn decide(&self, _: Option<&Stand>, _: &[u8], _: u64) -> Decision {
             (None, WriteVerdict::Missing)

@@ -6,14 +6,19 @@
 //! 2. A slot's effects land in their order: [`Keeper::take_landed`] returns an effect once all before it have landed too.
 //! 3. A read after a failure finds nothing, and [`Keeper::failure`] returns the failure: the node then has to end.
 //!
+//! 4. Copies of slots are given for [`COPIES_FOR`] after each look, or at once where changes wait for one. Requests would
+//!    wait for more.
+//!
 //! # Costs
-//! A read that memory doesn't answer waits for the device. The keys of slots are collected when a copy of a slot is needed:
-//! a walk over all records, and then about 100 bytes of memory per key until no copy was needed for a minute. A new store
-//! needs no walk.
+//! A read that memory doesn't answer waits for the device. A copy of a slot reads all its records, once its keys are known: see
+//! [`super::keys`]. Another thread walks over the records for that. A node that gets a copy instead of what it has walks
+//! itself, and everything waits for it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread;
 
 use bytes::Bytes;
 use guira_chain::slot::{Contents, Decision, Effect, Stand, Version};
@@ -21,8 +26,10 @@ use guira_chain::{SLOTS, SlotHash, View};
 use guira_proto::KEY_BYTES_MAX;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::clock::clock;
 use super::event::Event;
 use super::identity::{self, Identity};
+use super::keys::{self, Collected, SlotKeys};
 use super::{record, wire};
 use crate::engine::{Begun, Engine, EngineError, Health, Landing};
 use crate::node::{Node, now};
@@ -38,8 +45,10 @@ pub(super) struct Keeper<E> {
     tracks: HashMap<u16, Track>,
     writes: u64,
     /// The keys of each slot, while copies are needed.
-    keys: RefCell<Option<Vec<HashSet<Bytes>>>>,
-    keys_used: Cell<u64>,
+    keys: RefCell<SlotKeys>,
+    /// The slots of which a copy is wanted, each after whether it has time. And until when copies are given.
+    wanted: RefCell<BTreeSet<(bool, u16)>>,
+    copies_until: Cell<u64>,
     failed: RefCell<Option<EngineError>>,
 }
 
@@ -87,7 +96,6 @@ impl<E: Engine> Keeper<E> {
         (identity, is_new): (Identity, bool),
         events: UnboundedSender<Event>,
     ) -> Self {
-        let keys = is_new.then(no_keys);
         Self {
             node,
             hash,
@@ -96,8 +104,9 @@ impl<E: Engine> Keeper<E> {
             held: HashMap::new(),
             tracks: HashMap::new(),
             writes: 0,
-            keys: RefCell::new(keys),
-            keys_used: Cell::new(0),
+            keys: RefCell::new(SlotKeys::of(is_new)),
+            wanted: RefCell::default(),
+            copies_until: Cell::new(0),
             failed: RefCell::default(),
         }
     }
@@ -141,8 +150,7 @@ impl<E: Engine> Keeper<E> {
     /// Replaces what the slot has by a whole content, up to the effect `last`.
     pub(super) fn replace(&mut self, slot: u16, items: Vec<(Vec<u8>, Stand)>, last: u64) {
         self.reserve(last);
-        let mut gone: HashSet<Bytes> =
-            self.with_keys(|keys| keys[usize::from(slot)].clone()).unwrap_or_default();
+        let mut gone = self.keys_now(slot);
         for (key, _) in &items {
             gone.remove(&key[..]);
         }
@@ -169,9 +177,7 @@ impl<E: Engine> Keeper<E> {
     fn put(&mut self, slot: u16, (seq, version): (u64, Version), key: Bytes, value: Option<Bytes>) {
         self.writes += 1;
         let write = self.writes;
-        if let Some(keys) = self.keys.get_mut() {
-            keys[usize::from(slot)].insert(key.clone());
-        }
+        self.keys.get_mut().note(slot, &key);
         let events = self.events.clone();
         let track = self.track(slot);
         track.held.push_back((seq, write, key.clone()));
@@ -230,13 +236,28 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
-    /// Forgets the keys of slots if no copy was needed for long; `now` in microseconds.
+    /// Forgets the keys of slots if no copy was needed for long, and allows some copies more; `now` in microseconds.
     pub(super) fn look(&mut self, now: u64) {
-        if self.keys_used.get() == 0 {
-            self.keys_used.set(now);
-        }
-        if now > self.keys_used.get() + KEYS_KEPT {
-            *self.keys.get_mut() = None;
+        self.keys.get_mut().look(now);
+        self.copies_until.set(now + COPIES_FOR);
+    }
+
+    /// Whether a slot waits until it may be copied.
+    pub(super) fn has_copies_due(&self) -> bool {
+        !self.wanted.borrow().is_empty() && !self.keys.borrow().are_ordered()
+    }
+
+    /// A slot of which a copy is wanted, and may be given now.
+    pub(super) fn next_copy(&mut self) -> Option<u16> {
+        let may = self.has_copies_due() && clock() < self.copies_until.get();
+        if may { self.wanted.get_mut().pop_first().map(|it| it.1) } else { None }
+    }
+
+    /// Takes the keys that a walk found.
+    pub(super) fn collected(&mut self, found: Result<Collected, EngineError>) {
+        match found {
+            Ok(found) => self.keys.get_mut().take(found),
+            Err(failure) => self.fail(failure),
         }
     }
 
@@ -268,31 +289,62 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
-    /// Calls `does` with the keys of all slots, which are collected first unless they are known. `None`: the engine failed.
-    fn with_keys<T>(&self, does: impl FnOnce(&mut Vec<HashSet<Bytes>>) -> T) -> Option<T> {
-        self.keys_used.set(0);
-        let mut known = self.keys.borrow_mut();
-        if known.is_none() {
-            let mut keys = no_keys();
-            let mut note = |key: &[u8]| {
-                if key.len() <= KEY_BYTES_MAX {
-                    let slot = usize::from(self.hash.slot(key));
-                    keys[slot].insert(Bytes::copy_from_slice(key));
-                }
-            };
-            self.held.keys().for_each(|key| note(key));
-            let walked = self.node.engine.visit(&mut |key, _| {
-                note(key);
-                true
-            });
-            if let Err(failure) = walked {
-                self.fail(failure);
-                return None;
-            }
-            *known = Some(keys);
+    /// The keys of a slot, which may wait for the device.
+    fn keys_now(&self, slot: u16) -> HashSet<Bytes> {
+        if let Some(keys) = self.keys.borrow_mut().get(slot) {
+            return keys.clone();
         }
-        known.as_mut().map(does)
+        match walk(&*self.node, &self.hash) {
+            Ok(found) => {
+                let mut keys = self.keys.borrow_mut();
+                keys.order();
+                self.held.keys().for_each(|key| keys.note(self.hash.slot(key), key));
+                keys.take(found);
+                keys.get(slot).cloned().unwrap_or_default()
+            }
+            Err(failure) => {
+                self.fail(failure);
+                HashSet::new()
+            }
+        }
     }
+
+    /// The keys of a slot, if a copy of it may be given now. Otherwise its turn comes.
+    fn keys_for_copy(&self, slot: u16, is_urgent: bool) -> Option<HashSet<Bytes>> {
+        let mut keys = self.keys.borrow_mut();
+        let may = is_urgent || clock() < self.copies_until.get();
+        if let Some(keys) = keys.get(slot).filter(|_| may) {
+            return Some(keys.clone());
+        }
+        self.wanted.borrow_mut().insert((!is_urgent, slot));
+        if keys.order() {
+            self.held.keys().for_each(|key| keys.note(self.hash.slot(key), key));
+            let (node, hash, events) =
+                (Arc::clone(&self.node), self.hash.clone(), self.events.clone());
+            let walks = move || {
+                let found = catch_unwind(AssertUnwindSafe(|| walk(&*node, &hash)));
+                let died = |_| Err(EngineError::Other("a walk over the records died".to_owned()));
+                // While the node ends, the event is lost.
+                let _ = events.send(Event::Keys(found.unwrap_or_else(died)));
+            };
+            if let Err(error) = thread::Builder::new().name("keys".to_owned()).spawn(walks) {
+                self.fail(EngineError::Other(format!("no thread can be started: {error}")));
+            }
+        }
+        None
+    }
+}
+
+/// The keys of all slots. It waits for the device.
+fn walk<E: Engine>(node: &Node<E>, hash: &SlotHash) -> Result<Collected, EngineError> {
+    let mut found = keys::none();
+    node.engine.visit(&mut |key, _| {
+        if key.len() <= KEY_BYTES_MAX {
+            found[usize::from(hash.slot(key))].insert(Bytes::copy_from_slice(key));
+        }
+        true
+    })?;
+    Ok(found)
 }
 
 impl Track {
@@ -315,10 +367,10 @@ impl<E: Engine> Contents for Shelf<'_, E> {
         self.keeper.get(key)
     }
 
-    fn all(&self) -> Vec<(Vec<u8>, Stand)> {
-        let keys = self.keeper.with_keys(|keys| keys[usize::from(self.slot)].clone());
+    fn all(&self, is_urgent: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
+        let keys = self.keeper.keys_for_copy(self.slot, is_urgent)?;
         let found = |key: &Bytes| Some((key.to_vec(), self.keeper.get(key)?));
-        keys.iter().flatten().filter_map(found).collect()
+        Some(keys.iter().filter_map(found).collect())
     }
 
     fn decide(&self, there: Option<&Stand>, command: &[u8], seq: u64) -> Decision {
@@ -331,12 +383,9 @@ fn stand(version: Version, value: Option<&[u8]>) -> Stand {
     Stand { value: item, version }
 }
 
-fn no_keys() -> Vec<HashSet<Bytes>> {
-    vec![HashSet::new(); usize::from(SLOTS)]
-}
-
-/// How long the keys are kept after a copy was needed. Microseconds.
-const KEYS_KEPT: u64 = 60_000_000;
+/// How long copies are given after a look. Microseconds: a sixth of the time from one look to the next. A copy that began takes
+/// as long as it does.
+const COPIES_FOR: u64 = 4_000;
 
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use guira_chain::frames::PeerHello;
 use guira_chain::slot::Slot;
-use guira_chain::view::Member;
-use guira_chain::{Chart, NodeId, Ranges, SLOTS, View};
+use guira_chain::{Chart, Member, NodeId, Ranges, SLOTS, View};
 use guira_cluster::{Controller, Fault, GroupReport, Present, Register, Report, Rules, Sight};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch::Receiver;
@@ -27,7 +26,7 @@ pub(super) struct Membership {
     present: Present,
     told: (Report, BTreeSet<(NodeId, String)>),
     /// The epoch of the view, and the number of the slots' steps, when they were looked at.
-    looked_at: (u64, u64),
+    looked_at: (u64, u64, bool),
     controller: Controller,
 }
 
@@ -45,7 +44,7 @@ impl Membership {
         let present = Present::begin(Arc::clone(register), id, member, LEASE_S)?;
         let controller = Controller::begin(Arc::clone(register), member.name.clone(), rules)?;
         let (register, told) = (Arc::clone(register), Default::default());
-        Ok(Self { register, present, told, looked_at: (0, 0), controller })
+        Ok(Self { register, present, told, looked_at: (0, 0, true), controller })
     }
 
     /// Whether this process refuses the view in the register.
@@ -65,6 +64,7 @@ impl Membership {
         me: &PeerHello,
         chart: &Chart,
         (slots, refused): (&Slots, &BTreeSet<NodeId>),
+        is_fresh: bool,
     ) {
         let run_of = |node: &NodeId| chart.view.nodes.get(node).map(|it| (*node, it.run.clone()));
         let suspects: BTreeSet<_> = refused.iter().filter_map(run_of).collect();
@@ -72,11 +72,11 @@ impl Membership {
             self.present.suspect(&suspects);
             self.told.1 = suspects;
         }
-        let now = (chart.view.epoch, slots.steps());
+        let now = (chart.view.epoch, slots.steps(), is_fresh);
         if std::mem::replace(&mut self.looked_at, now) == now {
             return;
         }
-        let report = report(me, chart, slots.all());
+        let report = report(me, chart, slots.all(), is_fresh);
         if report != self.told.0 {
             self.present.report(&report);
             self.told.0 = report;
@@ -84,15 +84,17 @@ impl Membership {
     }
 }
 
-/// The report on the slots in whose chains the node is.
-fn report(me: &PeerHello, chart: &Chart, slots: &[Slot]) -> Report {
+/// The report on the slots in whose chains the node is. `is_fresh`: the process holds all changes for now, because it forgot
+/// what it promised before its start. So it calls no slot filled whose changes don't wait for it yet.
+fn report(me: &PeerHello, chart: &Chart, slots: &[Slot], is_fresh: bool) -> Report {
     let mut alike: BTreeMap<_, Vec<u16>> = BTreeMap::new();
     let is_named = chart.view.names(me.node, &me.run);
     for slot in (0..SLOTS).filter(|_| is_named) {
         let Some(group) = chart.group(slot) else { continue };
         if group.members().any(|node| node == me.node) {
             let state = &slots[usize::from(slot)];
-            let said = (state.epoch(), state.is_filled(), state.ready());
+            let may_join = !is_fresh || !group.syncing.contains(&me.node);
+            let said = (state.epoch(), state.is_filled() && may_join, state.ready());
             alike.entry(said).or_default().push(slot);
         }
     }

@@ -34,11 +34,13 @@ impl Rests {
         }
     }
 
-    /// A slot that is due at `now`. It is due again after its pause, and the pause after that is twice as long.
+    /// A slot that is due at `now`. It is due again after its pause, and the pause after that is twice as long, or four times
+    /// after [`PAUSE_CALM`].
     pub(super) fn next_due(&mut self, now: u64) -> Option<u16> {
         let (_, slot) = self.queue.first().filter(|it| it.0 <= now)?;
         let slot = *slot;
-        let pause = (self.slots[usize::from(slot)].pause * 2).min(PAUSE_MAX);
+        let last = self.slots[usize::from(slot)].pause;
+        let pause = (last * if last < PAUSE_CALM { 2 } else { 4 }).min(PAUSE_MAX);
         self.set(slot, Rest { due: now + pause, pause });
         Some(slot)
     }
@@ -56,6 +58,11 @@ impl Rests {
     /// Has a slot checked very soon.
     pub(super) fn wake(&mut self, slot: u16, now: u64) {
         self.set(slot, Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 });
+    }
+
+    /// Has a slot checked before long, and then less and less often. It was just checked.
+    pub(super) fn begin(&mut self, slot: u16, now: u64) {
+        self.set(slot, Rest { due: now + PAUSE_MIN, pause: PAUSE_MIN });
     }
 
     /// Has a slot checked soon, because a client may wait in it.
@@ -89,8 +96,10 @@ fn spread(slot: u16) -> u64 {
 const PAUSE_MIN: u64 = 200_000;
 /// How often a slot is checked in which no client waits, but that isn't at rest: it is to be filled, or it holds.
 const PAUSE_OPEN: u64 = 1_600_000;
+/// After this pause a slot is at rest: whoever joins behind it or waits for it has come on.
+const PAUSE_CALM: u64 = 6_400_000;
 /// How often a slot that has been at rest for long is checked.
-const PAUSE_MAX: u64 = 240_000_000;
+const PAUSE_MAX: u64 = 960_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -116,11 +125,11 @@ mod tests {
         let pauses = |checks: &[u64]| -> Vec<u64> {
             checks.windows(2).map(|two| (two[1] - two[0]) / 1000).collect()
         };
-        let at_rest = checks(&mut rests, 7, 900_000_000, |_, _| ());
-        let doubled = [
-            400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 102_400, 204_800, 240_000, 240_000,
-        ];
-        assert_eq!(pauses(&at_rest), doubled);
+        let at_rest = checks(&mut rests, 7, 2_600_000_000, |_, _| ());
+        let longer = [400, 800, 1600, 3200, 6400, 25_600, 102_400, 409_600, 960_000, 960_000];
+        assert_eq!(pauses(&at_rest), longer);
+        rests.begin(7, 2_600_000_000);
+        assert_eq!(rests.slots[7].due, 2_600_000_000 + PAUSE_MIN);
         let mut rests = Rests::new(0);
         let waiting = checks(&mut rests, 7, 2_000_000, |rests, now| rests.hurry(7, now));
         assert_eq!(pauses(&waiting), [200; 9]);

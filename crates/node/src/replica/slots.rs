@@ -2,6 +2,7 @@
 //! whether any has come further.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use guira_chain::slot::{Around, ClientId, Slot, SlotAction, SlotEvent};
 use guira_chain::{Group, NodeId, SLOTS};
@@ -116,6 +117,22 @@ impl Slots {
         for (slot, _) in (0..).zip(&self.all).filter(|it| it.1.follows(peer)) {
             self.rests.wake(slot, now);
         }
+    }
+
+    /// Notes that the node before was just told about some slots, and is to be told very soon about others.
+    pub(super) fn are_told(&mut self, told: &[u16], others: &[u16], now: u64) {
+        told.iter().for_each(|slot| self.rests.begin(*slot, now));
+        others.iter().for_each(|slot| self.rests.wake(*slot, now));
+    }
+
+    /// The slots that came to one of these epochs last, and of which something is so.
+    pub(super) fn that(
+        &self,
+        epochs: RangeInclusive<u64>,
+        is_so: impl Fn(&Slot) -> bool,
+    ) -> Vec<u16> {
+        let all = (0..).zip(&self.all);
+        all.filter(|it| epochs.contains(&it.1.epoch()) && is_so(it.1)).map(|it| it.0).collect()
     }
 
     /// The slots in which reads wait.

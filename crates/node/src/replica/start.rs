@@ -7,8 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use guira_chain::frames::PeerHello;
-use guira_chain::view::Member;
-use guira_chain::{NodeId, SlotHash, View};
+use guira_chain::{Member, NodeId, SlotHash, View};
 use guira_cluster::{Fault, Register, Sight};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;

@@ -5,14 +5,14 @@ pub const HEADER_BYTES: usize = 24;
 /// The first byte of a request; no text command begins with it.
 pub const REQUEST_MAGIC: u8 = 0x80;
 /// The first byte of a reply.
-pub const REPLY_MAGIC: u8 = 0x81;
+pub(super) const REPLY_MAGIC: u8 = 0x81;
 /// A request with a larger body is refused, as in memcached.
 pub const BODY_BYTES_MAX: u32 = 1 << 30;
 
 /// The front of a request or a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// [`REQUEST_MAGIC`] or [`REPLY_MAGIC`].
+    /// [`REQUEST_MAGIC`], or 0x81 in a reply.
     pub magic: u8,
     /// The opcode of the request, also in its reply.
     pub opcode: u8,

@@ -105,7 +105,7 @@ pub fn parse(input: &[u8]) -> Result<Option<Whole<'_>>, BadPacket> {
 /// The longest name of a mechanism that is accepted.
 const MECHANISM_BYTES_MAX: usize = 32;
 /// The longest message in one request: far more than a name and a password need.
-pub const RESPONSE_BYTES_MAX: usize = 4096;
+pub(crate) const RESPONSE_BYTES_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,8 @@
 //! error    a sentence as the body; unique 0
 //! ```
 
-use super::{Echo, HEADER_BYTES, Header, REPLY_MAGIC, Status};
+use super::header::REPLY_MAGIC;
+use super::{Echo, HEADER_BYTES, Header, Status};
 
 /// Appends header, flags and key of a hit; the value follows.
 #[inline]

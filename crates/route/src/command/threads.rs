@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. A client stays on its thread.
 //! 2. A thread that ends first answers what it has read from clients, and finishes background requests. Requests that
-//!    wait for servers longer than the [grace](drain) fail; failed deletes are logged.
+//!    wait for servers longer than the [grace](drain) fail; failed deletes are logged. Then it gives back the holds of its
+//!    hot caches.
 
 use std::io;
 use std::rc::Rc;
@@ -45,7 +46,7 @@ pub(crate) fn start(
         let tasks = LocalSet::new();
         let sessions = tasks.block_on(&runtime, run(view, number, loaded, received, is_ready));
         if let Some(sessions) = sessions {
-            runtime.block_on(end(&sessions, tasks));
+            runtime.block_on(end(sessions, tasks));
         }
         // A disk that hangs must not keep the process from ending.
         runtime.shutdown_background();
@@ -95,7 +96,10 @@ async fn run(
 }
 
 /// Ends a thread's tasks.
-async fn end(sessions: &Sessions<Proxy>, tasks: LocalSet) {
-    let fleet = &sessions.service.fleet;
-    drain(sessions, tasks, || fleet.links().iter().for_each(|link| link.abandon())).await;
+async fn end(sessions: Rc<Sessions<Proxy>>, tasks: LocalSet) {
+    let fleet = Rc::clone(&sessions.service.fleet);
+    drain(&sessions, tasks, || fleet.links().iter().for_each(|link| link.abandon())).await;
+    // Its caches end with the tree.
+    drop(sessions);
+    fleet.see_out().await;
 }

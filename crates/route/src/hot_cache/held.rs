@@ -148,6 +148,11 @@ impl HeldCache {
         }
     }
 
+    /// The keys of which there may be holds, and the number of the last one that was asked for.
+    pub(crate) fn held_keys(&self) -> (u64, Vec<Bytes>) {
+        (self.number, self.keys.values().map(|held| held.key.clone()).collect())
+    }
+
     /// Drops what is kept of a key, and ends its hold. A hold that is on its way stays asked for: its answer comes after a
     /// change that was told before.
     pub(crate) fn invalidate(&mut self, key: &[u8]) {

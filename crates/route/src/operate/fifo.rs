@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use guira_client::{Op, connection};
+use guira_client::{Op, Tap};
 use guira_front::sessions::{ClientTap, first_request};
 use guira_proto::reply::{ReplyLimits, ReplyLine, ReplyParsed, parse};
 use parking_lot::Mutex;
@@ -215,7 +215,7 @@ impl ClientTap for FifoTap {
     }
 }
 
-impl connection::Tap for FifoTap {
+impl Tap for FifoTap {
     fn is_open(&self) -> bool {
         FifoTap::is_open(self)
     }

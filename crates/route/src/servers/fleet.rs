@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{self, Arc};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::cluster::{Cluster, NodeLinks};
 use super::directory::Servers;
@@ -32,6 +34,8 @@ pub(crate) struct Fleet {
     configuration: Cell<u64>,
     /// Tasks of links that first send what their servers are owed.
     recovering: RefCell<Vec<JoinHandle<()>>>,
+    /// Tasks of caches that have ended: they give holds back.
+    leaving: RefCell<Vec<JoinHandle<()>>>,
     /// Shadow requests under way.
     shadows: Rc<Cell<usize>>,
 }
@@ -39,13 +43,15 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(servers: Arc<Servers>) -> Rc<Self> {
         let (links, configuration) = (RefCell::default(), Cell::new(1));
-        let (recovering, shadows) = (RefCell::default(), Rc::default());
+        let (recovering, leaving) = (RefCell::default(), RefCell::default());
+        let shadows = Rc::default();
         Rc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             servers,
             links,
             configuration,
             recovering,
+            leaving,
             shadows,
         })
     }
@@ -110,6 +116,13 @@ impl Fleet {
         self.recovering.take()
     }
 
+    /// Waits until caches that have ended gave their holds back; not for long, because a node may hang.
+    pub(crate) async fn see_out(&self) {
+        let leaving = self.leaving.take();
+        // Holds that aren't given back end by themselves.
+        let _ = timeout(LEAVING_MAX, join_all(leaving)).await;
+    }
+
     /// The links that trees use.
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
         self.links.borrow().values().filter_map(sync::Weak::upgrade).collect()
@@ -140,7 +153,15 @@ impl NodeLinks for Fleet {
             self.servers.connect(name, tko, wanted, false)
         })
     }
+
+    fn leave(&self, tasks: Vec<JoinHandle<()>>) {
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain(|task| !task.is_finished());
+        leaving.extend(tasks);
+    }
 }
 
+/// How long a thread that ends waits until holds are given back. Holds last for a second.
+const LEAVING_MAX: Duration = Duration::from_millis(500);
 /// The first number of links to cluster nodes, above the number of any connection in a pool.
 const NODES_FROM: u32 = 1 << 31;

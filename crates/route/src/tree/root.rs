@@ -156,9 +156,7 @@ impl Top {
         let op = request.op;
         self.stripes.are_used() && (op.is_update() || op.is_arithmetic() || op == Op::Delete)
     }
-}
 
-impl Top {
     /// Flushes the server that the request's key names: no client's `flush_all` has a key.
     async fn flush_one(&self, request: &Request, context: &Context) -> Reply {
         let is_it = |node: &&Node| {

@@ -212,9 +212,9 @@ impl Executor<'_> {
         let expiry = |t: i32| self.turn.process.time.expiry(t.into(), self.now());
         match command {
             StoreForm::Binary(request, store) => {
-                let (mode, _) = mode_of(command.verb());
+                let mode = mode_of(command.verb());
                 let compares = request.cas != 0 && self.turn.process.settings.cas_enabled;
-                let mode = if compares { mode } else { mode_of(store.verb).0 };
+                let mode = if compares { mode } else { mode_of(store.verb) };
                 StoreTerms {
                     mode,
                     client_flags: store.flags,
@@ -225,8 +225,8 @@ impl Executor<'_> {
                 }
             }
             StoreForm::Text(store) => {
-                let (mode, compare) = mode_of(store.verb);
-                let compare = compare.then_some(Compare::Equal(store.cas));
+                let mode = mode_of(store.verb);
+                let compare = (store.verb == Verb::Cas).then_some(Compare::Equal(store.cas));
                 self.without_cas(StoreTerms {
                     mode,
                     client_flags: store.flags,
@@ -237,7 +237,7 @@ impl Executor<'_> {
                 })
             }
             StoreForm::Meta(meta) => {
-                let (mode, _) = mode_of(meta.verb());
+                let mode = mode_of(meta.verb());
                 let compare = meta.compare_cas().filter(|_| mode != Mode::Add);
                 self.without_cas(StoreTerms {
                     mode,
@@ -413,15 +413,13 @@ pub(crate) fn earns_chunk(arrived_bytes: usize, chunk_bytes: usize) -> bool {
 /// The reciprocal of the part of a chunk that must have arrived.
 const CHUNK_SHARE: usize = 8;
 
-/// The cache's mode for a verb, and whether it compares uniques.
-fn mode_of(verb: Verb) -> (Mode, bool) {
+/// The cache's mode for a verb.
+fn mode_of(verb: Verb) -> Mode {
     match verb {
-        Verb::Set => (Mode::Set, false),
-        Verb::Add => (Mode::Add, false),
-        Verb::Replace => (Mode::Replace, false),
-        Verb::Append => (Mode::Append, false),
-        Verb::Prepend => (Mode::Prepend, false),
-        Verb::Cas => (Mode::Set, true),
-        Verb::Lease => (Mode::Set, false),
+        Verb::Set | Verb::Cas | Verb::Lease => Mode::Set,
+        Verb::Add => Mode::Add,
+        Verb::Replace => Mode::Replace,
+        Verb::Append => Mode::Append,
+        Verb::Prepend => Mode::Prepend,
     }
 }

@@ -10,7 +10,7 @@ use std::{fmt, io};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// What is wrong and what to do about it.
-    pub message: String,
+    pub(crate) message: String,
     /// The exit code of the process.
     pub code: u8,
 }

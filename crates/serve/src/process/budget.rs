@@ -53,29 +53,28 @@ pub(crate) struct ByteBudget {
 impl ByteBudget {
     /// The budget of incomplete requests.
     pub(crate) fn of_unfinished(settings: &ServerSettings) -> ByteBudget {
-        let wanted = match settings.extended.unfinished_limit_bytes {
-            0 => settings.memory_bytes / MEMORY_SHARE,
-            given => given,
-        };
         // The largest item must fit.
-        ByteBudget::new(wanted.max(2 * settings.item_bytes_max))
+        let least = 2 * settings.item_bytes_max;
+        ByteBudget::of(settings, settings.extended.unfinished_limit_bytes, least)
     }
 
     /// The budget of replies that clients haven't taken yet.
     pub(crate) fn of_unsent(settings: &ServerSettings) -> ByteBudget {
-        let wanted = match settings.extended.unsent_limit_bytes {
-            0 => settings.memory_bytes / MEMORY_SHARE,
-            given => given,
-        };
         // Half of the budget must hold some of the largest values, and what each worker may be about to send.
         let least = (4 * settings.item_bytes_max).max(settings.threads * WORKER_BYTES);
-        ByteBudget::new(wanted.max(least))
+        ByteBudget::of(settings, settings.extended.unsent_limit_bytes, least)
     }
 
     /// The budget of requests that wait for their turns: dozens of connections per worker can receive as
     /// much as possible.
     pub(crate) fn of_backlog(settings: &ServerSettings) -> ByteBudget {
         ByteBudget::new(settings.threads * WORKER_BYTES)
+    }
+
+    /// The budget that was `given`, or a share of the memory if that is 0.
+    fn of(settings: &ServerSettings, given: usize, least: usize) -> ByteBudget {
+        let wanted = if given == 0 { settings.memory_bytes / MEMORY_SHARE } else { given };
+        ByteBudget::new(wanted.max(least))
     }
 
     fn new(bytes_max: usize) -> ByteBudget {

@@ -77,8 +77,8 @@ impl Roster {
             held: Default::default(),
         });
         let mut seats = self.seats.lock();
-        if let Some(address) = seat.peer.address() {
-            *seats.connected.entry(address).or_default() += 1;
+        if let Some(remote) = seat.peer.remote() {
+            *seats.connected.entry(remote.ip()).or_default() += 1;
         }
         seats.by_fd.insert(fd, Arc::clone(&seat));
         seat
@@ -86,9 +86,10 @@ impl Roster {
 
     pub(crate) fn leave(&self, fd: RawFd) {
         let mut seats = self.seats.lock();
-        let Some(address) = seats.by_fd.remove(&fd).and_then(|seat| seat.peer.address()) else {
+        let Some(remote) = seats.by_fd.remove(&fd).and_then(|seat| seat.peer.remote()) else {
             return;
         };
+        let address = remote.ip();
         if let Some(count) = seats.connected.get_mut(&address) {
             *count -= 1;
             if *count == 0 {
@@ -112,9 +113,9 @@ impl Roster {
 
 impl Peer {
     /// The client's address over TCP.
-    fn address(&self) -> Option<IpAddr> {
+    fn remote(&self) -> Option<SocketAddr> {
         match self {
-            Peer::Tcp { from, .. } => Some(from.ip()),
+            Peer::Tcp { from, .. } => Some(*from),
             Peer::Own(_) | Peer::Unix { .. } => None,
         }
     }
@@ -179,10 +180,7 @@ impl Seat {
 
     /// The other end's address over TCP.
     pub(crate) fn remote(&self) -> Option<SocketAddr> {
-        match &self.peer {
-            Peer::Tcp { from, .. } => Some(*from),
-            Peer::Own(_) | Peer::Unix { .. } => None,
-        }
+        self.peer.remote()
     }
 
     /// The name of the server's socket that accepted the connection.

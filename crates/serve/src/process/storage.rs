@@ -277,6 +277,12 @@ impl Storage {
             && (self.admits_all || item.was_fetched())
     }
 
+    fn entry_at(&self, hash: u64, place: u64) -> Option<FlashEntry> {
+        let mut found = None;
+        self.tier.look(hash, |entry| found = (place_of(entry) == place).then_some(entry).or(found));
+        found
+    }
+
     fn bucket_of(&self, item: &ItemRef<'_>, now: u32) -> Bucket {
         let exptime = item.exptime();
         if exptime != 0 && exptime.saturating_sub(now) < self.live.low_ttl_s.load(Relaxed) {
@@ -301,23 +307,12 @@ impl Below for Storage {
     }
 
     fn remove(&self, hash: u64, place: u64) -> bool {
-        let mut found = None;
-        self.tier.look(hash, |entry| {
-            if place_of(entry) == place {
-                found = Some(entry);
-            }
-        });
-        found.is_some_and(|entry| self.tier.remove(hash, entry))
+        self.entry_at(hash, place).is_some_and(|entry| self.tier.remove(hash, entry))
     }
 
     fn is_current(&self, hash: u64, place: u64, generation: u32) -> bool {
-        let mut found = None;
-        self.tier.look(hash, |entry| {
-            if place_of(entry) == place {
-                found = Some(entry);
-            }
-        });
-        found.is_some_and(|entry| self.tier.is_current(hash, entry, generation))
+        let entry = self.entry_at(hash, place);
+        entry.is_some_and(|entry| self.tier.is_current(hash, entry, generation))
     }
 
     fn take(

@@ -1,6 +1,7 @@
 //! A cluster that follows the controller.
 
-use crate::controller::{Facts, GroupFacts, SYNCS_MAX, Wish, next};
+use crate::controller::facts::SYNCS_MAX;
+use crate::controller::{Facts, GroupFacts, Wish, next};
 use crate::view::{Group, Member, NodeId, Ranges, SLOTS, View};
 use std::collections::BTreeMap;
 

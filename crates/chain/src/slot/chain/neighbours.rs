@@ -63,7 +63,7 @@ impl Slot {
         let mut items = whole.items;
         if is_planted(Mistake::RestartTrustsItsTail) {
             let mut merged: BTreeMap<_, _> = items.into_iter().collect();
-            for (key, own) in around.contents.all() {
+            for (key, own) in around.contents.all(true).into_iter().flatten() {
                 let there = merged.entry(key).or_default();
                 if own.version.seq > there.version.seq {
                     *there = own;
@@ -131,9 +131,13 @@ impl Slot {
                 self.next.insert(node, None);
                 return;
             }
+            let Some(items) = around.contents.all(self.group.is_on_path(node)) else {
+                self.next.insert(node, None);
+                return;
+            };
             let whole = SlotCopy {
                 last: self.last,
-                items: around.contents.all(),
+                items,
                 results: self.results.clone(),
                 complete_for: now.saturating_sub(self.complete_since),
             };

@@ -109,7 +109,7 @@ impl Drop for Joined {
 }
 
 fn share(view: &View, name: &str, nodes: usize, copies: u32) -> f64 {
-    let named = |it: &(&NodeId, &guira_chain::view::Member)| it.1.name == name;
+    let named = |it: &(&NodeId, &guira_chain::Member)| it.1.name == name;
     let Some((id, _)) = view.nodes.iter().find(named) else { return 0.0 };
     let own = view.groups.iter().filter(|group| group.serving.contains(id));
     let own: usize = own.map(|group| group.slots.len()).sum();

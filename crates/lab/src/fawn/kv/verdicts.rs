@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::fawn::EXPERIMENTS;
     use crate::plants::unnoticed;
-    use crate::{Finding, Verdict};
+    use crate::verdict::{Finding, Verdict};
 
     /// Experiments whose data says that there was no etcd.
     #[test]

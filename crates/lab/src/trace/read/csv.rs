@@ -10,7 +10,7 @@ use crate::trace::request::{Place, ReadError, TraceOp, TraceRequest};
 
 /// What stands in which column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Columns(Vec<Option<Column>>);
+pub(crate) struct Columns(Vec<Option<Column>>);
 
 /// What a column tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl FromStr for Columns {
 
 /// Columns among which not exactly one is the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ColumnsError {
+pub(crate) struct ColumnsError {
     /// How many are.
     keys: usize,
 }

@@ -9,6 +9,7 @@ use super::*;
 use crate::trace::recorded::Recorder;
 use crate::trace::request::TraceRequest;
 use crate::trace::simulate::{Player, simulate};
+use crate::trace::synthetic::Synthetic;
 
 /// Serves one connection from a FIFO cache of `capacity` items; returns where.
 fn fifo(capacity: usize) -> ServerAddress {
@@ -57,7 +58,7 @@ fn fifo(capacity: usize) -> ServerAddress {
 
 fn zipf(requests: u64) -> Trace {
     let mut recorder = Recorder::default();
-    let made: crate::trace::Synthetic = format!("zipf:0.9:20000:{requests}").parse().unwrap();
+    let made: Synthetic = format!("zipf:0.9:20000:{requests}").parse().unwrap();
     made.generate(5, &mut |request| recorder.push(request));
     recorder.finish()
 }

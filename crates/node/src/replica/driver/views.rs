@@ -5,7 +5,7 @@ use std::sync::Arc;
 use guira_chain::promises::TERM;
 use guira_chain::{Chart, Group, NodeId, SLOTS, View};
 
-use super::{Driver, clock};
+use super::{Driver, SlotEvent, clock};
 use crate::engine::Engine;
 use crate::replica::membership::{FROM_REGISTER, Membership};
 use crate::replica::role_log::{Progress, log_role};
@@ -26,14 +26,24 @@ fn in_chain(group: &Group) -> impl Iterator<Item = NodeId> + '_ {
 }
 
 /// Judges a view. `is_own`: it is of the cluster that the store belongs to. `is_registered`: views come from a register.
-fn judge(known: Option<&View>, view: &View, is_own: bool, is_registered: bool) -> Judgement {
+/// `is_newcomer`: nobody relies on this process yet, and the register has the view.
+fn judge(
+    known: Option<&View>,
+    view: &View,
+    is_own: bool,
+    (is_registered, is_newcomer): (bool, bool),
+) -> Judgement {
     match known {
         Some(known) if known == view => return Judgement::Ignore,
         // A peer sent a newer view before etcd did. An older view in a file goes on to the check, because somebody put it
         // there.
         Some(known) if is_registered && view.epoch < known.epoch => return Judgement::Ignore,
         Some(known) => {
-            if let Err(why) = view.may_replace(known) {
+            let step = match is_newcomer {
+                true => view.may_supersede(known),
+                false => view.may_replace(known),
+            };
+            if let Err(why) = step {
                 return Judgement::Refuse(why.to_string());
             }
         }
@@ -58,7 +68,9 @@ impl<E: Engine> Driver<E> {
         if source != FROM_REGISTER && self.membership.as_ref().is_some_and(Membership::refuses) {
             return;
         }
-        match judge(known.as_deref(), &view, self.keeper.is_of(&view), is_registered) {
+        let is_newcomer = source == FROM_REGISTER && !self.was_member;
+        let ways = (is_registered, is_newcomer);
+        match judge(known.as_deref(), &view, self.keeper.is_of(&view), ways) {
             Judgement::Follow => {}
             Judgement::Ignore => return,
             Judgement::Refuse(why) => {
@@ -74,6 +86,7 @@ impl<E: Engine> Driver<E> {
         }
         self.counted.views += 1;
         let is_member = view.names(self.me.node, &self.me.run);
+        self.was_member |= is_member;
         log_role(&self.me, &view, is_member, is_registered);
         self.promises.set_epoch(view.epoch);
         self.peers.set_epoch(view.epoch);
@@ -90,15 +103,28 @@ impl<E: Engine> Driver<E> {
         let chart = Arc::new(Chart::of(Arc::new(view)));
         self.chart.send_replace(Some(Arc::clone(&chart)));
         let now = clock();
+        let mut changed = Vec::new();
         for slot in 0..SLOTS {
             let Some(group) = chart.group(slot) else { continue };
             if let Some(actions) = self.slots.set_group(slot, group, is_member, now) {
                 self.carry_out(slot, actions);
+                changed.extend(self.slots.get(slot).filter(|it| it.is_member()).map(|_| slot));
             }
         }
+        // Changes wait until each node has told the one before it what it has.
+        self.tick(changed);
         self.progress = Progress::of(is_member);
         self.set_near(&chart.view, is_member, now);
         self.look();
+    }
+
+    /// Tells the nodes beside this one how far it is: in so many slots at once, in the others soon.
+    pub(super) fn tick(&mut self, slots: Vec<u16>) {
+        let (first, others) = slots.split_at(slots.len().min(AT_ONCE));
+        for slot in first {
+            self.step(*slot, SlotEvent::Tick);
+        }
+        self.slots.are_told(first, others, clock());
     }
 
     /// Asks those nodes for promises with which this one shares a chain, or shared one: at once, since reads wait for that.
@@ -119,7 +145,15 @@ impl<E: Engine> Driver<E> {
         let Some(chart) = self.chart.borrow().clone() else { return };
         self.progress.tell(self.me.node, &chart, &self.slots);
         if let Some(membership) = &mut self.membership {
-            membership.tell(&self.me, &chart, (&self.slots, &self.peers.refused()));
+            membership.tell(
+                &self.me,
+                &chart,
+                (&self.slots, &self.peers.refused()),
+                self.promises.is_fresh(clock()),
+            );
         }
     }
 }
+
+/// A slot takes some microseconds, in which all others wait.
+const AT_ONCE: usize = 4096;

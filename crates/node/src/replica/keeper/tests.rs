@@ -161,6 +161,48 @@ fn a_copy_takes_the_place_of_all_that_the_slot_had() {
         keeper.note_committed(slot, 8);
         assert_eq!(keeper.value("k"), None);
         assert_eq!(keeper.value(&other).map(|it| it.1), Some(1), "another slot's");
-        assert_eq!(keeper.shelf(slot).all(), [(same.into_bytes(), stand)]);
+        assert_eq!(
+            {
+                keeper.look(clock() + 60_000_000);
+                keeper.shelf(slot).all(false)
+            },
+            Some(vec![(same.into_bytes(), stand)])
+        );
     }
+}
+
+/// A store with records, whose keys nobody knows yet.
+#[test]
+fn a_copy_waits_for_the_walk_over_all_records_and_for_its_turn() {
+    let (mut keeper, mut happening) = keeper(false);
+    let slot = keeper.hash.slot(b"k");
+    keeper.apply(slot, effect("k", 1, Some(Some("v"))));
+    assert_eq!(keeper.land((slot, 1), &mut happening), Some(1));
+    keeper.note_committed(slot, 1);
+
+    let [other, urgent] = [slot + 1, slot + 2];
+    let has_time = [slot, other].map(|slot| keeper.shelf(slot).all(false).is_none());
+    assert_eq!(has_time, [true; 2]);
+    assert!(keeper.shelf(urgent).all(true).is_none());
+    keeper.look(clock());
+    assert_eq!(keeper.next_copy(), None, "the keys aren't known");
+    let Some(Event::Keys(found)) = happening.blocking_recv() else { panic!("a walk ends") };
+    keeper.collected(found);
+    // It comes between the walk and the copy.
+    keeper.apply(slot, effect("k", 2, Some(Some("new"))));
+    keeper.look(clock() + 60_000_000);
+    let due: Vec<u16> = std::iter::from_fn(|| keeper.next_copy()).collect();
+    assert_eq!(due, [urgent, slot, other], "changes wait for the first");
+    let all = keeper.shelf(slot).all(false).expect("its turn has come");
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].1.version.seq, 2);
+
+    keeper.look(0);
+    assert_eq!(keeper.shelf(other).all(false), None, "all others would wait for it");
+    assert_eq!(keeper.shelf(urgent).all(true), Some(Vec::new()));
+    assert!(keeper.has_copies_due());
+    assert_eq!(keeper.next_copy(), None, "its turn is over");
+    keeper.look(clock() + 60_000_000);
+    assert_eq!(keeper.next_copy(), Some(other));
+    assert!(!keeper.has_copies_due());
 }

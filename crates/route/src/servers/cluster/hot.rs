@@ -4,6 +4,7 @@
 //! 1. A request to drop a value takes effect before it is answered, and before anything that came later on that link.
 //! 2. No request of a client waits for these links. Without them, gets go to the nodes.
 //! 3. If a node gives no holds because of TLS, the log says so once, and why.
+//! 4. A cache that ends gives its holds back. So no change waits for a router that was stopped.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -50,12 +51,6 @@ struct HoldLink {
     task: JoinHandle<()>,
 }
 
-impl Drop for HoldLink {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl Hot {
     pub(super) fn new(spec: HotSpec, tls: Option<PeerTlsFiles>, watch: Arc<ClusterWatch>) -> Self {
         let cache = Arc::new(Mutex::new(HeldCache::new(limits(spec, 2))));
@@ -88,6 +83,12 @@ impl Hot {
         self.cache.lock().offer((key, number), reply, clock());
     }
 
+    /// Ends the cache. The tasks that are returned give its holds back.
+    pub(super) fn end(self) -> Vec<JoinHandle<()>> {
+        // A link's task ends when no frame can come any more.
+        self.links.into_inner().into_values().map(|link| link.task).collect()
+    }
+
     /// Sends a frame, if there is a link with room. Without one, a link is begun, and a later hold is asked for.
     fn send(&self, node: NodeId, frame: PeerFrame, chart: &Chart) {
         let Some(member) = chart.view.nodes.get(&node) else { return };
@@ -95,6 +96,10 @@ impl Hot {
         links.retain(|node, link| {
             let member = chart.view.nodes.get(node);
             let stays = member.is_some_and(|it| it.peers == link.address);
+            if !stays {
+                // What is kept stays, so it isn't given back.
+                link.task.abort();
+            }
             stays && (!link.task.is_finished() || link.begun.elapsed() < REDIALLED)
         });
         let link = links.entry(node).or_insert_with(|| {
@@ -108,6 +113,7 @@ impl Hot {
             };
             let address = member.peers.clone();
             let dialled = Dialled {
+                node,
                 address: address.clone(),
                 tls: self.tls.clone(),
                 watch: Arc::clone(&self.watch),
@@ -131,6 +137,7 @@ fn limits(spec: HotSpec, nodes: usize) -> HeldLimits {
 
 /// The task of a link.
 struct Dialled {
+    node: NodeId,
     address: String,
     tls: Option<PeerTlsFiles>,
     watch: Arc<ClusterWatch>,
@@ -208,6 +215,7 @@ impl Dialled {
                 }
                 frame = sent.recv() => match frame {
                     Some(frame) => frame.encode(&mut out).map_err(passing)?,
+                    None if is_greeted => return self.give_back(stream).await,
                     None => return Ok(()),
                 },
             }
@@ -237,6 +245,35 @@ impl Dialled {
                 }
             }
         }
+    }
+
+    /// Tells the node that nothing is kept any more of the keys that it reads, and waits until it has read that.
+    async fn give_back(
+        &self,
+        mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    ) -> Result<(), Unheld> {
+        let Some(chart) = self.watch.chart() else { return Ok(()) };
+        let (number, keys) = self.cache.lock().held_keys();
+        let mut out = Vec::new();
+        for key in keys {
+            let place = chart.place(&key).filter(|(_, group)| group.reader() == Some(self.node));
+            if let Some((slot, _)) = place {
+                let dropped = PeerFrame::Invalidated { slot, number, key: key.to_vec() };
+                dropped.encode(&mut out).map_err(passing)?;
+            }
+        }
+        let told = async {
+            stream.write_all(&out).await?;
+            stream.shutdown().await?;
+            // The node ends the link once it has read all. What comes before that is of no use.
+            let mut rest = BytesMut::new();
+            while stream.read_buf(&mut rest).await? > 0 {
+                rest.clear();
+            }
+            Ok(())
+        };
+        let late = |_| passing("it doesn't read that holds are given back");
+        timeout(CONNECTED, told).await.map_err(late)?.map_err(failed)
     }
 }
 

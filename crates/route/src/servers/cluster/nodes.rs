@@ -11,6 +11,7 @@ use std::time::Duration;
 use guira_chain::{Chart, Group, NodeId};
 use guira_cluster::Sight;
 use tokio::sync::watch::Receiver;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::watches::ClusterWatch;
@@ -21,6 +22,9 @@ use crate::servers::link::Link;
 pub(in crate::servers) trait NodeLinks: fmt::Debug {
     /// Returns the link to a node for the role with this number.
     fn node_link(&self, wanted: &LeafSpec, role: u32) -> Arc<Link>;
+
+    /// Takes the tasks of a cache that has ended: they give holds back, and the thread ends after them.
+    fn leave(&self, tasks: Vec<JoinHandle<()>>);
 }
 
 /// The requests that a link carries. On each link a node answers in the order of requests.

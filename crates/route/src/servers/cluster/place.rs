@@ -135,6 +135,15 @@ impl Cluster {
     }
 }
 
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let tasks = self.hot.take().map(Hot::end).unwrap_or_default();
+        if let Some(fleet) = self.fleet.as_ref().and_then(rc::Weak::upgrade) {
+            fleet.leave(tasks);
+        }
+    }
+}
+
 /// The error while the view has no process.
 pub(super) const NOT_BEGUN: &str = "no node of the cluster has begun yet: start one";
 

@@ -1,9 +1,7 @@
 //! Routes that only choose one child for each request. They need no future of their own.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
 use guira_client::ring::{SERVERS_MAX, ch3};
@@ -54,7 +52,6 @@ impl<T: Chooser> Route for T {
 #[derive(Debug)]
 struct Random {
     children: Vec<Node>,
-    random: Randomness,
 }
 
 impl Chooser for Random {
@@ -63,36 +60,10 @@ impl Chooser for Random {
     }
 
     fn choose(&self, _: &Request, _: &Context) -> &Node {
-        &self.children[self.random.below(self.children.len())]
+        &self.children[fastrand::usize(..self.children.len())]
     }
 }
 
-/// Random numbers for one thread, good enough to spread load.
-#[derive(Debug)]
-pub(crate) struct Randomness {
-    state: Cell<u64>,
-}
-
-impl Randomness {
-    /// Creates a generator with a random seed.
-    pub(crate) fn new() -> Self {
-        Self { state: Cell::new(RandomState::new().hash_one(0_u8)) }
-    }
-
-    /// The next 64 random bits, by `SplitMix64`.
-    pub(crate) fn next(&self) -> u64 {
-        let state = self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.state.set(state);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// A random number from 0 to `end - 1`. `end` must not be 0.
-    pub(crate) fn below(&self, end: usize) -> usize {
-        usize::try_from((u128::from(self.next()) * end as u128) >> 64).unwrap_or(0)
-    }
-}
 pub(super) static RANDOM: Shape = Shape { name: "RandomRoute", fields: &[&CHILDREN] };
 /// `RandomRoute` by another name.
 pub(super) static LOAD_BALANCER: Shape = Shape {
@@ -107,12 +78,8 @@ pub(super) fn build_random(fields: Fields<'_>, builder: &mut Builder<'_>) -> Res
 }
 
 /// Returns a route that chooses any of `children`.
-pub(super) fn node_random(mut children: Vec<Node>) -> Node {
-    match children.len() {
-        0 => null::node(),
-        1 => children.remove(0),
-        _ => Rc::new(Random { children, random: Randomness::new() }),
-    }
+pub(super) fn node_random(children: Vec<Node>) -> Node {
+    null::over(children, |children| Rc::new(Random { children }))
 }
 pub(super) static HOST_ID: Shape = Shape {
     name: "HostIdRoute",

@@ -116,9 +116,6 @@ fn peer_tls(fields: &Fields<'_>) -> Result<Option<PeerTlsFiles>> {
 fn hot_cache(json: &Json) -> Result<HotSpec> {
     let fields = Fields::new(json, &HOT_CACHE);
     let k = fields.number("k")?.unwrap_or(K);
-    if !(k > 0.0 && k <= 1000.0) {
-        return Err(fields.error("k should be above 0 and at most 1000"));
-    }
     let entries = fields.integer("entries")?;
     let value_bytes_max = fields.integer("value_bytes_max")?.unwrap_or(VALUE_BYTES_MAX);
     Ok(HotSpec { k, entries, value_bytes_max })

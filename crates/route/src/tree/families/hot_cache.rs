@@ -110,9 +110,6 @@ pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec
         (Some(entries), _) => entries,
         (None, Some(servers)) => {
             let k = fields.number("k")?.unwrap_or(K);
-            if !(k > 0.0 && k <= 1000.0) {
-                return Err(fields.error("k should be above 0 and at most 1000"));
-            }
             let entries = plan::entries(f64::from(servers), k).ceil();
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
             let entries = entries.min(ENTRIES_MAX as f64) as usize;

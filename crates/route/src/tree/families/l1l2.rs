@@ -15,7 +15,6 @@ use std::rc::Rc;
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Reply, Request};
 
-use super::choice::Randomness;
 use super::warm_up::carrying;
 use super::{
     BoxFuture, Builder, Context, Fields, I32, Node, Result, Route, Shape, Takes, U32, detach,
@@ -147,7 +146,6 @@ struct SizeSplit {
     /// Store large values in both pools, without a sentinel.
     is_in_both: bool,
     retries: u32,
-    random: Randomness,
 }
 
 /// The flag of a sentinel.
@@ -227,7 +225,7 @@ impl SizeSplit {
     }
 
     async fn set_under_lease(&self, request: &Request, context: &Context) -> Reply {
-        let number: Bytes = (self.random.next() >> 32).to_string().into();
+        let number: Bytes = fastrand::u32(..).to_string().into();
         let key = large_key(&request.key, &number);
         let large =
             Request { op: Op::Set, key: key.clone(), token: 0, meta: None, ..request.clone() };
@@ -311,6 +309,5 @@ pub(super) fn build_size_split(fields: Fields<'_>, builder: &mut Builder<'_>) ->
         failure_ttl: fields.integer("failure_ttl")?.unwrap_or(60),
         is_in_both: fields.boolean("both_full_set")?.unwrap_or(false),
         retries: fields.integer("retries")?.unwrap_or(1),
-        random: Randomness::new(),
     })])
 }

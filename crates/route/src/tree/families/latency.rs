@@ -58,10 +58,7 @@ pub(super) static SHAPE: Shape = Shape {
 /// `LatencyInjectionRoute`
 pub(super) fn build(fields: Fields<'_>, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let child = builder.one(fields.required("child")?)?;
-    let wait = |name| -> Result<Duration> {
-        let wait = fields.integer(name)?;
-        Ok(wait.map_or(Duration::ZERO, Duration::from_millis))
-    };
+    let wait = |name| fields.milliseconds(name).map(Option::unwrap_or_default);
     let (before, after) = (wait("before_latency_ms")?, wait("after_latency_ms")?);
     let total = wait("total_latency_ms")?;
     Ok(vec![Rc::new(Slow { child, before, after, total })])

@@ -18,39 +18,35 @@ use crate::outcome::default_reply;
 struct RateLimit {
     target: Node,
     fallback: Option<Node>,
-    gets: Option<Bucket>,
-    sets: Option<Bucket>,
-    deletes: Option<Bucket>,
+    /// They start empty, and are filled by the seconds that pass from here on.
+    start: Instant,
+    gets: Option<TokenBucket>,
+    sets: Option<TokenBucket>,
+    deletes: Option<TokenBucket>,
 }
 
-/// A token bucket: tokens arrive at `rate` per second, up to `burst`. It starts empty.
+/// A token bucket: tokens arrive at `rate` per unit of time, up to `burst`.
 #[derive(Debug)]
-struct Bucket {
+pub(super) struct TokenBucket {
     rate: f64,
     burst: f64,
-    start: Instant,
-    /// The time in seconds since `start` at which the bucket would have been empty.
+    /// The time at which the bucket would have been empty.
     empty_at: Cell<f64>,
 }
 
-impl Bucket {
-    fn read(fields: Fields<'_>, kind: &str) -> Result<Option<Self>> {
-        let positive = |name: &str| {
-            let number = fields.number(name)?;
-            match number {
-                Some(number) if number <= 0.0 => {
-                    Err(fields.error(format!("{name} is nonpositive")))
-                }
-                number => Ok(number),
-            }
-        };
-        let Some(rate) = positive(&format!("{kind}_rate"))? else { return Ok(None) };
-        let burst = positive(&format!("{kind}_burst"))?.unwrap_or(rate);
-        Ok(Some(Self { rate, burst, start: Instant::now(), empty_at: Cell::new(0.0) }))
+impl TokenBucket {
+    pub(super) fn new(rate: f64, burst: f64, empty_at: f64) -> Self {
+        Self { rate, burst, empty_at: Cell::new(empty_at) }
     }
 
-    fn allows(&self) -> bool {
-        let now = self.start.elapsed().as_secs_f64();
+    fn read(fields: Fields<'_>, kind: &str) -> Result<Option<Self>> {
+        let Some(rate) = fields.number(&format!("{kind}_rate"))? else { return Ok(None) };
+        let burst = fields.number(&format!("{kind}_burst"))?.unwrap_or(rate);
+        Ok(Some(Self::new(rate, burst, 0.0)))
+    }
+
+    /// Takes a token, if there is one.
+    pub(super) fn allows(&self, now: f64) -> bool {
         let tokens = ((now - self.empty_at.get()) * self.rate).min(self.burst);
         if tokens < 1.0 {
             return false;
@@ -68,7 +64,7 @@ impl RateLimit {
             _ if op.is_update() => &self.sets,
             _ => &None,
         };
-        bucket.as_ref().is_none_or(Bucket::allows)
+        bucket.as_ref().is_none_or(|it| it.allows(self.start.elapsed().as_secs_f64()))
     }
 }
 
@@ -88,7 +84,7 @@ impl Route for RateLimit {
         let buckets = [("gets", &self.gets), ("sets", &self.sets), ("deletes", &self.deletes)];
         let mut name = "rate-limit".to_owned();
         for (kind, bucket) in buckets {
-            if let Some(Bucket { rate, burst, .. }) = bucket {
+            if let Some(TokenBucket { rate, burst, .. }) = bucket {
                 name.push_str(&format!("|{kind}_rate={rate}|{kind}_burst={burst}"));
             }
         }
@@ -124,9 +120,10 @@ pub(super) fn node(target: Node, rates: &Json, fallback: Option<Node>) -> Result
     Ok(Rc::new(RateLimit {
         target,
         fallback,
-        gets: Bucket::read(fields, "gets")?,
-        sets: Bucket::read(fields, "sets")?,
-        deletes: Bucket::read(fields, "deletes")?,
+        start: Instant::now(),
+        gets: TokenBucket::read(fields, "gets")?,
+        sets: TokenBucket::read(fields, "sets")?,
+        deletes: TokenBucket::read(fields, "deletes")?,
     }))
 }
 pub(super) static SHAPE: Shape = Shape {

@@ -12,7 +12,6 @@ use guira_client::ring::spooky32;
 use guira_client::{Op, Outcome, Reply, Request};
 use tokio::sync::oneshot;
 
-use super::choice::Randomness;
 use super::{
     BoxFuture, Builder, Context, Field, Fields, I32, Json, Node, Result, Route, SHARE, Shape,
     Takes, begin, detach, field, fields, ignored, needed, words,
@@ -27,7 +26,6 @@ struct Shadowed {
     normal: Node,
     shadows: Vec<Rc<Shadow>>,
     tokens: Arc<ShadowTokens>,
-    random: Randomness,
 }
 
 /// A receiver of copies, and the choice of requests that it gets.
@@ -85,7 +83,7 @@ impl Shadow {
         (self.children.0..self.children.1).contains(&index) || matches!(self.keys, Keys::Listed(_))
     }
 
-    fn wants(&self, request: &Request, random: &Randomness) -> bool {
+    fn wants(&self, request: &Request) -> bool {
         let key = key::routing_key(&request.key);
         let is_wanted = match &self.keys {
             Keys::Listed(listed) => listed.iter().any(|listed| listed == key),
@@ -96,7 +94,8 @@ impl Shadow {
             }
         };
         is_wanted
-            && (self.share >= 0.99999 || random.below(1 << 20) < whole(self.share * 1_048_576.0))
+            && (self.share >= 0.99999
+                || fastrand::usize(..1 << 20) < whole(self.share * 1_048_576.0))
     }
 }
 
@@ -188,7 +187,7 @@ fn of_shadow(context: &Context) -> Context {
 
 impl Route for Shadowed {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
-        let wanted = self.shadows.iter().filter(|shadow| shadow.wants(request, &self.random));
+        let wanted = self.shadows.iter().filter(|shadow| shadow.wants(request));
         if request.op == Op::LeaseGet {
             let wanted: Vec<Rc<Shadow>> = wanted.cloned().collect();
             if !wanted.is_empty() {
@@ -295,7 +294,7 @@ pub(super) fn wrap(
             return normal;
         }
         let tokens = Arc::clone(&builder.settings.shadow_tokens);
-        Rc::new(Shadowed { normal, shadows, tokens, random: Randomness::new() })
+        Rc::new(Shadowed { normal, shadows, tokens })
     };
     Ok(children.into_iter().enumerate().map(wrap).collect())
 }

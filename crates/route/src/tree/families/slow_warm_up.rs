@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use guira_client::{Reply, Request};
 
-use super::choice::Randomness;
 use super::{BoxFuture, Context, Fields, Node, Result, Route, SHARE, Shape, Takes, field, needed};
 use crate::outcome::{is_hit, is_miss};
 
@@ -19,7 +18,6 @@ struct SlowWarmUp {
     hits: Cell<u64>,
     misses: Cell<u64>,
     is_warming_up: Cell<bool>,
-    random: Randomness,
 }
 
 /// The hit rates at which warming up begins and ends, and the server's share of gets: `start` + hit rate · `step`.
@@ -40,7 +38,7 @@ impl Settings {
             Self { enable_threshold, disable_threshold, start: 0.1, step: 1.0, min_requests: 100 };
         let Some(fields) = fields else { return Ok(default) };
         let share = |name: &str| -> Result<f64> {
-            let share = fields.number(name)?.filter(|share| (0.0..=1.0).contains(share));
+            let share = fields.number(name)?;
             share.ok_or_else(|| fields.error(format!("'{name}' must be a double in [0,1] range")))
         };
         let (enable_threshold, disable_threshold) =
@@ -76,9 +74,7 @@ impl SlowWarmUp {
         let Settings { enable_threshold, disable_threshold, start, step, .. } = self.settings;
         let threshold = if self.is_warming_up.get() { disable_threshold } else { enable_threshold };
         self.is_warming_up.set(rate < threshold);
-        let lot =
-            f64::from(u32::try_from(self.random.next() >> 32).unwrap_or(0)) / f64::from(u32::MAX);
-        !self.is_warming_up.get() || lot <= start + rate * step
+        !self.is_warming_up.get() || fastrand::f64() <= start + rate * step
     }
 }
 
@@ -135,7 +131,6 @@ pub(super) static SETTINGS: Shape = Shape {
 
 /// Returns a route to `target`. While the target warms up, some of its gets go to `elsewhere`.
 pub(super) fn node(target: Node, elsewhere: Node, settings: Settings) -> Node {
-    let (hits, misses) = (Cell::new(0), Cell::new(0));
-    let (is_warming_up, random) = (Cell::new(false), Randomness::new());
-    Rc::new(SlowWarmUp { target, elsewhere, settings, hits, misses, is_warming_up, random })
+    let (hits, misses, is_warming_up) = (Cell::new(0), Cell::new(0), Cell::new(false));
+    Rc::new(SlowWarmUp { target, elsewhere, settings, hits, misses, is_warming_up })
 }

@@ -3,16 +3,14 @@
 use std::cell::Cell;
 
 use crate::tree::families::fields::LIMIT;
+use crate::tree::families::rate_limit::TokenBucket;
 use crate::tree::families::{Fields, Json, Result};
 
-/// A token bucket: each request adds `rate` tokens, up to `burst`. It starts full.
+/// Each request adds `rate` tokens, up to `burst`. The bucket starts full.
 #[derive(Debug)]
 pub(super) struct Limit {
-    rate: f64,
-    burst: f64,
+    bucket: TokenBucket,
     requests: Cell<f64>,
-    /// The number of the request at which the bucket would have been empty.
-    empty_at: Cell<f64>,
 }
 
 impl Limit {
@@ -21,8 +19,8 @@ impl Limit {
         let fields = Fields::new(json, &LIMIT);
         let rate = fields.number("rate")?.ok_or_else(|| fields.error("rate not found"))?;
         let burst = fields.number("burst")?.unwrap_or(1000.0).max(1.0);
-        let (requests, empty_at) = (Cell::new(0.0), Cell::new(-1e6));
-        Ok(Self { rate: rate.clamp(0.0, 1.0), burst, requests, empty_at })
+        let bucket = TokenBucket::new(rate.clamp(0.0, 1.0), burst, -1e6);
+        Ok(Self { bucket, requests: Cell::new(0.0) })
     }
 
     /// Counts a request.
@@ -32,12 +30,6 @@ impl Limit {
 
     /// Takes a token, if there is one.
     pub(super) fn allows(&self) -> bool {
-        let now = self.requests.get();
-        let tokens = ((now - self.empty_at.get()) * self.rate).min(self.burst);
-        if tokens < 1.0 {
-            return false;
-        }
-        self.empty_at.set(now - (tokens - 1.0) / self.rate);
-        true
+        self.bucket.allows(self.requests.get())
     }
 }
