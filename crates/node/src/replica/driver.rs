@@ -317,7 +317,8 @@ impl<E: Engine> Driver<E> {
         let before = std::mem::replace(known, epoch.max(*known));
         if epoch > before {
             // What the peer was told of these slots came too early. Clients wait until it is told again.
-            self.tick(self.slots.that(before + 1..=epoch, |slot| slot.is_beside(from)));
+            let early = self.slots.that(before + 1..=epoch, |slot| slot.is_beside(from));
+            self.tick(&early);
         }
         let (own, now) = (self.epoch(), clock());
         if epoch > own && now >= self.asked_view_at {

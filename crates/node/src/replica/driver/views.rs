@@ -112,14 +112,14 @@ impl<E: Engine> Driver<E> {
             }
         }
         // Changes wait until each node has told the one before it what it has.
-        self.tick(changed);
+        self.tick(&changed);
         self.progress = Progress::of(is_member);
         self.set_near(&chart.view, is_member, now);
         self.look();
     }
 
     /// Tells the nodes beside this one how far it is: in so many slots at once, in the others soon.
-    pub(super) fn tick(&mut self, slots: Vec<u16>) {
+    pub(super) fn tick(&mut self, slots: &[u16]) {
         let (first, others) = slots.split_at(slots.len().min(AT_ONCE));
         for slot in first {
             self.step(*slot, SlotEvent::Tick);
