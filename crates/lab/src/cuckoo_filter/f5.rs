@@ -1,7 +1,8 @@
 //! Figure 4.5: lookups per second, by the share of items that are present.
 //!
 //! Full filters of the same size are asked for present and absent items in a random order, by turns. A sample is the
-//! least of several turns. Filters of this size are in the caches, and what neighbours do to these can only add time.
+//! least of several turns. Filters of this size are larger than the caches, as the thesis' are: a line that is read costs its way
+//! from memory. Where caches hold a Bloom filter, wrong guesses of where to stop outweigh the bits that are read.
 
 use super::contest::{BLOCKED, BLOOM, COUNTING, CUCKOO, D_LEFT, KINDS, QUOTIENT, SORTED, line};
 use super::items::Items;
@@ -20,10 +21,10 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             for absent ones, with a dip between; Bloom filters are slower the more items are present; cuckoo filters are \
             faster than Bloom filters",
     shape: "cuckoo lookups of present items take 0.8 to 1.25 times as long as of absent ones, those of the Bloom filters \
-            at least 1.01 times, also compared with cuckoo's; with half of the items present a Bloom filter's take longer \
+            at least 1.1 times, also compared with cuckoo's; with half of the items present a Bloom filter's take longer \
             than a cuckoo filter's, a quotient filter's at least twice as long, d-left's at least 1.2 times",
     why: "our cuckoo filter compares both buckets without a branch, so that there is nothing to guess wrongly where half of \
-          the items are present: it has no dip; and where caches hold a Bloom filter, bits more to read cost little",
+          the items are present: it has no dip",
     is_quick: false,
     measure,
     judge,
@@ -31,8 +32,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 
 /// Measures the nanoseconds of a lookup: a line for each kind, by the percentage of present items.
 fn measure(run: &Run<'_>) -> Result<Data> {
-    let slots_log2 = run.scale.pick(22, 27);
-    let asked = run.scale.pick(1 << 18, 1 << 22);
+    let slots_log2 = run.scale.pick(25, 27);
+    let asked = run.scale.pick(1 << 19, 1 << 22);
     let items = Items::new(run.seed);
     let mut full: Vec<(Box<dyn Set>, u64)> = Vec::new();
     for (at, kind) in KINDS.iter().enumerate() {
@@ -141,16 +142,15 @@ fn others(data: &Data) -> Vec<Check> {
         check(
             "Bloom, blocked and counting: present to absent, at the least",
             least(blooms.map(|kind| rise(data, kind))),
-            Bound::AtLeast(1.01),
-            "nine bits are read of a present item, two on average of an absent one; loosened from 1.1: where caches hold the \
-             filter, nine reads at once cost little more than a wrong guess where to stop",
+            Bound::AtLeast(1.1),
+            "nine bits are read of a present item, two on average of an absent one",
         )
         .paper("more than 1", Bound::AtLeast(1.02)),
         check(
             "the same, to cuckoo's",
             least(blooms.map(|kind| rise(data, kind))) / rise(data, CUCKOO),
-            Bound::AtLeast(1.01),
-            "what is asked for matters to Bloom filters, and not to cuckoo filters; loosened from 1.1 for the same reason",
+            Bound::AtLeast(1.1),
+            "what is asked for matters to Bloom filters, and not to cuckoo filters",
         ),
         check(
             "quotient: present to absent",
