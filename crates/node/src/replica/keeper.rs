@@ -297,8 +297,7 @@ impl<E: Engine> Keeper<E> {
         match walk(&*self.node, &self.hash) {
             Ok(found) => {
                 let mut keys = self.keys.borrow_mut();
-                keys.order();
-                self.held.keys().for_each(|key| keys.note(self.hash.slot(key), key));
+                self.order_keys(&mut keys);
                 keys.take(found);
                 keys.get(slot).cloned().unwrap_or_default()
             }
@@ -309,6 +308,15 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
+    /// Orders a walk, if one is needed, which the caller has to begin. It may miss what the engine doesn't have yet.
+    fn order_keys(&self, keys: &mut SlotKeys) -> bool {
+        let is_new = keys.order();
+        if is_new {
+            self.held.keys().for_each(|key| keys.note(self.hash.slot(key), key));
+        }
+        is_new
+    }
+
     /// The keys of a slot, if a copy of it may be given now. Otherwise its turn comes.
     fn keys_for_copy(&self, slot: u16, is_urgent: bool) -> Option<HashSet<Bytes>> {
         let mut keys = self.keys.borrow_mut();
@@ -317,8 +325,7 @@ impl<E: Engine> Keeper<E> {
             return Some(keys.clone());
         }
         self.wanted.borrow_mut().insert((!is_urgent, slot));
-        if keys.order() {
-            self.held.keys().for_each(|key| keys.note(self.hash.slot(key), key));
+        if self.order_keys(&mut keys) {
             let (node, hash, events) =
                 (Arc::clone(&self.node), self.hash.clone(), self.events.clone());
             let walks = move || {

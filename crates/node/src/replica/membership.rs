@@ -25,7 +25,7 @@ pub(super) struct Membership {
     register: Arc<Register>,
     present: Present,
     told: (Report, BTreeSet<(NodeId, String)>),
-    /// The epoch of the view, and the number of the slots' steps, when they were looked at.
+    /// The epoch of the view, the number of the slots' steps, and whether the process was fresh, when they were looked at.
     looked_at: (u64, u64, bool),
     controller: Controller,
 }

@@ -125,13 +125,13 @@ impl Slot {
             return;
         };
         let Some(sent) = sent else {
-            if out.iter().any(|it| matches!(it, SlotAction::Apply(_) | SlotAction::Replace(..))) {
-                // The owner has yet to carry out these actions, so a copy made now would lack them. The next event
-                // sends it.
-                self.next.insert(node, None);
-                return;
-            }
-            let Some(items) = around.contents.all(self.group.is_on_path(node)) else {
+            // While the owner has yet to carry out these actions, a copy would lack them.
+            let is_late =
+                out.iter().any(|it| matches!(it, SlotAction::Apply(_) | SlotAction::Replace(..)));
+            let is_urgent = self.group.is_on_path(node);
+            let items = if is_late { None } else { around.contents.all(is_urgent) };
+            let Some(items) = items else {
+                // The next event sends it.
                 self.next.insert(node, None);
                 return;
             };
