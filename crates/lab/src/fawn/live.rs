@@ -129,7 +129,7 @@ fn throughput(
     let zipf = Zipf::new(KEYS, ZIPF);
     let load = Load {
         port: router.port,
-        clients: CLIENTS,
+        clients: if keys == 1 { CLIENTS_OF_ONE } else { CLIENTS },
         seed: run.seed,
         first: 0,
         warm: Duration::from_secs_f64(learns_s * run.scale.pick(1.0, 2.0)),
@@ -284,3 +284,6 @@ const KEYS: u64 = 100_000;
 /// The gets per second that a store takes.
 const RATE: f64 = 250.0;
 const CLIENTS: u64 = 400;
+/// The router asks one store for the keys of all who wait in one get, and all their replies come at once. So few clients
+/// ask for the only key: they keep its store busy, and no burst is a large part of what is counted.
+const CLIENTS_OF_ONE: u64 = 16;
