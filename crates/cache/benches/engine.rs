@@ -3,12 +3,9 @@
 //!
 //! `cargo bench -p guira-cache [-- ITEMS [ROUNDS]]` (default 1,000,000 and 5): 16-byte keys, 32-byte values, keys
 //! drawn uniformly. Batches of 50 are looked up in the stages that a server uses. All caches are built first and
-//! measured in turn, round by round; the medians are printed. The first column is a cache whose type names the cuckoo
-//! index. The second is a cache that chooses the cuckoo index at run time, as a server does: the difference is the
-//! cost of the choice.
+//! measured in turn, round by round; the medians are printed.
 
 use guira_cache::{Cache, CacheConfig, Handle, IndexKind, NoRoom, StoreTerms};
-use guira_index::{Cuckoo, Index};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 
@@ -28,16 +25,12 @@ fn main() {
     let rounds = numbers.next().unwrap_or(5);
     let memory_bytes = usize::try_from(items).expect("fits") * 56 + (16 << 20);
     let config = |index| CacheConfig { memory_bytes, index, ..CacheConfig::default() };
-    let cuckoo = Cuckoo::with_max(memory_bytes / 32);
-    let named = Cache::with_index(&config(IndexKind::Cuckoo), cuckoo).expect("memory for it");
     let chosen = IndexKind::ALL.map(|kind| Cache::new(&config(kind)).expect("memory for it"));
-    let mut columns = vec![Column::new("cuckoo (type)", &named, items)];
-    let names = ["cuckoo", "hopscotch", "chained"];
-    columns.extend(names.iter().zip(&chosen).map(|(name, cache)| Column::new(name, cache, items)));
+    let names = ["cuckoo", "hopscotch", "chained"].into_iter().zip(&chosen);
+    let mut columns: Vec<_> = names.map(|(name, cache)| Column::new(name, cache, items)).collect();
     let ops = items.max(2_000_000);
     for _ in 0..rounds {
-        measure(&mut columns[0], &named, items, ops);
-        for (column, cache) in columns[1..].iter_mut().zip(&chosen) {
+        for (column, cache) in columns.iter_mut().zip(&chosen) {
             measure(column, cache, items, ops);
         }
     }
@@ -53,7 +46,7 @@ struct Column {
 
 impl Column {
     /// Makes a column, and fills the cache.
-    fn new<I: Index>(name: &'static str, cache: &Cache<I>, items: u64) -> Self {
+    fn new(name: &'static str, cache: &Cache, items: u64) -> Self {
         let mut handle = cache.handle();
         let insert = timed(items, || (0..items).for_each(|n| set(&mut handle, n, n)));
         let index_bytes = cache.index_bytes() as f64 / items as f64;
@@ -63,7 +56,7 @@ impl Column {
     }
 }
 
-fn measure<I: Index>(column: &mut Column, cache: &Cache<I>, items: u64, ops: u64) {
+fn measure(column: &mut Column, cache: &Cache, items: u64, ops: u64) {
     let mut handle = cache.handle();
     let [_, one, hits, misses, writes] = &mut column.ns;
     one.push(timed(ops, || gets(&handle, items, ops)));
@@ -101,7 +94,7 @@ fn key(n: u64) -> [u8; 16] {
     key
 }
 
-fn set<I: Index>(handle: &mut Handle<'_, I>, n: u64, seed: u64) {
+fn set(handle: &mut Handle<'_>, n: u64, seed: u64) {
     let value = [u8::try_from(seed & 0xff).expect("a byte"); 32];
     while let Err(no_room) = handle.store(&handle.key(&key(n)), &value, &StoreTerms::default(), NOW)
     {
@@ -110,7 +103,7 @@ fn set<I: Index>(handle: &mut Handle<'_, I>, n: u64, seed: u64) {
     }
 }
 
-fn gets<I: Index>(handle: &Handle<'_, I>, items: u64, ops: u64) {
+fn gets(handle: &Handle<'_>, items: u64, ops: u64) {
     let mut random = Random(1);
     for _ in 0..ops {
         let found = handle.get(&handle.key(&key(random.below(items))), NOW);
@@ -118,7 +111,7 @@ fn gets<I: Index>(handle: &Handle<'_, I>, items: u64, ops: u64) {
     }
 }
 
-fn batched<I: Index>(handle: &mut Handle<'_, I>, items: u64, ops: u64, absent: bool) {
+fn batched(handle: &mut Handle<'_>, items: u64, ops: u64, absent: bool) {
     let mut random = Random(2);
     let beyond = if absent { items } else { 0 };
     for _ in 0..ops / BATCH as u64 {
@@ -133,7 +126,7 @@ fn batched<I: Index>(handle: &mut Handle<'_, I>, items: u64, ops: u64, absent: b
     }
 }
 
-fn sets<I: Index>(handle: &mut Handle<'_, I>, items: u64, ops: u64) {
+fn sets(handle: &mut Handle<'_>, items: u64, ops: u64) {
     let mut random = Random(3);
     for _ in 0..ops / BATCH as u64 {
         let numbers: [u64; BATCH] = std::array::from_fn(|_| random.below(items));

@@ -17,11 +17,8 @@ use std::io;
 use std::sync::Arc;
 
 /// A cache shared by all threads. [`Cache::handle`] gives each thread its own access to it.
-///
-/// `I` is the index type. It is the index that [`CacheConfig::index`] names, unless a benchmark or the lab names a
-/// type.
-pub struct Cache<I: Index = AnyIndex> {
-    engine: Engine<I>,
+pub struct Cache {
+    engine: Engine,
     features: Features,
     mover: Mover,
     item_bytes_max: usize,
@@ -51,9 +48,9 @@ pub fn would_empty(config: &CacheConfig) -> Result<Option<String>, CacheConfigEr
     })
 }
 
-impl<I: Index> Cache<I> {
+impl Cache {
     /// Makes a cache over an index of the caller's; [`CacheConfig::index`] is ignored.
-    pub fn with_index(config: &CacheConfig, index: I) -> Result<Cache<I>, CacheConfigError> {
+    pub fn with_index(config: &CacheConfig, index: AnyIndex) -> Result<Cache, CacheConfigError> {
         let (slab, start) = item_memory(config)?;
         Cache::assemble(config, slab, start, index)
     }
@@ -62,8 +59,8 @@ impl<I: Index> Cache<I> {
         config: &CacheConfig,
         slab: ItemSlab,
         start: Start,
-        index: I,
-    ) -> Result<Cache<I>, CacheConfigError> {
+        index: AnyIndex,
+    ) -> Result<Cache, CacheConfigError> {
         let hash_seed = match config.hash_seed {
             Some(seed) => seed,
             None => random_seed().map_err(CacheConfigError::Random)?,
@@ -99,17 +96,17 @@ impl<I: Index> Cache<I> {
     ///
     /// # Panics
     /// When more than [`CacheConfig::handles_max`] handles live at a time.
-    pub fn handle(&self) -> Handle<'_, I> {
+    pub fn handle(&self) -> Handle<'_> {
         Handle::new(&self.engine, &self.features, self.item_bytes_max)
     }
 
     /// The cache's sweeper, which takes a handle. One thread runs it.
-    pub fn sweeper(&self) -> Sweeper<'_, I> {
+    pub fn sweeper(&self) -> Sweeper<'_> {
         Sweeper::new(self.handle(), &self.mover)
     }
 
     /// A walk over the items of `classes`, ignoring classes that don't exist. It takes a handle.
-    pub fn crawl(&self, classes: impl IntoIterator<Item = usize>) -> Crawl<'_, I> {
+    pub fn crawl(&self, classes: impl IntoIterator<Item = usize>) -> Crawl<'_> {
         Crawl::new(self.handle(), &self.mover, classes)
     }
 

@@ -9,19 +9,19 @@ use crate::engine::{Engine, Evicted, NoRoom};
 use crate::features::{Features, FlushAsked};
 use crate::items::{ItemRef, Key, Unpublished};
 use crate::memory::{Chunks, Class};
-use guira_index::{AnyIndex, Index};
+use guira_index::Index;
 
 /// One thread's handle; see [`Cache::handle`](crate::Cache::handle). It is not `Sync`: it stays with its thread.
-pub struct Handle<'c, I: Index = AnyIndex> {
-    pub(crate) actor: Actor<'c, I>,
+pub struct Handle<'c> {
+    pub(crate) actor: Actor<'c>,
 }
 
-impl<'c, I: Index> Handle<'c, I> {
+impl<'c> Handle<'c> {
     pub(crate) fn new(
-        engine: &'c Engine<I>,
+        engine: &'c Engine,
         features: &'c Features,
         value_bytes_max: usize,
-    ) -> Handle<'c, I> {
+    ) -> Handle<'c> {
         Handle { actor: Actor::new(engine, features, value_bytes_max) }
     }
 

@@ -251,7 +251,7 @@ pub(crate) fn room_bytes(arena: &Arena) -> Option<u64> {
 
 /// Records in the memory file, if there is one, that the clock shows `now` at this Unix time, and how large the index
 /// is.
-pub(crate) fn keep_time<I: Index>(engine: &Engine<I>, now: u32, unix_s: i64) {
+pub(crate) fn keep_time(engine: &Engine, now: u32, unix_s: i64) {
     if let Some(head) = Head::of(&engine.slab.chunks.arena) {
         set_time(head, now, unix_s);
         head.set_keys(engine.index.len());
@@ -261,7 +261,7 @@ pub(crate) fn keep_time<I: Index>(engine: &Engine<I>, now: u32, unix_s: i64) {
 
 impl Start {
     /// Takes over the items of the memory file, if they are to be kept. No other thread has the cache yet.
-    pub(crate) fn take_over<I: Index>(&mut self, engine: &Engine<I>, features: &Features) {
+    pub(crate) fn take_over(&mut self, engine: &Engine, features: &Features) {
         rebuild::take_over(engine, features, &mut self.found, self.clock);
     }
 
@@ -269,12 +269,7 @@ impl Start {
     ///
     /// # Errors
     /// A handle is alive, whose thread may still change something; or the mark can't be written.
-    pub(crate) fn stop<I: Index>(
-        &self,
-        engine: &Engine<I>,
-        now: u32,
-        unix_s: i64,
-    ) -> io::Result<()> {
+    pub(crate) fn stop(&self, engine: &Engine, now: u32, unix_s: i64) -> io::Result<()> {
         let arena = &engine.slab.chunks.arena;
         let (Some(head), Some(path)) = (Head::of(arena), &self.path) else {
             return Ok(());

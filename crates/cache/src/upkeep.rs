@@ -20,7 +20,7 @@ pub use mover::{Moves, Unmoved};
 
 use crate::handle::Handle;
 use expire::reclaim_transients;
-use guira_index::{AnyIndex, Index};
+use guira_index::Index;
 use mover::MoverTask;
 use sweep::SweepTask;
 use tune::TuneTask;
@@ -33,16 +33,16 @@ const GROWTH_STEPS: usize = 1024;
 const KEYS_AHEAD: usize = 1 << 13;
 
 /// The upkeep of a cache, for one background thread to run in small steps.
-pub struct Sweeper<'c, I: Index = AnyIndex> {
-    handle: Handle<'c, I>,
+pub struct Sweeper<'c> {
+    handle: Handle<'c>,
     mover: &'c Mover,
     tune: TuneTask,
     pages: MoverTask,
     sweep: SweepTask,
 }
 
-impl<'c, I: Index> Sweeper<'c, I> {
-    pub(crate) fn new(handle: Handle<'c, I>, mover: &'c Mover) -> Sweeper<'c, I> {
+impl<'c> Sweeper<'c> {
+    pub(crate) fn new(handle: Handle<'c>, mover: &'c Mover) -> Sweeper<'c> {
         Sweeper {
             handle,
             mover,
@@ -74,7 +74,7 @@ impl<'c, I: Index> Sweeper<'c, I> {
     }
 
     /// The sweeper's handle, for example to read the evictions that it notes.
-    pub fn handle(&self) -> &Handle<'_, I> {
+    pub fn handle(&self) -> &Handle<'_> {
         &self.handle
     }
 

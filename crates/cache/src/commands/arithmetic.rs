@@ -4,7 +4,6 @@ use super::commit::Actor;
 use super::store::{Mode, StoreTerms, Stored};
 use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
-use guira_index::Index;
 
 /// The most digits of a 64-bit number.
 const DIGITS_MAX: usize = 20;
@@ -52,7 +51,7 @@ pub enum Counted {
     Exists,
 }
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     pub(crate) fn arithmetic(
         &self,
         key: &Key<'_>,

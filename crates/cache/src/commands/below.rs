@@ -3,7 +3,6 @@
 use super::commit::Actor;
 use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{Fields, Key};
-use guira_index::Index;
 
 /// An item as it was read from below memory.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +25,7 @@ pub struct Recalled<'v> {
     pub generation: u32,
 }
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     pub(crate) fn recall(
         &self,
         key: &Key<'_>,

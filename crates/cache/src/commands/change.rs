@@ -5,7 +5,6 @@ use super::delete::Deleted;
 use super::get::Miss;
 use crate::engine::{Change, Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
-use guira_index::Index;
 
 /// The outcome of a touch.
 #[derive(Debug)]
@@ -33,7 +32,7 @@ pub struct Invalidate {
     pub explicit_cas: Option<u64>,
 }
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     pub(crate) fn touch(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
         self.touch_found(key, exptime, now, |item| !item.is_withheld())
     }

@@ -7,12 +7,12 @@ use crate::counters::Counter;
 use crate::engine::{Decision, Engine, Local, NoRoom, Swap, Swapped};
 use crate::features::{Features, Pending, Sampled};
 use crate::items::{ItemRef, Key, Unpublished};
-use guira_index::{Hash, Index, Location};
+use guira_index::{Hash, Location};
 use std::cell::Cell;
 
 /// See the module's head. Commands are documented at the methods of the same names on [`Handle`](crate::Handle).
-pub(crate) struct Actor<'c, I: Index> {
-    pub(crate) local: Local<'c, I>,
+pub(crate) struct Actor<'c> {
+    pub(crate) local: Local<'c>,
     pub(crate) features: &'c Features,
     pending: Pending,
     /// Bytes of values that were read or copied for requests.
@@ -21,13 +21,13 @@ pub(crate) struct Actor<'c, I: Index> {
     pub(super) value_bytes_max: usize,
 }
 
-impl<'c, I: Index> Actor<'c, I> {
+impl<'c> Actor<'c> {
     /// Makes an actor for the calling thread, which is online from here on.
     pub(crate) fn new(
-        engine: &'c Engine<I>,
+        engine: &'c Engine,
         features: &'c Features,
         value_bytes_max: usize,
-    ) -> Actor<'c, I> {
+    ) -> Actor<'c> {
         Actor {
             local: Local::new(engine),
             features,
@@ -104,7 +104,7 @@ impl<'c, I: Index> Actor<'c, I> {
     }
 }
 
-impl<I: Index> Drop for Actor<'_, I> {
+impl Drop for Actor<'_> {
     fn drop(&mut self) {
         self.features.turn_ended(&mut self.pending);
     }

@@ -5,7 +5,6 @@ use crate::counters::Counter;
 use crate::engine::Change;
 use crate::features::Sampled;
 use crate::items::{ItemRef, Key};
-use guira_index::Index;
 
 /// The outcome of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub enum Deleted {
     Exists,
 }
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     pub(crate) fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
         self.local.counts.add(Counter::HoldoffDeletes, 1);
         let end = now.saturating_add(hold_off_s);

@@ -3,9 +3,8 @@
 use super::commit::Actor;
 use crate::features::FlushAsked;
 use crate::memory::Head;
-use guira_index::Index;
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     pub(crate) fn flush(&self, asked: &mut Option<FlushAsked>) -> bool {
         let engine = self.local.engine;
         self.features.flush.ask(asked, || {

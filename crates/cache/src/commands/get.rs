@@ -7,7 +7,6 @@ use super::commit::Actor;
 use crate::features::Sampled;
 use crate::items::{ItemRef, Key};
 use crate::orders;
-use guira_index::Index;
 
 /// Why a lookup found nothing. A miss is an expected outcome; the reasons are distinguished for the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub enum Miss {
     Flushed,
 }
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     #[inline(always)]
     pub(crate) fn get(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
         self.get_if(key, now, |item| !item.is_withheld())

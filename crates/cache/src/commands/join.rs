@@ -6,9 +6,8 @@ use super::store::{Mode, StoreTerms, Stored};
 use crate::counters::Counter;
 use crate::engine::{Change, Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{Fields, ItemRef, Key, Unpublished};
-use guira_index::Index;
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     /// Append and prepend: makes a third item from the old value and the new one.
     pub(super) fn join(
         &self,

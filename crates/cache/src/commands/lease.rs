@@ -34,7 +34,6 @@ use crate::counters::Counter;
 use crate::engine::NoRoom;
 use crate::features::{StaleValue, Value};
 use crate::items::{ItemRef, Key, Unpublished};
-use guira_index::Index;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -85,7 +84,7 @@ pub enum Vivified {
     Overtaken,
 }
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     pub(crate) fn lease_get(&self, key: &Key<'_>, now: u32) -> Leased<'_> {
         let found = self.get_withheld(key, now);
         let (is_fetching, stale, miss) = match found {

@@ -4,12 +4,11 @@ use super::commit::Actor;
 use crate::engine::{WALK_STEP, WalkPosition};
 use crate::items::ItemRef;
 use crate::memory::Class;
-use guira_index::Index;
 
 /// A walk over one class that continues from turn to turn; see [`Handle::walk`](crate::Handle::walk).
 pub struct Walk(WalkPosition);
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     pub(crate) fn walk(&self, class: usize) -> Walk {
         let classes = self.local.engine.slab.chunks.classes.len();
         let class = Class::try_from(class).ok().filter(|_| class < classes);

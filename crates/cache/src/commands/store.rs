@@ -8,7 +8,6 @@ use super::commit::Actor;
 use crate::counters::Counter;
 use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key, Unpublished};
-use guira_index::Index;
 
 #[cfg(test)]
 mod tests;
@@ -88,7 +87,7 @@ pub enum Stored {
     StaleStored,
 }
 
-impl<I: Index> Actor<'_, I> {
+impl Actor<'_> {
     pub(crate) fn store(
         &self,
         key: &Key<'_>,

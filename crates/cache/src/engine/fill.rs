@@ -4,13 +4,13 @@ use super::local::Local;
 use super::room::NoRoom;
 use crate::items::{Extras, Fields, ItemRef, Key, Shape, Unpublished};
 use crate::memory::Class;
-use guira_index::{Index, Location};
+use guira_index::Location;
 
 /// A store of a value of at least this many bytes waits while much is retired: it takes as much memory as thousands
 /// of small items.
 const LARGE_BYTES: usize = 1 << 10;
 
-impl<I: Index> Local<'_, I> {
+impl Local<'_> {
     /// Begins an item: takes its first chunk and writes the key. The value is to be filled in.
     #[inline]
     pub(crate) fn begin(

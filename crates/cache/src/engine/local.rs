@@ -26,8 +26,8 @@ const RETIRED_SHARE: usize = 16;
 const RETIRED_BYTES_MIN: usize = 1 << 20;
 
 /// See the module's head. It is not `Sync`: it stays with its thread.
-pub(crate) struct Local<'c, I: Index> {
-    pub(crate) engine: &'c Engine<I>,
+pub(crate) struct Local<'c> {
+    pub(crate) engine: &'c Engine,
     pub(crate) counts: &'c Counts,
     slot: usize,
     limbo: RefCell<Limbo>,
@@ -40,12 +40,12 @@ pub(crate) struct Local<'c, I: Index> {
     pub(super) known: RefCell<(u64, Vec<u64>)>,
 }
 
-impl<'c, I: Index> Local<'c, I> {
+impl<'c> Local<'c> {
     /// Makes a part for the calling thread, which is online from here on.
     ///
     /// # Panics
     /// If there are more parts at a time than slots.
-    pub(crate) fn new(engine: &'c Engine<I>) -> Local<'c, I> {
+    pub(crate) fn new(engine: &'c Engine) -> Local<'c> {
         let slot = engine.take_slot();
         engine.epochs.online(slot);
         let classes = engine.slab.chunks.classes.len();
@@ -296,7 +296,7 @@ impl<'c, I: Index> Local<'c, I> {
     }
 }
 
-impl<I: Index> Drop for Local<'_, I> {
+impl Drop for Local<'_> {
     fn drop(&mut self) {
         self.close_changes();
         self.orphan();

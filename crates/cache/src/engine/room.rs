@@ -36,7 +36,7 @@ const EARLY_SHIFT: u32 = 44;
 /// Victims per batch: enough for their index lines to be fetched in parallel.
 const BATCH: usize = 16;
 
-impl<I: Index> Local<'_, I> {
+impl Local<'_> {
     /// Takes a chunk of `class`, for a key with this hash or for a link; or returns why there is none now. The flag
     /// is whether an item stored there goes on probation, if its key has none.
     pub(crate) fn allocate(

@@ -9,14 +9,14 @@ use crate::locks::{Lock, Place, SLOTS};
 use crate::memory::Epochs;
 use crate::orders::{Dial, Eviction, ItemSlab};
 use crate::time::Now;
-use guira_index::{Full, Hash, Index, Items, Location};
+use guira_index::{AnyEntry, AnyIndex, Full, Hash, Index, Items, Location};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// See the module's head.
-pub(crate) struct Engine<I: Index> {
-    pub(crate) index: I,
+pub(crate) struct Engine {
+    pub(crate) index: AnyIndex,
     pub(crate) slab: ItemSlab,
     pub(crate) epochs: Epochs,
     pub(crate) stripes: CasStripes,
@@ -48,9 +48,9 @@ pub(crate) struct Terms {
     pub(crate) below: Option<Arc<dyn Below>>,
 }
 
-impl<I: Index> Engine<I> {
+impl Engine {
     /// Makes an engine without items over an index and a slab.
-    pub(crate) fn new(index: I, slab: ItemSlab, terms: &Terms) -> Engine<I> {
+    pub(crate) fn new(index: AnyIndex, slab: ItemSlab, terms: &Terms) -> Engine {
         Engine {
             index,
             epochs: Epochs::new(terms.handles_max),
@@ -132,7 +132,7 @@ impl<I: Index> Engine<I> {
         &self,
         hash: Hash,
         is_key: impl FnMut(Location) -> bool,
-    ) -> Result<Place<I::Entry<'_>>, Full> {
+    ) -> Result<Place<AnyEntry<'_>>, Full> {
         Place::lock(|| self.index.entry(hash, self, is_key))
     }
 
@@ -142,13 +142,13 @@ impl<I: Index> Engine<I> {
         &self,
         hash: Hash,
         is_key: impl FnMut(Location) -> bool,
-    ) -> Option<Place<I::Entry<'_>>> {
+    ) -> Option<Place<AnyEntry<'_>>> {
         Place::lock_if(|| self.index.find_entry(hash, is_key))
     }
 }
 
 /// The index's access to items.
-impl<I: Index> Items for Engine<I> {
+impl Items for Engine {
     fn hash(&self, at: Location) -> Hash {
         self.hash(ItemRef::new(&self.slab.chunks, at).key())
     }

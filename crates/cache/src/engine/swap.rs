@@ -10,7 +10,7 @@ use super::room::NoRoom;
 use crate::counters::{ClassCounter, Counter};
 use crate::items::{EXPTIME_MAX, Header, ItemRef, Key, Unpublished};
 use crate::orders;
-use guira_index::{Entry, Index, Location};
+use guira_index::{Entry, Location};
 
 /// How a new item takes its place.
 pub(crate) struct Swap {
@@ -49,7 +49,7 @@ pub(crate) enum Change<R> {
     Remove(R),
 }
 
-impl<I: Index> Local<'_, I> {
+impl Local<'_> {
     /// Locks the key's place, shows the live item there to `decide`, and publishes the new item if `decide` returns
     /// [`Decision::Put`]. A refused item is discarded.
     ///

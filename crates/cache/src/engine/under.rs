@@ -4,9 +4,9 @@ use super::local::Local;
 use super::lower::Under;
 use super::room::NoRoom;
 use crate::items::{ItemRef, Key};
-use guira_index::{Entry, Hash, Index};
+use guira_index::{Entry, Hash};
 
-impl<I: Index> Local<'_, I> {
+impl Local<'_> {
     /// Records the places below that were examined for a key: none of them holds a live item of the key.
     pub(crate) fn know_below(&self, hash: Hash, places: &[u64]) {
         let mut known = self.known.borrow_mut();

@@ -26,8 +26,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 /// Takes over the items of the memory file, if they are to be kept. No other thread has the cache yet.
-pub(crate) fn take_over<I: Index>(
-    engine: &Engine<I>,
+pub(crate) fn take_over(
+    engine: &Engine,
     features: &Features,
     found: &mut Found,
     clock: ResumedTime,
@@ -73,8 +73,8 @@ pub(crate) fn take_over<I: Index>(
 }
 
 /// Step 2 for one page. Returns whether items certainly fill the page, so that step 3 can skip it.
-fn take_items_over<I: Index>(
-    actor: &Actor<'_, I>,
+fn take_items_over(
+    actor: &Actor<'_>,
     (is_clean, clock): (bool, ResumedTime),
     page: u32,
     kept: &mut Kept,
@@ -109,8 +109,8 @@ struct Entering {
 }
 
 /// A page whose items are being taken over, and what they add to its class's gauges.
-struct Taking<'t, 'c, I: Index> {
-    actor: &'t Actor<'c, I>,
+struct Taking<'t, 'c> {
+    actor: &'t Actor<'c>,
     clock: ResumedTime,
     is_clean: bool,
     items: u64,
@@ -119,7 +119,7 @@ struct Taking<'t, 'c, I: Index> {
     kept: &'t mut Kept,
 }
 
-impl<I: Index> Taking<'_, '_, I> {
+impl Taking<'_, '_> {
     /// The item at `at`, if it is to be kept. Prefetches its index lines.
     #[inline]
     fn look_at(&mut self, at: Location) -> Option<Entering> {

@@ -20,11 +20,10 @@ use crate::engine::{WALK_STEP, WalkPosition};
 use crate::handle::Handle;
 use crate::items::ItemRef;
 use crate::memory::Class;
-use guira_index::{AnyIndex, Index};
 
 /// A walk that one thread does in small steps; see [`Cache::crawl`](crate::Cache::crawl).
-pub struct Crawl<'c, I: Index = AnyIndex> {
-    handle: Handle<'c, I>,
+pub struct Crawl<'c> {
+    handle: Handle<'c>,
     mover: &'c Mover,
     /// Keeps items in their chunks.
     still: Option<Still<'c>>,
@@ -42,13 +41,13 @@ pub struct Crawled {
     pub is_done: bool,
 }
 
-impl<'c, I: Index> Crawl<'c, I> {
+impl<'c> Crawl<'c> {
     /// Makes a walk over `classes`, ignoring classes that don't exist.
     pub(crate) fn new(
-        handle: Handle<'c, I>,
+        handle: Handle<'c>,
         mover: &'c Mover,
         classes: impl IntoIterator<Item = usize>,
-    ) -> Crawl<'c, I> {
+    ) -> Crawl<'c> {
         let count = handle.actor.local.engine.slab.chunks.classes.len();
         let exist = |class: usize| Class::try_from(class).ok().filter(|_| class < count);
         let position = WalkPosition::new(classes.into_iter().filter_map(exist).collect());

@@ -5,10 +5,10 @@ use crate::counters::ClassCounter;
 use crate::items::ItemRef;
 use crate::orders::ItemSlab;
 use crate::time::Now;
-use guira_index::{Index, Location};
+use guira_index::Location;
 
 /// Reclaims some of the items whose second has come. Returns whether there are more.
-pub(crate) fn reclaim_transients<I: Index>(actor: &Actor<'_, I>, now: u32) -> bool {
+pub(crate) fn reclaim_transients(actor: &Actor<'_>, now: u32) -> bool {
     let (local, transient) = (&actor.local, &actor.features.transient);
     if !transient.is_on() {
         return false;

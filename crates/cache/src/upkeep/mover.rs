@@ -22,7 +22,6 @@ use crate::items::{ItemRef, Key, Unpublished};
 use crate::locks::{Lock, MOVER};
 use crate::memory::{Class, Owned};
 use crate::orders::ItemSlab;
-use guira_index::Index;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -214,7 +213,7 @@ impl Mover {
 
 impl MoverTask {
     /// Moves the page by a step. Returns whether there is more to do at once.
-    pub(crate) fn step<I: Index>(&mut self, actor: &Actor<'_, I>, mover: &Mover, now: u32) -> bool {
+    pub(crate) fn step(&mut self, actor: &Actor<'_>, mover: &Mover, now: u32) -> bool {
         let engine = actor.local.engine;
         if mover.holds.load(Acquire) > 0 {
             return false;
@@ -258,12 +257,7 @@ impl MoverTask {
 }
 
 /// Empties the next few slots of the page. Returns `false` if the mover must wait before it continues.
-fn empty_slots<I: Index>(
-    actor: &Actor<'_, I>,
-    moved: &Counts,
-    moving: &mut Moving,
-    now: u32,
-) -> bool {
+fn empty_slots(actor: &Actor<'_>, moved: &Counts, moving: &mut Moving, now: u32) -> bool {
     let slab = &actor.local.engine.slab;
     let class = moving.route.from;
     let slots = (STEP_BYTES / slab.chunks.classes.bytes(class)).max(1);
@@ -299,7 +293,7 @@ fn empty_slots<I: Index>(
 }
 
 /// Evicts from the item's classes, so that about `slots` chunks are free when their grace period is over.
-fn make_room<I: Index>(local: &Local<'_, I>, item: &ItemRef<'_>, slots: u32, now: u32) {
+fn make_room(local: &Local<'_>, item: &ItemRef<'_>, slots: u32, now: u32) {
     let slab = &local.engine.slab;
     if !local.engine.evictions {
         return;
@@ -312,7 +306,7 @@ fn make_room<I: Index>(local: &Local<'_, I>, item: &ItemRef<'_>, slots: u32, now
 }
 
 /// Copies the item into free chunks and puts the copy in its place.
-fn carry<I: Index>(actor: &Actor<'_, I>, item: &ItemRef<'_>, key: &Key<'_>, now: u32) -> Carried {
+fn carry(actor: &Actor<'_>, item: &ItemRef<'_>, key: &Key<'_>, now: u32) -> Carried {
     let local = &actor.local;
     let Some(chunks) = spare_chunks(&local.engine.slab, item) else { return Carried::NoRoom };
     let new = Unpublished::new(&local.engine.slab.chunks, key.bytes, item.shape(), chunks);

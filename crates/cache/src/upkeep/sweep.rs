@@ -4,7 +4,6 @@
 use crate::commands::Actor;
 use crate::engine::WalkPosition;
 use crate::items::IDLE_MAX_S;
-use guira_index::Index;
 
 /// Seconds between walks that clear old last accesses: half the time that the field can record.
 const AGING_S: u32 = IDLE_MAX_S / 2;
@@ -27,7 +26,7 @@ struct Pass {
 
 impl SweepTask {
     /// Examines a few chunks. Returns whether there is more to do.
-    pub(crate) fn step<I: Index>(&mut self, actor: &Actor<'_, I>, now: u32) -> bool {
+    pub(crate) fn step(&mut self, actor: &Actor<'_>, now: u32) -> bool {
         if self.pass.is_none() && !self.start(actor, now) {
             return false;
         }
@@ -48,7 +47,7 @@ impl SweepTask {
     }
 
     /// Begins a pass if one is due. Returns whether it did.
-    fn start<I: Index>(&mut self, actor: &Actor<'_, I>, now: u32) -> bool {
+    fn start(&mut self, actor: &Actor<'_>, now: u32) -> bool {
         let engine = actor.local.engine;
         let unswept = actor.features.flush.unswept();
         let flushing = unswept.is_some_and(|stamp| stamp < engine.epochs.horizon());
@@ -63,7 +62,7 @@ impl SweepTask {
         true
     }
 
-    fn finish<I: Index>(&mut self, actor: &Actor<'_, I>) {
+    fn finish(&mut self, actor: &Actor<'_>) {
         if self.pass.take().is_some_and(|pass| pass.flushing) {
             actor.features.flush.swept();
         }

@@ -21,7 +21,7 @@ pub(crate) struct TuneTask {
 
 impl TuneTask {
     /// Replays the recorded samples, and publishes the choice.
-    pub(crate) fn step<I: Index>(&mut self, actor: &Actor<'_, I>) {
+    pub(crate) fn step(&mut self, actor: &Actor<'_>) {
         let (engine, samples) = (actor.local.engine, &actor.features.samples);
         let dial = &engine.dial;
         if !dial.is_wanted() {

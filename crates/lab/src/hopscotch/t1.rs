@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 use guira_cache::{Cache, CacheConfig, StoreTerms};
-use guira_index::{Cuckoo, Hopscotch, Index};
+use guira_index::{AnyIndex, Cuckoo, Hopscotch};
 use std::process::Command;
 
 use crate::data::{Data, Line};
@@ -39,8 +39,8 @@ fn measure(run: &Run<'_>) -> Result<Data> {
             let megabytes = 64 << (SIZES - 1 - place / 2);
             let items_max = megabytes << 20 >> 5;
             match place % 2 {
-                0 => fill(megabytes, Cuckoo::with_max(items_max)),
-                _ => fill(megabytes, Hopscotch::with_max(items_max)),
+                0 => fill(megabytes, AnyIndex::Cuckoo(Cuckoo::with_max(items_max))),
+                _ => fill(megabytes, AnyIndex::Hopscotch(Hopscotch::with_max(items_max))),
             }
         },
         &told,
@@ -61,7 +61,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
 }
 
 /// Stores more items than the memory holds. Returns the millions of items that stay.
-fn fill(megabytes: usize, index: impl Index) -> Result<f64> {
+fn fill(megabytes: usize, index: AnyIndex) -> Result<f64> {
     let memory_bytes = megabytes << 20;
     let cache = Cache::with_index(&CacheConfig { memory_bytes, ..CacheConfig::default() }, index)?;
     let mut handle = cache.handle();
