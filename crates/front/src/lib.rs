@@ -16,6 +16,8 @@ pub mod sessions;
 pub mod certificates;
 pub mod exposition;
 pub mod http;
+#[cfg(feature = "sessions")]
+pub mod rewrites;
 pub mod sample;
 pub mod shares;
 pub mod size;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use guira_client::Purse;
+use guira_front::rewrites;
 use tokio::sync::Semaphore;
 
 use crate::counts::Counts;
 use crate::readers::Share;
-use crate::rewrites;
 
 /// See the module's head.
 pub(crate) struct Customer {

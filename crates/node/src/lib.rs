@@ -3,7 +3,7 @@
 //! ```text
 //! clients ─▶ front: sessions ─▶ desk, one per thread ─▶ node ─▶ engine: guira-store
 //!                                                        ├ stripes   changes under way, the turn of each key
-//!                                                        ├ rewrites  long values that are written again, few at once
+//!                                                        ├ front::rewrites  few long values are written again at once
 //!                                                        └ readers   threads that wait for the device
 //! ```
 //! With `--cluster` or `--view` a node is one of several, and each request goes to the node that is responsible for its
@@ -42,7 +42,6 @@ mod counts;
 mod terms;
 mod horizon;
 mod stripes;
-mod rewrites;
 mod readers;
 mod damage;
 mod options;

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use guira_client::{CHARGED_BYTES_MIN, NO_ROOM, Op, Outcome, Purse, Reply, Request, charged};
+use guira_front::rewrites::{self, Rewrite, Rewrites};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -27,7 +28,6 @@ use crate::decide::{Current, Effect, Gone, Order, Said, brought, decide, failed,
 use crate::engine::{Begun, Delay, Engine, EngineError, Record};
 use crate::horizon::{self, Flush, Horizon};
 use crate::readers::Readers;
-use crate::rewrites::{self, Rewrite, Rewrites};
 use crate::stripes::{Stripes, Turn, Write};
 use crate::terms::Terms;
 
@@ -74,7 +74,7 @@ impl<E: Engine> Node<E> {
         })?;
         found.iter().for_each(|record| horizon.take(record));
         let readers = Readers::start(threads)?;
-        let (stripes, rewrites) = (Stripes::new(), Rewrites::new());
+        let (stripes, rewrites) = (Stripes::new(), Rewrites::default());
         let damage = Damage::default();
         Ok(Self { engine, stripes, rewrites, readers, horizon, damage, value_max })
     }

@@ -11,6 +11,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 use guira_client::{Caller, Outcome, Purse};
+use guira_front::rewrites;
 use tokio::sync::RwLock;
 
 use crate::counters::{Counter, Counters};
@@ -72,15 +73,20 @@ impl Context {
     }
 }
 
-/// Locks by key, which order the requests of one client that may take several ways to servers.
+/// Locks that order the requests of one client that may take several ways to servers: by key, and one for changes of long
+/// values.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ClientOrder(Rc<OnceCell<[RwLock<()>; LINES]>>);
+pub(crate) struct ClientOrder(Rc<OnceCell<([RwLock<()>; LINES], rewrites::Own)>>);
 
 impl ClientOrder {
     /// The lock of a key: reads share it, a change has it alone. It is fair.
     pub(crate) fn line(&self, key: &[u8]) -> &RwLock<()> {
-        let lines = self.0.get_or_init(Default::default);
-        &lines[crc32fast::hash(key) as usize % LINES]
+        &self.0.get_or_init(Default::default).0[crc32fast::hash(key) as usize % LINES]
+    }
+
+    /// The lock at which changes of long values wait.
+    pub(crate) fn rewrites(&self) -> &rewrites::Own {
+        &self.0.get_or_init(Default::default).1
     }
 }
 

@@ -16,6 +16,7 @@ use guira_chain::frames::Asked;
 use guira_chain::slot::{REPEATED, Told, WriteId, WriteTag, WriteVerdict};
 use guira_chain::{Chart, SLOTS};
 use guira_client::{Op, Outcome, Reply, Request};
+use guira_front::rewrites::LongValues;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{RwLock, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -24,7 +25,7 @@ use super::event::{Ask, Event};
 use super::wire;
 use crate::counts::Count;
 use crate::customer::Customer;
-use crate::decide::{Current, Order, failed, plain, say};
+use crate::decide::{Current, Order, Said, failed, plain, say};
 use crate::engine::Record;
 use crate::horizon::Horizon;
 use crate::node::{charge, now};
@@ -39,6 +40,7 @@ pub(crate) struct Front {
     pub(super) numbers: std::sync::atomic::AtomicU64,
     /// The longest value.
     pub(super) value_max: usize,
+    pub(super) long: LongValues,
 }
 
 /// Locks that keep one client's requests for a key in order. Keys share them.
@@ -114,10 +116,19 @@ impl Front {
         let Some(command) = wire::command(request) else {
             return Ok(Reply::new(Outcome::BadCommand));
         };
-        let _line = if terms.tag.is_none() { Some(line.write().await) } else { None };
+        // A router takes the line and the permit itself: on its connection other clients' changes would wait behind this one.
+        let is_own = terms.tag.is_none();
+        let _line = if is_own { Some(line.write().await) } else { None };
+        let _rewrite = match is_own {
+            true => self.long.begin(request.op, &request.key, &customer.rewrites).await,
+            false => None,
+        };
         let told = self.ask(&request.key, Some((&command[..], terms.tag))).await?;
         let Told::Wrote(WriteVerdict::Said(said)) = told else { return Err(odd()) };
         let (said, written) = wire::said(&said).ok_or_else(odd)?;
+        if let Said::Store(Outcome::Stored, bytes) = said {
+            self.long.note(&request.key, bytes);
+        }
         Ok(say(order, said, written))
     }
 

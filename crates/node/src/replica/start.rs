@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use guira_chain::frames::PeerHello;
 use guira_chain::{Member, NodeId, SlotHash, View};
 use guira_cluster::{Fault, Register, Sight};
+use guira_front::rewrites::LongValues;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime;
@@ -233,6 +234,7 @@ pub(crate) fn start<E: Engine>(
         // Random, so that no two processes give one number, and none gets another's result.
         numbers: AtomicU64::new(fastrand::u64(..1 << 62)),
         value_max: node.value_max,
+        long: LongValues::default(),
     };
     let threads = Mutex::new(Some(Threads { chains: thread, links }));
     Ok(Replica { who, front: Arc::new(front), board, tls, readiness, ended, threads })

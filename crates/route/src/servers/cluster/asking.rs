@@ -10,7 +10,8 @@ use bytes::Buf;
 use guira_chain::slot::WriteTag;
 use guira_chain::{Chart, NodeId};
 use guira_client::{Op, Outcome, Reply, Request};
-use guira_proto::MetaFlags;
+use guira_front::rewrites::LONG_BYTES;
+use guira_proto::{MetaFlag, MetaFlags};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::hot::Hot;
@@ -78,6 +79,7 @@ impl Cluster {
             Some(line) => writing = Some(line.write().await),
             None => {}
         }
+        let _rewrite = self.long.begin(request.op, key, context.order.rewrites()).await;
         let reply = match &self.hot {
             // A meta get may ask for more than is kept.
             Some(hot) if matches!(request.op, Op::Get | Op::Gets) && request.meta.is_none() => {
@@ -86,6 +88,9 @@ impl Cluster {
             _ => self.settle(request, key, context).await,
         };
         drop((reading, writing));
+        if reply.value.len() >= LONG_BYTES {
+            self.long.note(key, reply.value.len());
+        }
         reply
     }
 
@@ -206,6 +211,9 @@ impl Cluster {
         let limit = tries.limit_after(tries.began.elapsed());
         let (mut reply, is_servers) = link.ask_once(dressed, limit, context).await;
         self.nodes.lock().note(node, reply.outcome == Outcome::Timeout && !is_servers);
+        if let Some(bytes) = stored_length(request, &mut reply) {
+            self.long.note(key::without_prefix(&request.key), bytes);
+        }
         if request.meta.is_none() {
             reply.meta = None;
         }
@@ -299,6 +307,35 @@ fn is_numbered(request: &Request) -> bool {
     }
 }
 
+/// Whether a change brings only a part of the value that is stored.
+fn brings_part(request: &Request) -> bool {
+    matches!(request.op, Op::Append | Op::Prepend)
+}
+
+/// Whether the client wants to know the length of what is stored.
+fn asks_length(request: &Request) -> bool {
+    let mut flags = MetaFlags::new(request.meta.as_deref().unwrap_or_default());
+    flags.any(|flag| flag.letter() == LENGTH)
+}
+
+/// The length of the value that was stored, if one was. If a node tells it and the client didn't ask, that flag is taken out of
+/// the reply.
+fn stored_length(request: &Request, reply: &mut Reply) -> Option<usize> {
+    if reply.outcome != Outcome::Stored {
+        return None;
+    }
+    if !brings_part(request) {
+        return Some(request.value.len());
+    }
+    let words = reply.meta.take()?;
+    let told = MetaFlags::new(&words).find(|flag| flag.letter() == LENGTH);
+    let bytes = told.and_then(|flag| str::from_utf8(flag.token()).ok()?.parse().ok());
+    let is_kept = |flag: &MetaFlag<'_>| asks_length(request) || flag.letter() != LENGTH;
+    let kept: Vec<_> = MetaFlags::new(&words).filter(is_kept).map(|it| it.text()).collect();
+    reply.meta = Some(kept.join(&b' ').into());
+    bytes
+}
+
 /// The request as it is sent: without the routing prefix, and a change with its number.
 fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
     let mut dressed = request.clone();
@@ -314,11 +351,16 @@ fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
         None if request.op.is_arithmetic() => write!(words, "v "),
         None => Ok(()),
     };
+    if brings_part(request) && !asks_length(request) {
+        words.extend([LENGTH, b' ']);
+    }
     let _ = write!(words, "{tag}");
     dressed.meta = Some(words.into());
     dressed
 }
 
+/// The flag with the length of the stored value.
+const LENGTH: u8 = b's';
 /// How long nodes are asked. A node continues for ten seconds, and keeps the results of changes for thirty.
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
 /// The longest try, unless the configured limit of the first one is longer.
@@ -347,6 +389,7 @@ mod tests {
             (of(Op::Delete), text.to_owned()),
             (of(Op::Cas), format!("C5 {text}")),
             (of(Op::Decr), format!("v {text}")),
+            (of(Op::Append), format!("s {text}")),
             (meta("T30 Lhint O\\"), format!("T30 O\\ {text}")),
             (meta(""), text.to_owned()),
         ] {
@@ -361,6 +404,32 @@ mod tests {
             assert!(!is_numbered(&request));
             assert_eq!(dressed(&request, None).meta, None);
         }
+    }
+
+    #[test]
+    fn the_length_of_what_an_append_left_is_known_here_and_told_only_who_asked() {
+        let reply = |outcome, words: &str| Reply {
+            meta: Some(words.as_bytes().into()),
+            ..Reply::new(outcome)
+        };
+        let asked = |op, meta: Option<&str>| Request {
+            value: "more".into(),
+            meta: meta.map(|words| words.as_bytes().into()),
+            ..Request::new(op, "k")
+        };
+        for (request, told, bytes, kept) in [
+            (asked(Op::Append, None), "s700000", Some(700_000), ""),
+            (asked(Op::Append, Some("MA c Oq")), "c9 s700000 Oq", Some(700_000), "c9 Oq"),
+            (asked(Op::Prepend, Some("MP s c")), "s9 c1", Some(9), "s9 c1"),
+            (asked(Op::Append, Some("MA")), "", None, ""),
+            (asked(Op::Set, Some("c")), "c7", Some(4), "c7"),
+        ] {
+            let mut reply = reply(Outcome::Stored, told);
+            assert_eq!(stored_length(&request, &mut reply), bytes, "{told}");
+            assert_eq!(reply.meta.as_deref(), Some(kept.as_bytes()));
+        }
+        let mut refused = reply(Outcome::NotStored, "");
+        assert_eq!(stored_length(&asked(Op::Append, None), &mut refused), None);
     }
 
     #[test]

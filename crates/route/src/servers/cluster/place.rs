@@ -8,6 +8,7 @@ use std::sync::Arc;
 use guira_chain::slot::WriteTag;
 use guira_chain::{Group, NodeId};
 use guira_client::Request;
+use guira_front::rewrites::LongValues;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
@@ -29,6 +30,8 @@ pub(crate) struct Cluster {
     number: Cell<u64>,
     /// The cache of the hottest keys.
     pub(super) hot: Option<Hot>,
+    /// Limits the long values that nodes are told to write at once.
+    pub(super) long: LongValues,
     /// Updates the links at each new view, even without requests.
     following: JoinSet<()>,
 }
@@ -96,6 +99,7 @@ impl Cluster {
             client: fastrand::u32(..),
             // Random, so that no two threads use the same number and get each other's results.
             number: Cell::new(fastrand::u64(..1 << 62)),
+            long: LongValues::default(),
             following: JoinSet::new(),
         }
     }
