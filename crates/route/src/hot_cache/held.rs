@@ -8,13 +8,15 @@
 //! reader: "drop it" ─▶ nothing is kept of the key, and its hold is over
 //! ```
 //! # Invariants
-//! 1. A reply is kept only if it was asked for after the hold came, and came before the hold ended. While a hold runs,
-//!    nobody changes the key. So the reply is what the key has until the hold ends.
+//! 1. A reply is kept only if it was asked for after a hold came, and came before that hold ended, or a later one of the
+//!    same *series*: holds of which each came before the one before it ended, and of which none was dropped. During a
+//!    series nobody changes the key. So the reply is what the key has until the last hold ends. Without series, a node
+//!    that takes longer than a hold to answer would never be relieved of its hottest keys.
 //! 2. A hold's time counts from before it was asked for, by a clock that also runs while the machine is suspended.
 //! 3. At most `entries` keys are held, none with a value above `value_bytes_max`.
 //!
 //! # Bad at
-//! Items that expire. They may be answered until their hold ends: for one second at most.
+//! Items that expire. They may be answered until the hold ends under which the reply came: for one second at most.
 
 use std::collections::HashMap;
 
@@ -47,12 +49,21 @@ pub(crate) struct HeldCache {
 
 struct Held {
     key: Bytes,
-    /// The hold's number, and when it ends.
-    hold: Option<(u64, u64)>,
-    /// The reply, and when the hold ends under which it was asked for.
+    hold: Option<Hold>,
+    /// The reply, and when the hold ends under which it came.
     kept: Option<(Reply, u64)>,
     /// Until when no hold is to be asked for, because one is on its way or was refused.
     rests_until: u64,
+}
+
+/// A hold that was granted.
+#[derive(Clone, Copy)]
+struct Hold {
+    /// The number of the first hold of its series.
+    series: u64,
+    /// When it ends, and how long before that the next one is asked for while no reply is kept.
+    until: u64,
+    half: u64,
 }
 
 /// The result of a lookup.
@@ -60,7 +71,7 @@ struct Held {
 pub(crate) struct HeldFound {
     /// The reply that is held.
     pub(crate) reply: Option<Reply>,
-    /// The number of the hold under which the cluster's reply can be kept. It must be offered with it.
+    /// The number of the series of holds under which the cluster's reply can be kept. It must be offered with it.
     pub(crate) keep: Option<u64>,
     /// Whether a hold should be asked for.
     pub(crate) wants: bool,
@@ -97,12 +108,14 @@ impl HeldCache {
         if held.key != key {
             return found;
         }
-        let hold = held.hold.filter(|(_, until)| clock < *until);
+        let hold = held.hold.filter(|hold| clock < hold.until);
         let kept = held.kept.as_ref().filter(|(_, until)| clock < *until);
-        let is_soon = hold.is_none_or(|(_, until)| until < clock + AHEAD_US);
+        // A reply that takes long must find the series going on.
+        let ahead = |hold: Hold| if kept.is_some() { AHEAD_US } else { hold.half.max(AHEAD_US) };
+        let is_soon = hold.is_none_or(|hold| hold.until < clock + ahead(hold));
         found.wants = is_soon && clock >= held.rests_until;
         found.reply = kept.map(|(reply, _)| reply.clone());
-        found.keep = hold.map(|(number, _)| number);
+        found.keep = hold.map(|hold| hold.series);
         found
     }
 
@@ -130,18 +143,21 @@ impl HeldCache {
             return;
         }
         held.rests_until = 0;
-        held.hold = Some((number, kept_until(at, clock, term.min(TERM_MAX_US))));
+        let before = held.hold.filter(|before| clock < before.until);
+        let until = kept_until(at, clock, term.min(TERM_MAX_US));
+        let half = until.saturating_sub(clock) / 2;
+        held.hold = Some(Hold { series: before.map_or(number, |it| it.series), until, half });
     }
 
-    /// Keeps a reply that was asked for under the hold with this number, if the hold still runs.
+    /// Keeps a reply that was asked for in the series of holds with this number, if a hold of it still runs.
     pub(crate) fn offer(&mut self, (key, number): (&[u8], u64), reply: &Reply, clock: u64) {
         let hash = self.chosen.hash(key);
         let Some(held) = self.keys.get_mut(&hash).filter(|held| held.key == key) else { return };
-        let hold = held.hold.filter(|hold| hold.0 == number && clock < hold.1);
+        let hold = held.hold.filter(|hold| hold.series == number && clock < hold.until);
         let is_fit = reply.outcome == Outcome::Found
             && reply.value.len() <= self.limits.value_bytes_max
             && reply.meta.is_none();
-        if let Some((_, until)) = hold.filter(|_| is_fit) {
+        if let Some(Hold { until, .. }) = hold.filter(|_| is_fit) {
             // Copy: shared slices would keep read buffers alive.
             let value = Bytes::copy_from_slice(&reply.value);
             held.kept = Some((Reply { value, ..reply.clone() }, until));
@@ -248,6 +264,33 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_that_takes_longer_than_a_hold_is_kept_if_holds_followed_each_other() {
+        let (mut cache, now) = cache();
+        let series = hold(&mut cache, 0);
+        let half = TERM / 2 + 10_000;
+        assert!(!cache.get(b"k", now, TERM / 2 - 10_000).wants);
+        assert!(cache.get(b"k", now, half).wants, "a reply is waited for");
+        hold(&mut cache, half);
+        hold(&mut cache, half * 2);
+        let late = TERM + 100_000;
+        cache.offer((b"k", series), &of("v"), late);
+        let end = kept_until(half * 2, half * 2 + 1000, TERM);
+        assert_eq!(kept(&mut cache, now, end - 1), Some("v".into()));
+        assert_eq!(kept(&mut cache, now, end), None);
+        // After a gap, in which the key may have changed, another series begins.
+        let next = hold(&mut cache, end);
+        assert_ne!(next, series);
+        cache.offer((b"k", series), &of("old"), end + 2000);
+        assert_eq!(kept(&mut cache, now, end + 2000), None);
+        // And after a hold that was dropped.
+        cache.invalidate(b"k");
+        let last = hold(&mut cache, end + 3000);
+        cache.offer((b"k", next), &of("old"), end + 5000);
+        assert_eq!(kept(&mut cache, now, end + 5000), None);
+        assert_eq!(cache.get(b"k", now, end + 5000).keep, Some(last));
+    }
+
+    #[test]
     fn a_hold_is_renewed_before_it_ends_and_a_refused_one_is_not_asked_for_at_once() {
         let (mut cache, now) = cache();
         let first = hold(&mut cache, 0);
@@ -255,9 +298,9 @@ mod tests {
         assert!(!cache.get(b"k", now, 100_000).wants);
         let late = kept_until(0, 0, TERM) - AHEAD_US + 1;
         assert!(cache.get(b"k", now, late).wants);
-        let next = hold(&mut cache, late);
+        hold(&mut cache, late);
         let found = cache.get(b"k", now, late + 2000);
-        assert_eq!((found.reply.is_some(), found.keep, found.wants), (true, Some(next), false));
+        assert_eq!((found.reply.is_some(), found.keep, found.wants), (true, Some(first), false));
         assert_eq!(
             kept(&mut cache, now, kept_until(0, 0, TERM)),
             None,
