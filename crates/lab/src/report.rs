@@ -297,16 +297,12 @@ mod tests {
         assert!(error.contains("guira lab run all"), "{error}");
     }
 
-    /// Experiments that are newer than the committed run: the pages say "not run". The next run includes them and
-    /// removes this list.
-    const NOT_RUN: [&str; 2] = ["fawn-kv-f2.6", "fawn-kv-f2.9"];
-
-    /// Returns the committed results: of all experiments except [`NOT_RUN`], which must have none.
+    /// Returns the committed results, of all experiments.
     fn committed() -> Vec<Found<'static>> {
         let read = |it: &'static Experiment| {
             let path = docs().join(format!("lab/data/{}.json", it.id));
             let record = Record::read(&path).unwrap();
-            assert_eq!(record.is_none(), NOT_RUN.contains(&it.id), "{}", path.display());
+            assert!(record.is_some(), "{} was not run", path.display());
             (it, record)
         };
         EXPERIMENTS.iter().copied().flatten().map(read).collect()
@@ -346,11 +342,16 @@ mod tests {
         assert_eq!(found.collect::<BTreeSet<_>>(), files, "{is_made_again}");
     }
 
-    /// What failed in the committed run: the pages call it contradicted. One key brought 1.064 of one store's rate, in each of
-    /// three attempts, and the bound is 1.05. The link to the store makes up for 200 ms in which it wasn't woken, which is
-    /// much of a window. The next run removes this list, or says what else it was.
-    const FAILS: [&str; 1] = [
-        "fawn-f2.6: this check fails: an adversary without a cache, of one store's rate, with the most stores",
+    /// What failed in the committed run: the pages say so. The next run removes what has been mended.
+    ///
+    /// - `merc-f5`: 0.75 on an Intel Xeon, and the bound is 0.8. On an AMD EPYC it held in all runs before.
+    /// - `fawn-kv-f2.6`, zipf without a cache: 0.95, 0.97 and 0.86 in three attempts.
+    /// - `fawn-kv-f2.6`, with holds: 0.65, 0.70 and 1.19. A node that took longer than a hold to answer was never relieved of its
+    ///   hottest keys. A series of holds has mended that since.
+    /// - `fawn-kv-f2.7`: the link to a node held replies up, so that more were counted in the window than the node had carried. It
+    ///   passes them on as they come since.
+    const FAILS: [&str; 5] = [
+        "FILLME",
     ];
 
     #[test]

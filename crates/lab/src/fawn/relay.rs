@@ -3,7 +3,7 @@
 use crate::live::pause_until;
 use crate::measure::now;
 use anyhow::Result;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,8 +45,8 @@ fn carry(near: &TcpStream, port: u16, pace: &Mutex<Pace>, carried: &AtomicU64) -
     let far = TcpStream::connect(("127.0.0.1", port))?;
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
-    let (mut from, mut to) = (far.try_clone()?, near.try_clone()?);
-    thread::spawn(move || std::io::copy(&mut from, &mut to));
+    let (from, to) = (far.try_clone()?, near.try_clone()?);
+    thread::spawn(move || pass(from, to));
     let mut line = Vec::new();
     let mut requests = BufReader::new(near);
     while requests.read_until(b'\n', &mut line)? > 0 {
@@ -59,6 +59,17 @@ fn carry(near: &TcpStream, port: u16, pace: &Mutex<Pace>, carried: &AtomicU64) -
         line.clear();
     }
     Ok(())
+}
+
+/// Forwards replies as they come. `std::io::copy` would have the system join several, and hold the last ones up for a while.
+fn pass(mut from: TcpStream, mut to: TcpStream) -> Result<()> {
+    let mut replies = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut replies)? {
+            0 => return Ok(()),
+            n => to.write_all(&replies[..n])?,
+        }
+    }
 }
 
 /// When the link will be free again.
