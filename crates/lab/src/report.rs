@@ -351,7 +351,11 @@ mod tests {
     /// - `fawn-kv-f2.7`: the link to a node held replies up, so that more were counted in the window than the node had carried. It
     ///   passes them on as they come since.
     const FAILS: [&str; 5] = [
-        "FILLME",
+        "merc-f5: this check fails: 50 % enter or remove keys: the product's cuckoo, to Mercury",
+        "fawn-kv-f2.6: this check fails: zipf without a cache, of what the node with most of it allows, at the least",
+        "fawn-kv-f2.6: this check fails: zipf behind the cache with holds, of linear, at the least, 3 copies",
+        "fawn-kv-f2.7: this check fails: one key, in nodes",
+        "fawn-kv-f2.7: this check fails: throughput, of what the fullest node allows, at the most",
     ];
 
     #[test]
