@@ -1,9 +1,11 @@
 //! `guira store` on a file system that is full: the real one's `ENOSPC`, not a limit of the store's own.
 
 use guira_tests::client::Client;
-use guira_tests::server::{eventually, within};
+use guira_tests::server::{Program, Server, eventually, guira, own_directory, within};
 use guira_tests::tmpfs::Tmpfs;
 use rustix::process::Signal;
+use std::fs;
+use std::process::Command;
 
 const REFUSED: &str = "SERVER_ERROR out of disk\r\n";
 
@@ -17,6 +19,24 @@ fn set_until_refused(client: &mut Client, from: usize) -> usize {
         reply == REFUSED
     });
     refused.expect("a full disk has no room for 100 MB")
+}
+
+/// The directory that was made for the copy goes with it.
+#[test]
+fn a_copy_on_another_file_system_is_refused_with_what_helps() {
+    let tmpfs = Tmpfs::new(400);
+    let store = own_directory();
+    let directory = store.display().to_string();
+    drop(Server::start(Program::Store, &["-d", &directory]));
+    let copy = tmpfs.here("copy");
+    let mut command = Command::new(guira());
+    let told = command.args(["store", "checkpoint"]).arg(&copy).args(["-d", &directory]).output();
+    let told = told.expect("guira runs");
+    let said = String::from_utf8_lossy(&told.stderr);
+    assert_eq!(told.status.code(), Some(2), "{said}");
+    assert!(said.contains("name a directory on the same file system as the store"), "{said}");
+    assert!(!copy.exists(), "nothing is left of it");
+    fs::remove_dir_all(store).expect("it is there");
 }
 
 #[test]

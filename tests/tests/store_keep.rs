@@ -212,7 +212,7 @@ fn a_store_has_one_process_and_its_files_are_its_owners_alone() {
     let directory = folder.store().display().to_string();
     let refused = Server::try_start(Program::Store, &["-d", &directory]).expect_err("it is in use");
     assert_eq!(refused.status.and_then(|it| it.code()), Some(2), "{}", refused.said);
-    let told = format!("guira store: {directory} is open in another process");
+    let told = format!("guira store: {directory} is open in another process: stop that one first");
     assert!(refused.said.contains(&told), "{}", refused.said);
     for name in ["compact", "checkpoint"] {
         let to = folder.0.join("copy").display().to_string();
@@ -244,7 +244,10 @@ fn what_is_no_store_is_refused_and_left_as_it_was() {
     let said = refused(&folder.0.join("thesis.tex"));
     assert!(said.contains("can't read the directory") && said.contains("thesis.tex"), "{said}");
     let said = refused(Path::new("/proc/nothing/here"));
-    assert!(said.contains("/proc/nothing/here"), "{said}");
+    assert!(
+        said.contains("/proc/nothing/here can't be made, as there is no /proc/nothing"),
+        "{said}"
+    );
     for name in ["verify", "stats", "compact"] {
         let output = folder.tool(name, &[]);
         assert_eq!(output.status.code(), Some(2), "{name}: {}", text(&output));
@@ -344,15 +347,23 @@ fn a_full_disk_takes_deletes_and_says_so_and_goes_on_with_room() {
     assert_eq!(client.get("k0").as_deref(), Some(&value[..]), "reads go on");
     assert!(client.stat_word("stats", "store_no_disk") != "0");
     eventually("the log has it", || server.said().contains("WARN out of disk: "));
+    let free = client.stat_word("stats store", "disk_free_bytes").parse::<u64>().expect("bytes");
+    assert!(free < 480 << 20, "{free} bytes are free, below the limit");
+    assert!(server.said().contains("left below --disk-max, and "), "{}", server.said());
     assert!(get_http(http, "/readyz").0.contains("200"), "reads and deletes go on");
     for n in 0..refused {
         assert_eq!(client.ask(&format!("delete k{n}")), "DELETED\r\n", "{n}");
     }
     within(40, "there is room again, unasked", || client.set("k", &value) == "STORED\r\n");
     drop(server);
-    let small = Server::start(Program::Store, &["-d", &directory, "--disk-max", "300m"]);
+    let small = Server::start(Program::Store, &["-d", &directory, "--disk-max", "321m"]);
     eventually("the start says so", || small.said().contains("WARN out of disk: "));
     drop(small);
+    for too_small in ["0", "320m"] {
+        let flags = ["-d", &directory, "--disk-max", too_small];
+        let refused = Server::try_start(Program::Store, &flags).expect_err("it takes no value");
+        assert!(refused.said.contains("321m is the least"), "{}", refused.said);
+    }
     let server = Server::start(Program::Store, &flags);
     let mut client = server.connect();
     assert_eq!(client.get("k").as_deref(), Some(&value[..]));

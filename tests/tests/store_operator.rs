@@ -3,7 +3,7 @@
 use guira_tests::client::Client;
 use guira_tests::metrics::{Scrape, get_http};
 use guira_tests::server::{
-    Program, Server, eventually, free_port, guira, own_directory, within, workspace,
+    Address, Program, Server, eventually, free_port, guira, own_directory, within, workspace,
 };
 use guira_tests::tidy::check_mentions;
 use guira_tests::tls::{self, Authority};
@@ -169,4 +169,19 @@ fn what_a_store_will_take_is_told_in_words_and_in_json() {
     assert!(code == Some(0) && said.starts_with("{\"memory_bytes\":"), "{said}");
     let (code, said) = plan("--keys none --value-bytes 500");
     assert!(code != Some(0) && said.contains("--keys"), "{said}");
+    let (code, said) = plan("--keys 100m --value-bytes 500");
+    assert!(code == Some(0) && said.contains(" GiB  disk: the sum of"), "{said}");
+}
+
+/// 192.0.2.1 is for documents.
+#[test]
+fn an_address_that_the_machine_does_not_have_is_told_with_its_flag() {
+    let (dir, port) = (own_directory(), free_port());
+    let (store, number) = (dir.join("store").display().to_string(), port.to_string());
+    let flags = ["-d", &store, "-p", &number, "-l", "192.0.2.1"];
+    let started = Server::start_at(Program::Store, &flags, Address::Tcp(port));
+    let refused = started.expect_err("no machine has it");
+    let told = "this machine has no such address: choose one that it has (-l)";
+    assert!(refused.said.contains(told), "{}", refused.said);
+    fs::remove_dir_all(dir).expect("it is there");
 }

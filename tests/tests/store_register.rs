@@ -87,12 +87,37 @@ fn a_node_with_the_name_of_one_that_lives_is_refused() {
     let store = directory.join("store").display().to_string();
     let (place, peers) = (cluster.place(), format!("127.0.0.1:{}", free_port()));
     let flags = ["-d", &store, "-p", "0", "--cluster", &place, "--peers", &peers];
-    let told = Command::new(guira()).arg("store").args(flags).args(["--name", "jay"]).output();
-    let told = told.expect("guira runs");
-    let said = String::from_utf8_lossy(&told.stderr);
-    assert!(!told.status.success() && said.contains("which lives, has the name jay"), "{said}");
+    let refused = |name: &str| {
+        let mut command = Command::new(guira());
+        let told = command.arg("store").args(flags).args(["--name", name]).output();
+        let told = told.expect("guira runs");
+        (told.status.code(), String::from_utf8_lossy(&told.stderr).into_owned())
+    };
+    let (code, said) = refused("jay 2");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("a name has letters, digits") && !directory.join("store").exists());
+    let ids = || cluster.etcd.value("/guira/birds/ids");
+    let before = ids();
+    let (code, said) = refused("jay");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("which lives, has the name jay"), "{said}");
+    assert_eq!(ids(), before, "no number is used up");
     fs::remove_dir_all(directory).ok();
     nodes_whose_keys_are_gone_are_told_from_those_that_are(&cluster);
+}
+
+#[test]
+fn a_node_that_finds_no_etcd_says_what_to_start_or_to_correct() {
+    let directory = own_directory();
+    let (store, peers) = (directory.join("store"), format!("127.0.0.1:{}", free_port()));
+    let flags = ["-p", "0", "--cluster", "etcd:127.0.0.1:1/birds", "--peers", &peers];
+    let mut command = Command::new(guira());
+    let told = command.args(["store", "--name", "a", "-d"]).arg(&store).args(flags).output();
+    let told = told.expect("guira runs");
+    let said = String::from_utf8_lossy(&told.stderr);
+    assert_eq!(told.status.code(), Some(2), "{said}");
+    assert!(said.contains("doesn't answer") && said.contains("start etcd, or correct --cluster"));
+    fs::remove_dir_all(directory).ok();
 }
 
 /// The nodes serve on without their keys, and write them again, whether or not their leases last.

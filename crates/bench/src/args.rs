@@ -4,10 +4,11 @@ use std::num::NonZeroU32;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
+use guira_front::size::parse_count;
 
 use crate::address::{ServerAddress, Target};
+use crate::workload::parse_bytes;
 pub(crate) use crate::workload::{Distribution, Mix, Preset, Protocol, Sizes};
-use crate::workload::{parse_bytes, parse_count};
 
 /// Measure any server that speaks memcached's protocol
 ///

@@ -114,29 +114,6 @@ impl std::str::FromStr for Sizes {
     }
 }
 
-/// Parses `250`, `10k`, `1m`, `1.5g` (decimal: `k` is 1000).
-pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a number such as 250, 10k, 1m");
-    let lower = text.trim().to_ascii_lowercase();
-    let (digits, factor) = match lower.chars().last() {
-        Some('k') => (&lower[..lower.len() - 1], 1_000.0),
-        Some('m') => (&lower[..lower.len() - 1], 1_000_000.0),
-        Some('g') => (&lower[..lower.len() - 1], 1_000_000_000.0),
-        _ => return lower.parse().map_err(|_| wrong()),
-    };
-    let number: f64 = digits.parse().map_err(|_| wrong())?;
-    let product = (number * factor).round();
-    if !(0.0..1e15).contains(&product) {
-        return Err(wrong());
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 0 and 1e15, as just checked"
-    )]
-    Ok(product as u64)
-}
-
 /// Parses a size as `guira serve` does: `100`, `64k`, `1m`, `1.5g`, where `k` is 1024.
 pub(crate) fn parse_bytes(text: &str) -> Result<usize, String> {
     let bytes = guira_front::size::parse(text);
@@ -294,14 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_sizes_are_read_as_people_write_them() {
-        for (text, means) in [("250", 250), ("10k", 10_000), ("1.5M", 1_500_000), ("1g", 1 << 30)] {
-            let means = if means == 1 << 30 { 1_000_000_000 } else { means };
-            assert_eq!(parse_count(text), Ok(means));
-        }
-        for text in ["", "k", "-1k", "x", "1e99g"] {
-            assert!(parse_count(text).is_err(), "{text}");
-        }
+    fn sizes_are_read_as_people_write_them() {
         assert_eq!("100-1k".parse(), Ok(Sizes { least: 100, most: 1024 }));
         assert_eq!("64k-1MiB".parse(), Ok(Sizes { least: 64 << 10, most: 1 << 20 }));
         assert!("2-1".parse::<Sizes>().is_err());

@@ -10,6 +10,7 @@ use guira_etcd::{Error, EtcdMember};
 use serde::Serialize;
 
 use crate::ask::{Answers, Keyless, Said, Unheard, ask_all, leader};
+use crate::counted::counted;
 use crate::fault::Fault;
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::{Trouble, WITHOUT_ETCD};
@@ -251,7 +252,11 @@ impl Findings {
         let count = snapshot.nodes.iter().chain(without_key).filter(may_have).count();
         if usize::try_from(wish.replicas).is_ok_and(|wanted| count < wanted) {
             self.problem(
-                format!("{count} nodes may have copies, and {} copies are wanted", wish.replicas),
+                format!(
+                    "{} may have copies, and {} are wanted",
+                    counted(count, "node", "nodes"),
+                    counted(wish.replicas, "copy", "copies")
+                ),
                 "start more nodes, or want fewer copies (guira cluster set --replicas)",
             );
         }
@@ -281,16 +286,28 @@ impl Findings {
                 .filter(|it| !it.serving.iter().any(|id| lives(&id)))
                 .flat_map(|it| it.serving.iter().map(|id| name_of(snapshot, *id)))
                 .collect();
-            let what = format!("{lost} slots have no living copy: their requests fail");
+            let what = counted(
+                lost,
+                "slot has no living copy: its requests fail",
+                "slots have no living copy: their requests fail",
+            );
             let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
             self.problem(what, format!("start on their directories: {}", nodes.join(", ")));
         }
         if read_only > 0 {
-            let what = format!("{read_only} slots refuse writes: a write needs {needed} copies");
+            let what = format!(
+                "{} writes: a write needs {}",
+                counted(read_only, "slot refuses", "slots refuse"),
+                counted(needed, "copy", "copies")
+            );
             self.problem(what, "start the nodes that are gone, or others; guira cluster plan shows what is waited for");
         }
         if degraded > 0 {
-            let what = format!("{degraded} slots have fewer than {} living copies", view.replicas);
+            let what = format!(
+                "{} fewer than {} living copies",
+                counted(degraded, "slot has", "slots have"),
+                view.replicas
+            );
             self.problem(
                 what,
                 "wait if nodes are being filled (guira cluster plan), else start nodes",
@@ -387,9 +404,13 @@ impl Findings {
             ),
             Moving::Unpromised => self.problem(
                 format!(
-                    "{name} can't answer reads of {} slots: it lacks promises of {} nodes",
-                    said.number("cluster_slots_unreadable").unwrap_or(0.0),
-                    said.number(PROMISES_MISSING).unwrap_or(0.0)
+                    "{name} can't answer reads of {}: it lacks promises of {}",
+                    counted(
+                        said.number("cluster_slots_unreadable").unwrap_or(0.0),
+                        "slot",
+                        "slots"
+                    ),
+                    counted(said.number(PROMISES_MISSING).unwrap_or(0.0), "node", "nodes")
                 ),
                 "see whether those nodes live, and reach each other's --peers addresses both ways",
             ),
@@ -443,7 +464,8 @@ impl Display for Check {
         let Self { cluster, epoch, nodes, findings } = self;
         match epoch {
             Some(epoch) => {
-                writeln!(f, "cluster     {cluster}, epoch {epoch}; {nodes} nodes answered")?;
+                let nodes = counted(nodes, "node", "nodes");
+                writeln!(f, "cluster     {cluster}, epoch {epoch}; {nodes} answered")?;
             }
             None => writeln!(f, "cluster     {cluster}; only etcd was asked")?,
         }

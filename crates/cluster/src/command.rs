@@ -10,6 +10,7 @@ use guira_etcd::EtcdFlags;
 
 use crate::ask::{Keyless, leader};
 use crate::check::Check;
+use crate::counted::counted;
 use crate::dev::{self, Dev};
 use crate::plan::Plan;
 use crate::register::{Register, first_view};
@@ -238,9 +239,14 @@ fn init(args: &InitArgs) -> Result<String, Trouble> {
     let name = register.name();
     let view = first_view(name, replicas, min_write).map_err(Trouble::Refused)?;
     // No node of it runs yet, so there is nothing to say of nodes.
-    register.create(&view).map_err(|fault| Trouble::Refused(fault.to_string()))?;
+    register.create(&view).map_err(|fault| {
+        let advice =
+            if fault.is_of_etcd_away() { ": start etcd, or correct its address" } else { "" };
+        Trouble::Refused(format!("{fault}{advice}"))
+    })?;
     Ok(format!(
-        "cluster {name} is made: {replicas} copies of each slot, {min_write} needed for a write\n"
+        "cluster {name} is made: {} of each slot, {min_write} needed for a write\n",
+        counted(replicas, "copy", "copies")
     ))
 }
 
@@ -277,13 +283,13 @@ fn check(args: &CheckArgs) -> Result<String, Trouble> {
     print!("{text}");
     Err(match check.is_blind() {
         true => Trouble::Refused(format!("etcd doesn't answer: {WITHOUT_ETCD}")),
-        false => Trouble::Unfinished(format!("{} findings", check.count())),
+        false => Trouble::Unfinished(counted(check.count(), "finding", "findings")),
     })
 }
 
 fn drain(args: &DrainArgs) -> Result<String, Trouble> {
     let register = open(&args.place)?;
-    let (id, said) = wishes::drain(&register, &args.node, args.undo)?;
+    let (id, said) = wishes::drain((&register, &args.place.place), &args.node, args.undo)?;
     match args.wait {
         None => Ok(said),
         Some(seconds) => wishes::wait_until_empty(&register, id, Duration::from_secs(seconds)),
@@ -338,10 +344,13 @@ impl EtcdArgs {
 /// Each exit code of `guira cluster`, and when.
 pub const EXIT_CODES: [(u8, &str); 4] = [
     (0, "done"),
-    (USAGE, "an unknown flag, or a value that can't be used"),
+    (
+        USAGE,
+        "an unknown flag, or a value that can't be used; the node is to be restarted (`drain --undo`)",
+    ),
     (
         REFUSED,
-        "etcd can't be asked; the cluster exists already (`init`), or there is none (the others); there is no such node, or too few others (`drain`, `restart`); a part doesn't start (`dev`)",
+        "etcd can't be asked; the cluster exists already (`init`), or there is none (the others); there is no such node, or too few others (`drain`, `restart`, `set`); a part doesn't start (`dev`)",
     ),
     (UNFINISHED, "`check` found something; `drain --wait`, `restart`: the node isn't free yet"),
 ];
@@ -371,7 +380,7 @@ Examples:
   guira cluster check etcd:127.0.0.1:2379/c1          what is wrong with it, and what helps
   guira cluster plan etcd:127.0.0.1:2379/c1           what happens next, and why
   guira cluster drain etcd:127.0.0.1:2379/c1 ibis     move all copies away from the node ibis
-  guira cluster restart etcd:127.0.0.1:2379/c1 ibis   have others serve what ibis serves, before its restart
+  guira cluster restart etcd:127.0.0.1:2379/c1 ibis   have others serve before ibis is restarted
   guira cluster dev --nodes 5                         five nodes, etcd and a router, here and now
 
 Copies, heads and readers are spread over the nodes by their --weight without a command: a node that starts gets its share.";
@@ -384,10 +393,10 @@ Examples:
 
 const DEV_EXAMPLES: &str = "\
 Examples:
-  guira cluster dev                          three nodes in ./guira-dev, behind a router on port 21300
+  guira cluster dev                          three nodes in ./guira-dev; a router on port 21300
   guira cluster dev --nodes 5 -d /tmp/birds  five nodes, each item on three of them
 
-Any memcached client may ask the router. Each part is a process of its own: kill one, and see what happens. Ctrl-C ends all, and
+Any memcached client may ask the router. Each part is a process of its own: kill one, and see what happens. Ctrl-C ends all, and \
 the same command goes on with the same items. etcd must be installed (Debian: etcd-server).";
 
 const STATUS_EXAMPLES: &str = "\
@@ -395,8 +404,8 @@ Examples:
   guira cluster status etcd:127.0.0.1:2379/c1                         for people
   guira cluster status etcd:127.0.0.1:2379/c1 --json | jq .slots      for programs
 
-A slot is degraded while fewer of its copies live than are wanted, and read-only while they are too few for a write. A node is a
-member once the view names its process, waiting if it lives and isn't named, gone if it hasn't renewed its lease. A node that isn't in
+A slot is degraded while fewer of its copies live than are wanted, and read-only while they are too few for a write. A node is a \
+member once the view names its process, waiting if it lives and isn't named, gone if it hasn't renewed its lease. A node that isn't in \
 etcd is asked itself: keyless is one that serves. A stranger is somebody else who answers at the address of one that is gone.";
 
 const PLAN_EXAMPLES: &str = "\
@@ -404,8 +413,8 @@ Examples:
   guira cluster plan etcd:127.0.0.1:2379/c1                           for people
   guira cluster plan etcd:127.0.0.1:2379/c1 --json | jq .copies       how much is to be copied
 
-The controller is the node that leads. It changes the view by itself: this command changes nothing. What stands below next happens
-with the next view, what stands below now is under way or waits. A node that is filled gets its copy from the chain's reader. It
+The controller is the node that leads. It changes the view by itself: this command changes nothing. What stands below next happens \
+with the next view, what stands below now is under way or waits. A node that is filled gets its copy from the chain's reader. It \
 acknowledges writes once it is filled, and serves once it has all that the reader has.";
 
 const CHECK_EXAMPLES: &str = "\
@@ -413,7 +422,7 @@ Examples:
   guira cluster check etcd:127.0.0.1:2379/c1                          for people
   guira cluster check etcd:127.0.0.1:2379/c1 --json | jq .findings    for programs
 
-Each finding has a line that says what helps. The exit code is 3 if something was found, 0 if not. All endpoints of etcd that you name
+Each finding has a line that says what helps. The exit code is 3 if something was found, 0 if not. All endpoints of etcd that you name \
 are asked, and each node over its clients' port; one behind TLS or logins can't be asked, which is a finding too.";
 
 const DRAIN_EXAMPLES: &str = "\
@@ -422,23 +431,23 @@ Examples:
   guira cluster drain etcd:127.0.0.1:2379/c1 ibis --wait 600          and come back once it has none
   guira cluster drain etcd:127.0.0.1:2379/c1 ibis --undo              it gets its share again
 
-A copy leaves once as many others serve as are wanted, so no slot has fewer copies meanwhile, and clients see no errors. As many other
+A copy leaves once as many others serve as are wanted, so no slot has fewer copies meanwhile, and clients see no errors. As many other \
 nodes must live as there are to be copies. A drained node stays drained until --undo, also over a restart.";
 
 const RESTART_EXAMPLES: &str = "\
 Examples:
-  guira cluster restart etcd:127.0.0.1:2379/c1 ibis                   once it is done, ibis may be stopped
-  guira cluster restart etcd:127.0.0.1:2379/c1 ibis --wait 60         give up after a minute, with exit code 3
-  guira cluster restart etcd:127.0.0.1:2379/c1 ibis --undo            it stays after all
+  guira cluster restart etcd:127.0.0.1:2379/c1 ibis             once it is done, ibis may be stopped
+  guira cluster restart etcd:127.0.0.1:2379/c1 ibis --wait 60   give up after a minute: exit code 3
+  guira cluster restart etcd:127.0.0.1:2379/c1 ibis --undo      it stays after all
 
-It waits until each of the node's slots has all its other copies, and until others serve without the node. So nodes can be restarted
-one after the other: the command for the next one waits until the last one is filled. The node passes on what its clients ask until
+It waits until each of the node's slots has all its other copies, and until others serve without the node. So nodes can be restarted \
+one after the other: the command for the next one waits until the last one is filled. The node passes on what its clients ask until \
 it is stopped. Nothing is copied elsewhere, unless it is away for ten minutes.";
 
 const SET_EXAMPLES: &str = "\
 Examples:
-  guira cluster set etcd:127.0.0.1:2379/c1 --replicas 2               two copies of each slot from now on
-  guira cluster set etcd:127.0.0.1:2379/c1 --pause                    during work on the network: nothing is copied
+  guira cluster set etcd:127.0.0.1:2379/c1 --replicas 2      two copies of each slot from now on
+  guira cluster set etcd:127.0.0.1:2379/c1 --pause           for work on the network: copy nothing
   guira cluster set etcd:127.0.0.1:2379/c1 --resume
 
 While it is paused, nodes that die still leave their chains, and slots go on with the copies that are left.";

@@ -7,6 +7,8 @@ use std::mem::{Discriminant, discriminant};
 use guira_chain::{IllegalStep, InvalidView, NodeId};
 use guira_etcd::Error;
 
+use crate::register::NAME_FORM;
+
 /// Why the register couldn't be read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
@@ -68,7 +70,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Place(text) => write!(
                 f,
-                "{text}: write etcd:HOST:PORT/NAME, or more of HOST:PORT, with commas; a name has letters, digits, - _ and ."
+                "{text}: write etcd:HOST:PORT/NAME, or more of HOST:PORT, with commas; {NAME_FORM}"
             ),
             Self::Etcd(error) => error.fmt(f),
             Self::NoCluster(name) => write!(
@@ -108,7 +110,8 @@ impl fmt::Display for Fault {
 
 impl Fault {
     /// Whether etcd, or enough of it, doesn't answer.
-    pub(crate) fn is_of_etcd_away(&self) -> bool {
+    #[must_use]
+    pub fn is_of_etcd_away(&self) -> bool {
         matches!(self, Self::Etcd(error) if error.is_away())
     }
 

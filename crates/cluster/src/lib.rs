@@ -61,6 +61,7 @@ mod records;
 mod newcomer;
 mod health;
 mod fault;
+mod counted;
 
 pub use command::{EXIT_CODES, EtcdArgs, command, host_name, run};
 pub use controller::{Controller, Rules};
@@ -69,5 +70,5 @@ pub use fault::Fault;
 pub use parts::Parts;
 pub use present::Present;
 pub use records::{AwayRecord, GroupReport, Report, WishRecord};
-pub use register::{Lead, Register, RegisterSnapshot, Seen, first_view};
+pub use register::{Lead, NAME_FORM, Register, RegisterSnapshot, Seen, first_view, is_name};
 pub use watch::{Sight, watch, watch_anyway};

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::ask::{Keyless, leader_words};
 use crate::controller::Rules;
+use crate::counted::counted;
 use crate::facts::{Memory, Now, Waits};
 use crate::records::unix_s;
 use crate::register::RegisterSnapshot;
@@ -259,11 +260,10 @@ impl Teller<'_> {
         let without_key = self.view().nodes.iter().filter(|it| self.keyless.serving.contains(it.0));
         let nodes = self.facts.alive.iter().chain(without_key).filter(may_have).count();
         if usize::try_from(wish.replicas).is_ok_and(|wanted| nodes < wanted) {
-            let what = format!("{} copies of each slot at most", nodes);
-            let why = format!(
-                "{} are wanted, and {nodes} nodes may have copies: start more",
-                wish.replicas
-            );
+            let what = counted(nodes, "copy of each slot at most", "copies of each slot at most");
+            let have = counted(nodes, "node", "nodes");
+            let why =
+                format!("{} are wanted, and {have} may have copies: start more", wish.replicas);
             deeds.add(&none, what, why);
         }
         let minutes = replace_after.as_secs() / 60;
@@ -354,8 +354,9 @@ impl Display for Plan {
             Some(0) => writeln!(f, "left        nothing is to be done")?,
             Some(views) => writeln!(
                 f,
-                "left        {views} views, which begin {} copies of a slot, if no node comes or goes",
-                self.copies
+                "left        {} {} of a slot, if no node comes or goes",
+                counted(views, "view, which begins", "views, which begin"),
+                counted(self.copies, "copy", "copies")
             )?,
             None => writeln!(f, "left        more than {VIEWS_MAX} views")?,
         }
@@ -367,7 +368,7 @@ impl Display for Plan {
             for Deed { what, why, slots } in deeds {
                 let slots = match slots.len() {
                     0 => String::new(),
-                    count => format!(": {count} slots"),
+                    count => format!(": {}", counted(count, "slot", "slots")),
                 };
                 writeln!(f, "  {what}{slots}")?;
                 if !why.is_empty() {

@@ -77,7 +77,7 @@ impl Present {
             ..Said::default()
         });
         let shared = Arc::new(Shared { register, id, ttl_s, said, changed: Condvar::new() });
-        shared.await_name(&member.name)?;
+        shared.register.await_name(Some(id), &member.name, ttl_s)?;
         shared.renew()?;
         shared.register.know_process(id, &member.run);
         let start = |name: &str, work: fn(&Shared)| {
@@ -138,14 +138,18 @@ impl Said {
     }
 }
 
-impl Shared {
-    /// Waits until no other node has the name. The lease of one that has just died lasts for a while.
-    fn await_name(&self, name: &str) -> Result<(), Fault> {
-        let waits = usize::try_from(self.ttl_s).unwrap_or(0).min(NAME_WAITS_MAX) + 1;
+impl Register {
+    /// Waits until no other node than `own` has the name. The lease of one that has just died lasts for a while, `ttl_s`
+    /// seconds as a rule.
+    ///
+    /// # Errors
+    /// [`Fault::NameTaken`], or etcd fails.
+    pub fn await_name(&self, own: Option<NodeId>, name: &str, ttl_s: u64) -> Result<(), Fault> {
+        let waits = usize::try_from(ttl_s).unwrap_or(0).min(NAME_WAITS_MAX) + 1;
         for wait in 0..=waits {
-            let snapshot = self.register.snapshot()?;
+            let snapshot = self.snapshot()?;
             let mut others =
-                snapshot.nodes.iter().filter(|(id, it)| **id != self.id && it.name == name);
+                snapshot.nodes.iter().filter(|(id, it)| Some(**id) != own && it.name == name);
             match others.next() {
                 None => break,
                 Some((by, _)) if wait == waits => {
@@ -156,7 +160,9 @@ impl Shared {
         }
         Ok(())
     }
+}
 
+impl Shared {
     fn keep(&self) {
         let (mut is_away, mut told) = (false, Told::default());
         loop {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use guira_chain::controller::Facts;
 use guira_chain::{NodeId, View};
 
+use crate::counted::counted;
 use crate::register::RegisterSnapshot;
 use crate::wishes::name_of;
 
@@ -25,7 +26,8 @@ pub(crate) fn put_out(snapshot: &RegisterSnapshot, facts: &Facts, next: &View) -
     let out = slots.into_iter().filter(|it| it.1 > 0);
     out.map(|(id, slots)| {
         let (name, why) = (name_of(snapshot, id), why(snapshot, id));
-        format!("{name} is put out of the chains of {slots} slots: {why}")
+        let slots = counted(slots, "slot", "slots");
+        format!("{name} is put out of the chains of {slots}: {why}")
     })
     .collect()
 }

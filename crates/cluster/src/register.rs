@@ -90,8 +90,7 @@ impl Register {
     pub fn open(place: &str, access: EtcdAccess) -> Result<Self, Fault> {
         let wrong = || Fault::Place(place.to_owned());
         let parsed = EtcdPlace::parse(place).ok_or_else(wrong)?;
-        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if parsed.path.len() > NAME_BYTES_MAX || !parsed.path.bytes().all(is_good) {
+        if !is_name(&parsed.path) {
             return Err(wrong());
         }
         let etcd = Etcd::new(&parsed, access).with_limit(LIMIT);
@@ -485,6 +484,13 @@ impl RegisterSnapshot {
     }
 }
 
+/// Whether a cluster or a node may have this name: [`NAME_FORM`].
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_good)
+}
+
 /// The view of a cluster to which no process belongs yet. All slots are node 1's, and the first node that asks for a number
 /// gets that one.
 ///
@@ -539,6 +545,8 @@ pub(crate) fn json<T: Serialize>(record: &T) -> String {
     serde_json::to_string(record).unwrap_or_default()
 }
 
+/// The form of names, in words.
+pub const NAME_FORM: &str = "a name has letters, digits, - _ and ., 64 at most";
 const NAME_BYTES_MAX: usize = 64;
 /// The time limit per endpoint. A lease of 3 s outlives an endpoint that is silent.
 const LIMIT: Duration = Duration::from_secs(2);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use guira_chain::{Group, NodeId};
 
+use crate::counted::counted;
 use crate::facts::short_without;
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::Trouble;
@@ -104,7 +105,10 @@ fn give_up(
     let others = others.map(|(it, member)| (*it, &*member.run)).collect();
     let mut why = match short_without(snapshot, id, &others) {
         0 => "the controller hasn't taken it out yet".to_owned(),
-        slots => format!("{slots} slots would have too few copies without it"),
+        slots => {
+            let slots = counted(slots, "slot", "slots");
+            format!("{slots} would have too few copies without it")
+        }
     };
     let first = snapshot.nodes.keys().find(|it| **it != id && snapshot.is_to_restart(**it));
     if let Some(first) = first {

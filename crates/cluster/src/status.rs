@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::ask::{Keyless, leader_words};
 use crate::controller::Rules;
+use crate::counted::counted;
 use crate::register::RegisterSnapshot;
 
 /// The state of a cluster.
@@ -23,6 +24,9 @@ pub(crate) struct Status {
     /// What the key says that somebody put there by hand.
     #[serde(skip)]
     stray: Option<String>,
+    /// No process was ever a node. The view has a node all the same, which all slots belong to.
+    #[serde(skip)]
+    is_new: bool,
     nodes: Vec<Node>,
     slots: Slots,
     /// Keys that can't be read.
@@ -121,6 +125,7 @@ impl Status {
             is_paused: snapshot.wish.is_paused,
             controller: leader,
             stray: snapshot.stray_lead(),
+            is_new: snapshot.nodes.is_empty() && view.nodes.values().all(|it| it.run.is_empty()),
             nodes: nodes.into_values().collect(),
             slots,
             unread: snapshot.unread.clone(),
@@ -132,18 +137,22 @@ impl Status {
     pub(crate) fn lacks(&self, nodes: usize) -> Option<String> {
         let members = self.nodes.iter().filter(|it| it.state == State::Member).count();
         if members < nodes {
-            return Some(format!("{members} of {nodes} nodes are members"));
+            let nodes = counted(nodes, "node", "nodes");
+            return Some(format!("{members} of {nodes} are members"));
         }
         let is_short = usize::try_from(self.replicas).is_ok_and(|replicas| nodes < replicas);
         let Slots { degraded, lost, filling, read_only, .. } = self.slots;
         let missing = [
-            (lost, "have no living copy"),
-            (read_only, "refuse writes"),
-            (filling, "have a copy that is being filled"),
-            (if is_short { 0 } else { degraded }, "have too few copies"),
+            (lost, ["has", "have"], "no living copy"),
+            (read_only, ["refuses", "refuse"], "writes"),
+            (filling, ["has", "have"], "a copy that is being filled"),
+            (if is_short { 0 } else { degraded }, ["has", "have"], "too few copies"),
         ];
         let first = missing.into_iter().find(|it| it.0 > 0);
-        first.map(|(slots, what)| format!("{slots} slots {what}"))
+        first.map(|(slots, [one, several], what)| {
+            let slots = counted(slots, &format!("slot {one}"), &format!("slots {several}"));
+            format!("{slots} {what}")
+        })
     }
 
     pub(crate) fn json(&self) -> String {
@@ -206,12 +215,14 @@ impl Display for Status {
         if self.is_paused {
             writeln!(f, "paused      no copy is begun")?;
         }
-        let Slots { whole, degraded, read_only, lost, filling } = slots;
-        write!(
-            f,
-            "slots       {whole} whole, {degraded} degraded (of these {read_only} read-only, "
-        )?;
-        writeln!(f, "{lost} without a living copy), {filling} with a copy being filled")?;
+        if !self.is_new {
+            let Slots { whole, degraded, read_only, lost, filling } = slots;
+            write!(
+                f,
+                "slots       {whole} whole, {degraded} degraded (of these {read_only} read-only, "
+            )?;
+            writeln!(f, "{lost} without a living copy), {filling} with a copy being filled")?;
+        }
         for key in &self.unread {
             writeln!(f, "unread      the key {key} can't be read")?;
         }
@@ -234,6 +245,9 @@ impl Display for Status {
             }
         }
         writeln!(f)?;
+        if self.is_new {
+            return writeln!(f, "no node yet: start one with guira store --cluster …");
+        }
         f.write_str(&self.table())
     }
 }

@@ -1,5 +1,7 @@
 //! Why a command did nothing, or not all.
 
+use guira_etcd::Error;
+
 use crate::fault::Fault;
 
 /// Why a command did nothing, or not all; a sentence for the operator.
@@ -15,12 +17,14 @@ pub(crate) enum Trouble {
 
 impl From<Fault> for Trouble {
     fn from(fault: Fault) -> Self {
+        let is_foreign = matches!(fault, Fault::Etcd(Error::Unreadable { .. }));
         Self::Refused(match fault.is_of_etcd_away() {
             true => format!("{fault}: {WITHOUT_ETCD}"),
+            false if is_foreign => format!("{fault}: is this etcd's address?"),
             false => fault.to_string(),
         })
     }
 }
 
 /// What holds while etcd is away, and what helps.
-pub(crate) const WITHOUT_ETCD: &str = "nodes and routers go on by the view that they have, and no chain changes; start etcd, and don't restart nodes";
+pub(crate) const WITHOUT_ETCD: &str = "is this etcd's address? If it is, nodes and routers go on by the view that they have, and no chain changes; start etcd, and don't restart nodes";

@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use guira_chain::{Group, Member, NodeId};
 
+use crate::counted::counted;
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::Trouble;
 
-/// Wants a node to have no copies, or again to have its share. Returns its number, and what that means.
+/// Wants a node to have no copies, or again to have its share. `place`: the cluster's, as it was typed. Returns the node's
+/// number, and what that means.
 pub(crate) fn drain(
-    register: &Register,
+    (register, place): (&Register, &str),
     node: &str,
     is_undone: bool,
 ) -> Result<(NodeId, String), Trouble> {
@@ -21,6 +23,11 @@ pub(crate) fn drain(
         register.change_wish(|wish| {
             wish.drain.remove(&id);
         })?;
+        if snapshot.is_to_restart(id) {
+            return Err(Trouble::Usage(format!(
+                "{name} is not drained, but it is to be restarted, and gets no slots until then. To take that back: guira cluster restart {place} {node} --undo"
+            )));
+        }
         return Ok((id, format!("{name} is not drained: it gets its share of slots again\n")));
     }
     let wish = &snapshot.wish;
@@ -30,19 +37,21 @@ pub(crate) fn drain(
     let replicas = wish.replicas;
     if usize::try_from(replicas).is_ok_and(|replicas| others < replicas) {
         return Err(Trouble::Refused(format!(
-            "{name} can't be drained: {others} other nodes live that may have copies, and {replicas} copies are wanted: start another node first, or want fewer copies (guira cluster set --replicas)"
+            "{name} can't be drained: {} that may have copies, and {} wanted: start another node first, or want fewer copies (guira cluster set --replicas)",
+            counted(others, "other node lives", "other nodes live"),
+            counted(replicas, "copy is", "copies are")
         )));
     }
     register.change_wish(|wish| {
         wish.drain.insert(id);
     })?;
-    let slots = slots_of(&snapshot, id);
+    let slots = counted(slots_of(&snapshot, id), "slot", "slots");
     let paused =
         if wish.is_paused { " once the pause is over (guira cluster set --resume)" } else { "" };
     Ok((
         id,
         format!(
-            "{name} is drained: the copies of its {slots} slots move to other nodes{paused}. It may be stopped once it has none: guira cluster status shows that, and --wait waits for it\n"
+            "{name} is drained: the copies of its {slots} move to other nodes{paused}. It may be stopped once it has none: guira cluster status shows that, and --wait waits for it\n"
         ),
     ))
 }
@@ -62,7 +71,8 @@ pub(crate) fn wait_until_empty(
         }
         if begun.elapsed() >= limit {
             return Err(Trouble::Unfinished(format!(
-                "{name} still has copies of {slots} slots after {} s: guira cluster plan shows what is waited for",
+                "{name} still has copies of {} after {} s: guira cluster plan shows what is waited for",
+                counted(slots, "slot", "slots"),
                 limit.as_secs()
             )));
         }
@@ -83,6 +93,15 @@ pub(crate) fn set(
             "--replicas {replicas} is less than the {min_write} copies that a write needs: no write would ever be taken"
         )));
     }
+    let living = snapshot.nodes.len();
+    let is_beyond = |it: &u32| usize::try_from(*it).is_ok_and(|it| it > living);
+    if let Some(replicas) = replicas.filter(|it| *it > snapshot.wish.replicas && is_beyond(it)) {
+        return Err(Trouble::Refused(format!(
+            "--replicas {replicas}: only {}, so a slot can have at most {}: start more nodes first",
+            counted(living, "node lives", "nodes live"),
+            counted(living, "copy", "copies")
+        )));
+    }
     let wish = register.change_wish(|wish| {
         wish.replicas = replicas.unwrap_or(wish.replicas);
         wish.is_paused = is_paused.unwrap_or(wish.is_paused);
@@ -91,7 +110,8 @@ pub(crate) fn set(
         true => "; paused: no copy is begun",
         false => "",
     };
-    Ok(format!("cluster {}: {} copies of each slot{paused}\n", register.name(), wish.replicas))
+    let copies = counted(wish.replicas, "copy", "copies");
+    Ok(format!("cluster {}: {copies} of each slot{paused}\n", register.name()))
 }
 
 /// The node that an operator names, by name or by number.

@@ -34,6 +34,9 @@ fn a_cluster_is_made_and_told_of() {
     assert_eq!(code, Some(2));
     assert!(said.contains("there is a cluster c1 already"), "{said}");
 
+    let (_, told, _) = cluster(&["status", &place]);
+    assert!(told.contains("no node yet: start one with guira store --cluster"), "{told}");
+    assert!(!told.contains("gone") && !told.contains("degraded"), "nothing is broken: {told}");
     // As a controller writes it; nobody lives yet.
     server.put("/guira/c1/away/1", "{\"since\":1795894269}");
     let (_, told, _) = cluster(&["status", &place]);
@@ -108,13 +111,13 @@ fn a_plan_tells_what_the_next_view_does_and_what_is_waited_for() {
     says(&place, &["plan"], 0, &["left        nothing is to be done", "no node leads: start one"]);
     let _first = present(&register, 1, "heron");
     let begins = "heron (1) begins anew with what its disk has: 16384 slots";
-    says(&place, &["plan"], 0, &["next", begins, "1 copies of each slot at most"]);
+    says(&place, &["plan"], 0, &["next", begins, "1 copy of each slot at most"]);
     let _second = present(&register, 2, "ibis");
     let _third = present(&register, 3, "jay");
     // Two copies of all, and a third of them twice for heads and readers.
     says(&place, &["plan"], 0, &[begins, "ibis (2) becomes a member", "views, which begin 4"]);
     says(&place, &["set", "--pause"], 0, &["paused: no copy is begun"]);
-    says(&place, &["plan"], 0, &["left        1 views, which begin 0", "set --resume goes on"]);
+    says(&place, &["plan"], 0, &["left        1 view, which begins 0", "set --resume goes on"]);
     says(
         &place,
         &["plan", "--json"],
@@ -132,7 +135,7 @@ fn wishes_are_written_if_they_can_be_granted() {
     let wish = || register.snapshot().expect("etcd answers").wish;
     let _nodes = [(1, "heron"), (2, "ibis")].map(|(id, name)| present(&register, id, name));
     says(&place, &["drain", "kite"], 2, &["has no node kite: guira cluster status shows"]);
-    says(&place, &["drain", "ibis"], 2, &["1 other nodes live", "2 copies are wanted"]);
+    says(&place, &["drain", "ibis"], 2, &["1 other node lives", "2 copies are wanted"]);
     assert!(wish().drain.is_empty());
     let _more = present(&register, 3, "jay");
     // Two nodes that start at the same moment may have one name. This one doesn't live, so nobody corrects its key.
@@ -142,14 +145,21 @@ fn wishes_are_written_if_they_can_be_granted() {
     says(&place, &["drain", "1", "--wait", "0"], 3, &["copies of 16384 slots after 0 s"]);
     assert_eq!(wish().drain, [1].into());
     says(&place, &["drain", "3"], 0, &["jay (3) is drained: the copies of its 0 slots move"]);
-    says(&place, &["drain", "4"], 2, &["1 other nodes live"]);
-    says(&place, &["drain", "heron", "--undo"], 0, &["heron (1) is not drained"]);
+    says(&place, &["drain", "4"], 2, &["1 other node lives"]);
+    says(&place, &["drain", "heron", "--undo"], 0, &["heron (1) is not drained: it gets its"]);
+    server.put("/guira/c1/restart", r#"{"1": "run-1"}"#);
+    let other = format!("take that back: guira cluster restart {place} heron --undo");
+    says(&place, &["drain", "heron", "--undo"], 1, &["it is to be restarted", &other]);
+    says(&place, &["restart", "heron", "--undo"], 0, &["heron (1) stays"]);
+    says(&place, &["drain", "heron", "--undo"], 0, &["heron (1) is not drained: it gets its"]);
     assert_eq!(wish().drain, [3].into());
     says(&place, &["set"], 1, &["--replicas"]);
     says(&place, &["set", "--replicas", "1"], 1, &["less than the 2 copies that a write needs"]);
-    says(&place, &["set", "--replicas", "5", "--pause"], 0, &["5 copies of each slot; paused"]);
-    says(&place, &["set", "--resume"], 0, &["5 copies of each slot\n"]);
-    assert_eq!((wish().replicas, wish().is_paused), (5, false));
+    let few = "--replicas 9: only 4 nodes live, so a slot can have at most 4 copies";
+    says(&place, &["set", "--replicas", "9"], 2, &[few, "start more nodes first"]);
+    says(&place, &["set", "--replicas", "4", "--pause"], 0, &["4 copies of each slot; paused"]);
+    says(&place, &["set", "--resume"], 0, &["4 copies of each slot\n"]);
+    assert_eq!((wish().replicas, wish().is_paused), (4, false));
     assert_eq!(wish().drain, [3].into(), "the other wishes stay");
 }
 
@@ -180,7 +190,7 @@ fn a_check_names_what_is_wrong_and_what_helps() {
         &place,
         &["check", "--json"],
         3,
-        &["1 nodes may have copies, and 2", "\"grade\": \"problem\""],
+        &["1 node may have copies, and 2", "\"grade\": \"problem\""],
     );
     // A leader that nobody can follow, since its key stays.
     server.put("/guira/c1/controller", "ibis");
@@ -318,7 +328,7 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
         let member = heron(mouth(who("c1", &view.id(), 1), answers));
         let _node = Present::begin(Arc::clone(&register), 1, &member, 60).expect("etcd answers");
         let (_, told, _) = cluster(&["check", &place]);
-        assert!(told.contains("; 1 nodes answered"), "{told}");
+        assert!(told.contains("; 1 node answered"), "{told}");
         assert!(told.contains("jay (2) has left all slots, but etcd has no key of it"), "{told}");
         let parts =
             ["heron (1) follows the view of epoch 2, not 9", "it lacks promises of 3 nodes"];
@@ -331,7 +341,7 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
 fn without_etcd_each_command_says_that_nodes_serve_on_and_what_helps() {
     let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mute = format!("127.0.0.1:{}", mute.local_addr().expect("a port").port());
-    let serve_on = "nodes and routers go on by the view that they have, and no chain changes; start etcd, and don't restart nodes";
+    let serve_on = "is this etcd's address? If it is, nodes and routers go on by the view that they have, and no chain changes; start etcd, and don't restart nodes";
     let dead = "etcd at http://127.0.0.1:1 doesn't answer (Connection refused";
     let away = "etcd:127.0.0.1:1/c1";
     for command in ["status", "plan", "check"] {
@@ -340,6 +350,7 @@ fn without_etcd_each_command_says_that_nodes_serve_on_and_what_helps() {
     says(away, &["check", "--json"], 2, &["\"epoch\": null", dead]);
     let (_, _, said) = cluster(&["init", away]);
     assert!(said.contains(dead) && !said.contains(serve_on), "{said}");
+    assert!(said.contains("start etcd, or correct its address"), "{said}");
     let late = format!("etcd at http://{mute} doesn't answer (no answer came in time)");
     says(&format!("etcd:{mute}/c1"), &["status"], 2, &[&late, serve_on]);
     let both = [format!("problem     {late}"), format!("problem     {dead}")];

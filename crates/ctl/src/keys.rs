@@ -30,7 +30,7 @@ pub(crate) async fn list(args: &Keys) -> Result<(), Trouble> {
 fn no_listing(server: &Address) -> impl FnOnce(Failure) -> Trouble + use<'_> {
     |failure| match failure.outcome {
         Outcome::BadCommand => {
-            let message = "neither a router nor a node of a replicated store lists keys; ask the servers behind a router".to_owned();
+            let message = "neither a router nor a node of a replicated store lists keys: ask the caches behind the router; a replicated store has no list".to_owned();
             Trouble::of(server)(Failure { message, ..failure })
         }
         _ => Trouble::of(server)(failure),

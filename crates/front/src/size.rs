@@ -23,6 +23,32 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .map_err(|_| "a size is a number of bytes, or has a unit: 512k, 4m, 1g".to_owned())
 }
 
+/// Parses a number of things: `250`, `10k`, `1m`, `1.5g`. Here `k` is 1000.
+///
+/// # Errors
+/// A sentence that explains what a number looks like.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a number such as 250, 10k, 1m");
+    let lower = text.trim().to_ascii_lowercase();
+    let (digits, factor) = match lower.chars().last() {
+        Some('k') => (&lower[..lower.len() - 1], 1_000.0),
+        Some('m') => (&lower[..lower.len() - 1], 1_000_000.0),
+        Some('g') => (&lower[..lower.len() - 1], 1_000_000_000.0),
+        _ => return lower.parse().map_err(|_| wrong()),
+    };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    let product = (number * factor).round();
+    if !(0.0..1e15).contains(&product) {
+        return Err(wrong());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 1e15, as just checked"
+    )]
+    Ok(product as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +78,17 @@ mod tests {
             assert!(parse(text).is_err_and(|words| words.contains("512k")), "{text}");
         }
         assert_eq!(parse("64k"), Ok(64 * KB));
+    }
+
+    #[test]
+    fn a_count_has_decimal_units() {
+        for (text, means) in
+            [("250", 250), ("10k", 10_000), ("1.5M", 1_500_000), ("1g", 1_000_000_000)]
+        {
+            assert_eq!(parse_count(text), Ok(means));
+        }
+        for text in ["", "k", "-1k", "x", "1e99g"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
     }
 }

@@ -87,10 +87,11 @@ const ABOUT: &str =
 
 const EXAMPLES: &str = "\
 Examples:
-  guira store -d /var/lib/guira                       serve on 127.0.0.1:11311; each change is durable before it is answered
+  guira store -d /var/lib/guira                    serve on 127.0.0.1:11311
   guira store -d /var/lib/guira --durability interval:100 -l 0.0.0.0 -Y users
-                                                      100 ms of changes may be lost with the power; all addresses, logins
-  guira set -s 127.0.0.1:11311 hello world            store a value; guira get -s 127.0.0.1:11311 hello prints it
-  guira store plan --keys 100000000 --value-bytes 500 what such a store will take
-  guira store stats -d /var/lib/guira                 what is in a store that nobody serves
-  guira store verify -d /var/lib/guira                read all of it, and check it";
+                                                   all addresses, logins; 100 ms may be lost
+  guira set -s 127.0.0.1:11311 hello world         store a value
+  guira get -s 127.0.0.1:11311 hello               print it
+  guira store plan --keys 100m --value-bytes 500   what such a store will take
+  guira store stats -d /var/lib/guira              what is in it
+  guira store verify -d /var/lib/guira             read all of it, and check it";

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Refuses a directory that has foreign files and no store, and a path that is no directory.
+/// Refuses a directory that has foreign files and no store, a path that is no directory, and one whose parent is none.
 ///
 /// # Errors
 /// A sentence: why it is refused.
@@ -17,7 +17,16 @@ pub(crate) fn check(directory: &Path) -> Result<(), String> {
     let place = directory.display();
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let parent = directory.parent().filter(|it| !it.as_os_str().is_empty());
+            return match parent.filter(|it| !it.exists()) {
+                Some(parent) => Err(format!(
+                    "{place} can't be made, as there is no {}: make that first",
+                    parent.display()
+                )),
+                None => Ok(()),
+            };
+        }
         Err(error) => return Err(format!("can't read the directory {place}: {error}")),
     };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
@@ -65,6 +74,8 @@ mod tests {
         let at = folder.path();
         assert_eq!(check(&at.join("none")), Ok(()));
         assert_eq!(check(at), Ok(()));
+        let said = check(&at.join("none/store")).expect_err("its parent isn't there");
+        assert!(said.ends_with(&format!("no {}: make that first", at.join("none").display())));
         for own in ["LOCK", "L-00000000000000ff", "lost+found", "M-1.tmp"] {
             fs::write(at.join(own), "").expect("a file");
             assert_eq!(check(at), Ok(()), "{own}");

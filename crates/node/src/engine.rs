@@ -58,6 +58,11 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// Whether the store takes changes.
     fn health(&self) -> Health;
 
+    /// Whether a limit of the store's own leaves less room than the file system has.
+    fn is_at_limit(&self) -> bool {
+        false
+    }
+
     /// Why the background fails, in a sentence; `None`: it doesn't.
     fn trouble(&self) -> Option<String> {
         None

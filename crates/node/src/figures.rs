@@ -21,7 +21,7 @@ figures! {
     gauge entries, "entries of all files: a key that was written again, or deleted, counts in each file until merges drop what is old";
     gauge disk_bytes, "bytes of logs, runs and partitions";
     gauge disk_limit_bytes, "bytes that the files may take (--disk-max)";
-    gauge disk_free_bytes, "bytes that are free on the file system";
+    gauge disk_free_bytes, "bytes that are free for the store: on the file system, and below --disk-max";
     gauge disk_reserve_bytes, "bytes that stay free for merges: with fewer, only deletes are taken";
     gauge logs, "logs: the one that is written to, and those that wait to be sorted";
     gauge log_bytes, "bytes of logs";

@@ -69,7 +69,7 @@ impl Options {
         let opening = Opening {
             directory: args.directory.clone(),
             syncing: args.durability,
-            disk_max: args.disk_max,
+            disk_max: disk_max(args)?,
             merge_bytes_s: args.merge_mbps.map(|mb| mb * 1_000_000),
             index: args.index,
             last_level_filter: args.last_level_filter,
@@ -123,6 +123,18 @@ fn listen(args: &StoreArgs) -> ListenOptions {
         unix: args.unix_socket.clone(),
         backlog: BACKLOG,
         keepalive: Some(keepalive.with_retries(KEEPALIVE_PROBES)),
+    }
+}
+
+/// Refuses a limit below which no store takes a value.
+fn disk_max(args: &StoreArgs) -> Result<Option<u64>, String> {
+    let least = guira_store::Options::default().disk_least();
+    match args.disk_max {
+        Some(bytes) if bytes < least => Err(format!(
+            "--disk-max {bytes}: no value would ever be taken: {}m is the least, most of which stays free for merges",
+            least.div_ceil(1 << 20)
+        )),
+        other => Ok(other),
     }
 }
 

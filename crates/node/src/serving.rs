@@ -130,7 +130,8 @@ fn peer_tls(options: &Options) -> Result<Option<Arc<PeerTls>>, String> {
 
 /// Puts this program's names of flags in place of the router's.
 fn own_flags(words: &str) -> String {
-    words.replace("--ssl-port", "-p").replace("--unix-domain-sock", "-s")
+    let names = [("--ssl-port", "-p"), ("--unix-domain-sock", "-s"), ("--listen-addresses", "-l")];
+    names.iter().fold(words.to_owned(), |words, (of_router, own)| words.replace(of_router, own))
 }
 
 /// Raises the limit of descriptors to what the system lets this process have.

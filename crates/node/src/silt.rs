@@ -6,6 +6,7 @@
 //! # Costs
 //! A lookup that memory doesn't answer takes a buffer of whole blocks from a pool, and one read for each step.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub(crate) struct Silt {
     db: Db,
     durability: Durability,
     directory: PathBuf,
+    disk: Arc<dyn Disk>,
     disk_max: u64,
     buffers: Buffers,
 }
@@ -63,7 +65,7 @@ pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
         Some(bytes) => Arc::new(Limited(bytes)),
         None => Arc::new(System),
     };
-    let db = Db::open_watched(disk, &opening.directory, options, &opening.progress);
+    let db = Db::open_watched(disk.clone(), &opening.directory, options, &opening.progress);
     let db = db.map_err(|error| match error {
         StoreError::Corrupt { .. } => {
             let damage = told(error);
@@ -75,7 +77,7 @@ pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
     })?;
     let directory = opening.directory.clone();
     let (disk_max, buffers) = (opening.disk_max.unwrap_or(0), Buffers::new(BUFFERS_KEPT));
-    Ok(Silt { db, durability, directory, disk_max, buffers })
+    Ok(Silt { db, durability, directory, disk, disk_max, buffers })
 }
 
 impl Silt {
@@ -112,7 +114,12 @@ impl Silt {
     /// # Errors
     /// A sentence: what went wrong.
     pub(crate) fn checkpoint(&self, to: &Path) -> Result<(), String> {
-        self.db.checkpoint(to).map_err(|error| error.to_string())
+        self.db.checkpoint(to).map_err(|error| match &error {
+            StoreError::Io { source, .. } if source.kind() == ErrorKind::CrossesDevices => {
+                format!("{error}: name a directory on the same file system as the store")
+            }
+            _ => error.to_string(),
+        })
     }
 }
 
@@ -176,6 +183,11 @@ impl Engine for Silt {
         }
     }
 
+    fn is_at_limit(&self) -> bool {
+        let free = |disk: &dyn Disk| disk.free_bytes(&self.directory).unwrap_or(0);
+        self.disk_max > 0 && free(&*self.disk) < free(&System)
+    }
+
     fn trouble(&self) -> Option<String> {
         self.db.stats().trouble.map(|error| error.to_string())
     }
@@ -194,7 +206,7 @@ impl Engine for Silt {
     fn figures(&self) -> Figures {
         Figures {
             disk_limit_bytes: self.disk_max,
-            disk_free_bytes: System.free_bytes(&self.directory).unwrap_or(0),
+            disk_free_bytes: self.disk.free_bytes(&self.directory).unwrap_or(0),
             ..figures(&self.db)
         }
     }

@@ -3,23 +3,24 @@
 use std::fmt::Write;
 
 use clap::Args;
+use guira_front::size::{self, parse_count};
 use guira_store::{Expected, RunIndex, Sizing};
 
-use crate::options::{IndexFlag, Syncing, filter_bits};
+use crate::options::{IndexFlag, Syncing, VALUE_BYTES_MAX, filter_bits};
 
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
-    /// Keys
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(1..=1 << 48))]
+    /// Keys: 250, 10k, 100m
+    #[arg(long, value_name = "NUM", value_parser = keys)]
     keys: u64,
     /// Bytes of a key
     #[arg(long, value_name = "NUM", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=250))]
     key_bytes: u64,
     /// Bytes of a value
-    #[arg(long, value_name = "NUM", value_parser = clap::value_parser!(u64).range(0..=64 << 20))]
+    #[arg(long, value_name = "NUM", value_parser = value_bytes)]
     value_bytes: u64,
     /// Changes a second, of keys that are there already; 0: no lifetime is told
-    #[arg(long, value_name = "NUM", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1 << 32))]
+    #[arg(long, value_name = "NUM", default_value = "0", value_parser = changes)]
     changes_per_second: u64,
     /// As the server's: always, interval:MS or os
     #[arg(long, value_name = "WHEN", default_value = "always", value_parser = Syncing::parse)]
@@ -39,6 +40,21 @@ pub(crate) struct PlanArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn keys(text: &str) -> Result<u64, String> {
+    let is_good = |number: &u64| (1..=KEYS_MAX).contains(number);
+    Some(parse_count(text)?).filter(is_good).ok_or_else(|| "from 1 to 250000g".to_owned())
+}
+
+fn changes(text: &str) -> Result<u64, String> {
+    let number = Some(parse_count(text)?).filter(|number| *number <= CHANGES_MAX);
+    number.ok_or_else(|| "4g at most".to_owned())
+}
+
+fn value_bytes(text: &str) -> Result<u64, String> {
+    let size = Some(size::parse(text)?).filter(|size| *size <= VALUE_BYTES_MAX as u64);
+    size.ok_or_else(|| "64m at most".to_owned())
 }
 
 /// A figure: its name, its value, the number of decimals, and its meaning.
@@ -130,9 +146,18 @@ fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for (name, value, decimals, meaning) in rows {
         // Writing to a string doesn't fail.
-        let _ = writeln!(text, "{name:<25} {value:>16.decimals$}  {meaning}");
+        let unit = if name.contains("bytes") { readable(*value) } else { String::new() };
+        let _ = writeln!(text, "{name:<25} {value:>16.decimals$} {unit:>10}  {meaning}");
     }
     text
+}
+
+/// Bytes in a unit in which they have up to four digits; empty: it is their own.
+fn readable(bytes: f64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"].iter().zip([10, 20, 30, 40]);
+    let scaled = units.map(|(unit, bits)| (unit, bytes / f64::from(bits).exp2()));
+    let fitting = scaled.take_while(|(_, scaled)| *scaled >= 1.0).last();
+    fitting.map_or_else(String::new, |(unit, scaled)| format!("{scaled:.1} {unit}"))
 }
 
 fn json(rows: &[Row]) -> String {
@@ -144,6 +169,8 @@ fn json(rows: &[Row]) -> String {
 /// Bytes that a sync writes anew: the block in which the log ends.
 const BLOCK_BYTES: f64 = 4096.0;
 const DAY_S: f64 = 86_400.0;
+const KEYS_MAX: u64 = 250_000_000_000_000;
+const CHANGES_MAX: u64 = 4_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -194,5 +221,24 @@ mod tests {
         assert_eq!(figure(&shared, "syncs_per_second"), Some(10.0));
         assert!(figure(&shared, "lifetime_days") > figure(&rows, "lifetime_days"));
         assert_eq!(figure(&planned("--keys 1 --value-bytes 0"), "lifetime_days"), None);
+    }
+
+    #[test]
+    fn numbers_have_units_when_they_are_read_and_when_they_are_told() {
+        let same = |keys, bytes| {
+            let rows = planned(&format!("--keys {keys} --value-bytes {bytes}"));
+            figure(&rows, "disk_bytes")
+        };
+        assert_eq!(same("100m", "1k"), same("100000000", "1024"));
+        assert!(keys("0").is_err() && keys("x").is_err() && keys("1.5k") == Ok(1500));
+        assert!(value_bytes("65m").is_err() && changes("5g").is_err());
+        for (bytes, told) in [(0.0, ""), (1023.0, ""), (1536.0, "1.5 KiB"), (5e12, "4.5 TiB")] {
+            assert_eq!(readable(bytes), told);
+        }
+        let text = text(&[("disk_bytes", 1536.0, 0, "disk"), ("runs", 1536.0, 0, "runs")]);
+        assert!(
+            text.contains("1536    1.5 KiB  disk") && !text.contains("1.5 KiB  runs"),
+            "{text}"
+        );
     }
 }

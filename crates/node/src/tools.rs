@@ -136,7 +136,13 @@ fn checkpoint(args: &CheckpointArgs) -> Result<String, String> {
         ));
     }
     let node = opened(&args.store)?;
-    node.engine.checkpoint(&args.to)?;
+    let was_there = args.to.exists();
+    node.engine.checkpoint(&args.to).inspect_err(|_| {
+        if !was_there {
+            // It stays if a part of the copy is in it.
+            let _ = std::fs::remove_dir(&args.to);
+        }
+    })?;
     Ok(format!("{} is a copy of {}\n", args.to.display(), args.store.directory.display()))
 }
 

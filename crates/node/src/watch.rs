@@ -28,11 +28,19 @@ impl Watch {
             Health::OutOfDisk | Health::Good
                 if (health == Health::OutOfDisk || was_full) && self.full.admits() =>
             {
-                let (free, reserve) = room(engine);
-                tracing::warn!(
-                    "out of disk: {free} bytes are free, and {reserve} stay free for merges. Values are refused; reads and deletes \
-                     go on. Free some room, delete keys, or raise --disk-max"
-                );
+                let figures = engine.figures();
+                let (free, reserve) = (figures.disk_free_bytes, figures.disk_reserve_bytes);
+                if engine.is_at_limit() {
+                    tracing::warn!(
+                        "out of disk: {free} bytes are left below --disk-max, and {reserve} stay free for merges. Values are \
+                         refused; reads and deletes go on. Raise --disk-max, or delete keys"
+                    );
+                } else {
+                    tracing::warn!(
+                        "out of disk: {free} bytes are free, and {reserve} stay free for merges. Values are refused; reads and \
+                         deletes go on. Free some room, or delete keys"
+                    );
+                }
             }
             Health::ReadOnly if self.failed.admits() => tracing::error!(
                 "read-only: the device failed while it was written to. Changes are refused, reads go on. Look at dmesg, replace \
@@ -50,14 +58,4 @@ impl Watch {
             tracing::warn!("sorting or merging failed, and is tried again: {trouble}");
         }
     }
-}
-
-/// Bytes that are free, and bytes that stay free for merges.
-fn room(engine: &impl Engine) -> (u64, u64) {
-    let figures = engine.figures();
-    let left = match figures.disk_limit_bytes {
-        0 => u64::MAX,
-        limit => limit.saturating_sub(figures.disk_bytes),
-    };
-    (figures.disk_free_bytes.min(left), figures.disk_reserve_bytes)
 }

@@ -14,3 +14,13 @@ pub(crate) mod pay;
 pub(crate) mod file;
 mod marks;
 pub(crate) mod account;
+
+use std::fmt::Display;
+
+/// `1 delete`, `2 deletes`, with a verb that fits behind it, if one follows.
+pub(crate) fn counted(number: impl Display, [one, several]: [&str; 2]) -> String {
+    match number.to_string().as_str() {
+        "1" => format!("1 delete{one}"),
+        number => format!("{number} deletes{several}"),
+    }
+}

@@ -106,7 +106,9 @@ impl fmt::Display for StoreError {
             Self::Io { what, path, source } => {
                 write!(f, "can't {what} {}: {source}", path.display())
             }
-            Self::Locked(path) => write!(f, "{} is open in another process", path.display()),
+            Self::Locked(path) => {
+                write!(f, "{} is open in another process: stop that one first", path.display())
+            }
             Self::Corrupt { path, offset, what } => {
                 write!(f, "{} is corrupt at byte {offset}: {what}", path.display())
             }

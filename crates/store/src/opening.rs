@@ -48,14 +48,16 @@ impl OpenProgress {
         self.log_bytes_replayed.load(Relaxed)
     }
 
-    /// Sets the number of runs.
+    /// Sets the number of runs, none of which is open.
     pub(crate) fn expect_runs(&self, runs: usize) {
         self.runs.store(runs as u64, Relaxed);
+        self.runs_open.store(0, Relaxed);
     }
 
-    /// Sets the number of bytes of the logs.
+    /// Sets the number of bytes of the logs, none of which is replayed.
     pub(crate) fn expect_log_bytes(&self, bytes: u64) {
         self.log_bytes.store(bytes, Relaxed);
+        self.log_bytes_replayed.store(0, Relaxed);
     }
 
     /// Counts one more open run.

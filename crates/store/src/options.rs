@@ -136,6 +136,12 @@ impl Options {
         }
     }
 
+    /// Bytes of disk below which even an empty store takes no value: what stays free, the first log, and the list of files.
+    #[must_use]
+    pub fn disk_least(&self) -> u64 {
+        self.reserve_least(0).saturating_add(self.log_bytes_at(0)).saturating_add(1 << 20)
+    }
+
     /// The size of the next log, for a last level of `last_bytes` bytes. A few runs of long logs cost a get less than
     /// many runs of short ones. But long logs take more memory than a small store should use.
     pub(crate) fn log_bytes_at(&self, last_bytes: u64) -> u64 {

@@ -15,6 +15,8 @@
 //! 1. A crash in any step leaves a directory that opens the same way.
 //! 2. A store that is opened for reading only changes nothing: it takes no lock, removes no stray, and cuts no torn tail.
 //! 3. A cancelled opening ends as by a crash, after at most one more record or file: see [`OpenProgress`].
+//! 4. A store that is opened for reading only may be written to by its owner meanwhile, which removes files and appends to
+//!    its log. Such an opening begins anew until it succeeds, or fails twice in the same way: that is damage.
 //!
 //! # Costs
 //! Reads all logs, and of each run its index, filter and footer. Two syncs, and those of the new log.
@@ -62,6 +64,39 @@ pub(crate) fn open(
     progress: &OpenProgress,
 ) -> Result<Opened, StoreError> {
     options.check()?;
+    let mut before = String::new();
+    let more = if options.read_only { READINGS_MAX - 1 } else { 0 };
+    for _ in 0..more {
+        match open_once(disk.clone(), dir, options.clone(), progress) {
+            Err(error) if may_pass(&error) && error.to_string() != before => {
+                before = error.to_string();
+            }
+            ended => return ended,
+        }
+    }
+    open_once(disk, dir, options, progress)
+}
+
+/// Whether the store's owner may have caused the error, by its work between two looks at the store.
+fn may_pass(error: &StoreError) -> bool {
+    match error {
+        StoreError::Missing { .. } | StoreError::Corrupt { .. } => true,
+        StoreError::Io { source, .. } => {
+            [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof].contains(&source.kind())
+        }
+        _ => false,
+    }
+}
+
+/// How often a store that is opened for reading only is looked at, while its owner changes it.
+const READINGS_MAX: usize = 20;
+
+fn open_once(
+    disk: Arc<dyn Disk>,
+    dir: &Path,
+    options: Options,
+    progress: &OpenProgress,
+) -> Result<Opened, StoreError> {
     let lock = if options.read_only { None } else { Some(take_lock(&*disk, dir)?) };
     let tally = Arc::new(Tally::default());
     let listed = list(&*disk, dir)?;

@@ -83,7 +83,7 @@ fn a_delete_that_timed_out_is_sent_again_though_its_server_was_never_marked() {
     server.signal(Signal::STOP);
     assert_eq!(client.ask("delete k"), "NOT_FOUND\r\n", "it is written down");
     server.signal(Signal::CONT);
-    let again = format!("127.0.0.1:{port}: 1 deletes sent again");
+    let again = format!("127.0.0.1:{port}: 1 delete sent again");
     eventually("it is sent", || fs::read_to_string(&log).expect("the log").contains(&again));
     assert_eq!(client.get("k"), None);
     fs::remove_dir_all(dir).expect("the spool was written");

@@ -229,7 +229,12 @@ pub(crate) fn twice(flag: &str, place: SocketAddr) -> String {
 pub(crate) fn refused(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => "; another program has it: stop that one, or choose another",
-        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        io::ErrorKind::AddrNotAvailable if flag.starts_with("--http") => {
+            "; this machine has no such address: choose one that it has"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "; this machine has no such address: choose one that it has (--listen-addresses)"
+        }
         _ => "",
     };
     format!("{flag}: can't listen on {place}: {error}{hint}")

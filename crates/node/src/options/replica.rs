@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use guira_cluster::{EtcdArgs, host_name};
+use guira_cluster::{EtcdArgs, NAME_FORM, host_name, is_name};
 use guira_front::certificates::PeerTlsFiles;
 
 use super::flags::StoreArgs;
@@ -51,11 +51,15 @@ pub(super) fn replica(
             "--peers {peers}: name the address and the port that other nodes reach"
         ));
     }
+    let name = args.name.clone().unwrap_or_else(host_name);
+    if args.cluster.is_some() && !is_name(&name) {
+        return Err(format!("--name {name:?}: {NAME_FORM}"));
+    }
     let source = match (&args.cluster, &args.view, args.node) {
         (Some(place), _, _) => ViewSource::Register(Joining {
             place: place.clone(),
             etcd: args.etcd.clone(),
-            name: args.name.clone().unwrap_or_else(host_name),
+            name,
             zone: args.zone.clone().unwrap_or_default(),
             weight: args.weight.unwrap_or(1),
             clients: clients(args),

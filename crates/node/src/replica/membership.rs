@@ -122,4 +122,4 @@ pub(super) async fn follow(mut sights: Receiver<Sight>, events: UnboundedSender<
 /// What views of the register are said to come from.
 pub(super) const FROM_REGISTER: &str = "etcd";
 /// A node that doesn't renew its lease for this long is gone. Seconds; etcd may make it longer.
-const LEASE_S: u64 = 3;
+pub(super) const LEASE_S: u64 = 3;

@@ -22,7 +22,7 @@ use super::figures::ReplicaBoard;
 use super::front::Front;
 use super::identity::{self, Identity};
 use super::keeper::Keeper;
-use super::membership::{self, Membership};
+use super::membership::{self, LEASE_S, Membership};
 use super::readiness::Readiness;
 use super::view_file;
 use crate::engine::{Engine, EngineError, KeepRule, Landing};
@@ -152,7 +152,11 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
         ViewSource::Register(joining) => {
             let Joining { place, etcd, name, zone, weight, clients } = joining;
             let register = Arc::new(etcd.register(place)?);
-            let told = |fault: Fault| format!("--cluster {place}: {fault}");
+            let told = |fault: Fault| {
+                let advice =
+                    if fault.is_of_etcd_away() { ": start etcd, or correct --cluster" } else { "" };
+                format!("--cluster {place}: {fault}{advice}")
+            };
             let found = identity::read(&store.engine)?;
             if let Some(found) = found.as_ref().filter(|it| it.cluster == register.name()) {
                 register.know_seed(&found.seed);
@@ -162,7 +166,11 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
             let view = view.map(|view| View::clone(&view)).ok_or("no view")?;
             let node = match found {
                 Some(found) => found.node,
-                None => register.take_id().map_err(told)?,
+                // Before the node has a number, and its store an owner.
+                None => {
+                    register.await_name(None, name, LEASE_S).map_err(told)?;
+                    register.take_id().map_err(told)?
+                }
             };
             let peers = options.peers.clone().unwrap_or_default();
             let (name, clients, zone) = (name.clone(), clients.clone(), zone.clone());

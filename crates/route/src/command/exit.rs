@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use guira_log::Format;
 
 use crate::configure::Refusal;
+use crate::deletes::counted;
 use crate::deletes::debts::Debts;
 use crate::servers::Servers;
 
@@ -34,8 +35,9 @@ pub(super) fn tell_of_owed_strangers(servers: &Servers) {
     for (name, waiting) in
         servers.debts.owed().into_iter().filter(|(name, _)| !known.contains(name))
     {
+        let deletes_wait = counted(waiting, [" waits", " wait"]);
         tracing::warn!(
-            "{waiting} deletes wait in the spool for {name}, which the configuration lacks: name it there again, or send \
+            "{deletes_wait} in the spool for {name}, which the configuration lacks: name it there again, or send \
              them with guira replay"
         );
     }
@@ -45,7 +47,10 @@ pub(super) fn tell_of_owed_strangers(servers: &Servers) {
 pub(super) fn tell_end(why: &str, debts: &Debts) {
     match debts.waiting() {
         0 => tracing::info!("stopped by {why}"),
-        waiting => tracing::info!("stopped by {why}; {waiting} deletes are left in the spool"),
+        waiting => {
+            let deletes_are = counted(waiting, [" is", " are"]);
+            tracing::info!("stopped by {why}; {deletes_are} left in the spool");
+        }
     }
 }
 

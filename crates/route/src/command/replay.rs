@@ -19,6 +19,7 @@ use guira_client::{Connection, ConnectionOptions};
 use tokio::runtime;
 
 use super::exit::raise_descriptor_limit;
+use crate::deletes::counted;
 use crate::deletes::file::{
     Held, Listing, Tidied, files, is_locked_by_its_writer, is_old, survey, tidy,
 };
@@ -213,13 +214,13 @@ impl Replay<'_> {
                     eprintln!("guira replay: {server}: of {}, {wait}", file.display());
                 }
                 Err(error) => {
-                    println!("{server}: {sent} deletes sent");
+                    println!("{server}: {} sent", counted(sent, [""; 2]));
                     eprintln!("guira replay: {server}: {error}; the rest waits");
                     return false;
                 }
             }
         }
-        println!("{server}: {sent} deletes sent");
+        println!("{server}: {} sent", counted(sent, [""; 2]));
         is_done
     }
 }

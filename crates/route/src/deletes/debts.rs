@@ -21,6 +21,7 @@ use guira_client::Connection;
 use parking_lot::Mutex;
 
 use super::account::Account;
+use super::counted;
 use super::file::{Held, Tidied, is_old, tidy};
 use super::pay::{self, Wait};
 use super::spool::Spool;
@@ -189,7 +190,7 @@ impl Paying {
             return sent;
         };
         if *count > 0 {
-            tracing::info!("{name}: {count} deletes sent again");
+            tracing::info!("{name}: {} sent again", counted(*count, [""; 2]));
         }
         if let Ok(pay::Sent { unmarked: Some(error), .. }) = &sent {
             let file = file.display();

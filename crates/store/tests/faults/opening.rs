@@ -2,6 +2,7 @@
 
 use super::{DIR, Model, check, copy_of, files, fill, new_disk, open, options};
 use guira_disk::Disk;
+use guira_disk::faulty::{DiskOp, Injected};
 use guira_store::{Batch, Db, Durability, OpenProgress, StoreError};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -40,6 +41,32 @@ fn a_store_that_is_only_read_changes_no_file() {
     assert_eq!(simulated.events(), events, "a file was changed");
     let none = Db::open_on(disk, Path::new("/nothing"), only_read);
     assert!(none.is_err(), "there is no store to read");
+}
+
+/// The owner of a store that is served removes files between a reader's look at the list and its opening of them.
+#[test]
+fn a_reader_looks_again_for_a_file_that_is_gone_and_calls_it_damage_if_it_is_listed_still() {
+    let (simulated, disk) = new_disk();
+    let mut model = Model::new();
+    let db = open(&disk).expect("a store");
+    fill(&db, &mut model, 0..300);
+    db.freeze().expect("a run");
+    fill(&db, &mut model, 300..350);
+    let mut only_read = options();
+    only_read.read_only = true;
+    let reader = || Db::open_on(disk.clone(), Path::new(DIR), only_read.clone());
+    const GONE: i32 = 2;
+    // A log is also opened to learn its length.
+    for (name, skip) in [("R-", 0), ("L-", 1), ("M-", 0)] {
+        let name = name.to_owned();
+        simulated.inject(Injected { name, skip, ..Injected::once(DiskOp::Open, GONE) });
+        let read = reader().and_then(|db| db.verify()).expect("it was removed by its owner");
+        assert!(read.corrupt.is_empty() && read.files > 1, "{read:?}");
+    }
+    let run = files(&*disk, "R-").remove(0);
+    disk.remove(&run).expect("a removed run");
+    let refused = reader().map(drop);
+    assert!(matches!(refused, Err(StoreError::Missing { .. })), "{refused:?}");
 }
 
 /// An opening that is cancelled before it begins still proceeds to the first run or record.
