@@ -70,7 +70,7 @@ fn gains() -> String {
 fn router_memory() -> String {
     let flags = read("docs/reference/flags.md");
     let default = |flag: &str| {
-        let row = flags.lines().find(|line| line.starts_with(&format!("| `{flag}` |")));
+        let row = flags.lines().find(|line| line.starts_with(&format!("| `{flag} <SIZE>` |")));
         row.and_then(|row| row.split('|').nth(2)).expect(flag).trim().replace('m', " MB")
     };
     let (all, each) = (default("--client-memory"), default("--client-memory-each"));

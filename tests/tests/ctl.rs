@@ -86,7 +86,7 @@ fn mistakes_are_refused_before_anything_is_sent() {
         (&["set", "k"], "<VALUE>"),
         (&["set", "k", "v", "--ttl", "0"], "leave --ttl out"),
         (&["set", "k", "v", "--ttl", "5q"], "500ms, 10s, 5m"),
-        (&["incr", "k", "many"], "invalid"),
+        (&["incr", "k", "many"], "a number, from -"),
         (&["get", "k", "-s", "a:b:c"], "host:port"),
         (&["get", "k", "--tls-ca", "/nowhere/ca.pem"], "--tls-ca /nowhere/ca.pem: No such file"),
         (&["get", "k", "--user", "me"], "GUIRA_PASSWORD"),
@@ -172,9 +172,14 @@ fn statistics_are_lines_or_json() {
         assert!(json.contains("\n  \"version\": \"1.6."), "{json}");
         let (settings, ..) = ask(&address(&server), &["stats", "settings"]);
         assert!(String::from_utf8_lossy(&settings).contains("maxbytes 67108864\n"));
-        let (out, error, code) = ask(&address(&server), &["stats", "nonsense"]);
+        let (out, error, code) = ask(&address(&server), &["stats", "non", "sense"]);
         assert_eq!((out.len(), code), (0, 3), "{error}");
+        assert!(error.contains("it has no statistics named \"non sense\""), "{error}");
     }
+    let router = Server::start_router(&["--config", r#"{"route": "NullRoute"}"#]);
+    let (out, error, code) = ask(&address(&router), &["stats", "nonsense"]);
+    assert_eq!((out.len(), code), (0, 3), "{error}");
+    assert!(error.contains("it has no statistics named \"nonsense\""), "{error}");
 }
 
 #[test]
@@ -240,6 +245,8 @@ fn it_logs_in() {
             let (_, error, code) = said(set.output().unwrap());
             assert_eq!(code, ends, "{program:?}: {error}");
             assert!(!error.contains("wrong\""), "a password is shown: {error}");
+            let is_told = error.trim_end().ends_with("; correct --user or GUIRA_PASSWORD");
+            assert_eq!(is_told, code == 3, "{program:?}: {error}");
         }
     }
     fs::remove_dir_all(dir).unwrap();

@@ -50,7 +50,35 @@ const SERVE: &[Mistake] = &[
     ("-l 127.0.0.1:x", 1, &["-l 127.0.0.1:x: Invalid port"]),
     ("--http 127.0.0.1:x", 1, &["--http 127.0.0.1:x: Invalid port"]),
     ("-p -1 -Y {dir}/none", 1, &["-Y {dir}/none", "No such file"]),
-    ("-p -1 -P {dir}/none/pid", 71, &["{dir}/none/pid (-P)", "No such file"]),
+    (
+        "-p -1 -P {dir}/none/pid",
+        71,
+        &["{dir}/none/pid (-P)", "No such file", "make its directory, or name a file elsewhere"],
+    ),
+    (
+        "-p -1 -u nobody -P {dir}/locked/pid",
+        71,
+        &["{dir}/locked/pid (-P)", "the server's user nobody (-u) must be able to write there"],
+    ),
+    (
+        "-p -1 -o ext_path={dir}/none/f:64m",
+        71,
+        &["{dir}/none/f: No such file", "make its directory, or name a file elsewhere"],
+    ),
+    (
+        "-p -1 -u nobody -o ext_path={dir}/locked/f:64m",
+        71,
+        &[
+            "{dir}/locked/f: Permission denied",
+            "the server's user nobody (-u) must be able to write there",
+        ],
+    ),
+    (
+        "-p {taken} -o ext_item_age=1",
+        71,
+        &["-o ext_item_age has no effect without ext_path, which names storage's file"],
+    ),
+    ("-m 1", 64, &["-m 1m needs -I 512k or less"]),
     (
         "-p -1 -Z -o ssl_chain_cert={dir}/none",
         64,
@@ -162,6 +190,11 @@ const ROUTE: &[Mistake] = &[
 
 /// Configurations by their files.
 const CONFIGS: &[Mistake] = &[
+    (
+        "-f {dir}/none.json",
+        2,
+        &["{dir}/none.json: No such file", "name a file that can be read (-f, --config)"],
+    ),
     ("-f {dir}/comma.json", 3, &["{dir}/comma.json:3:3: parse error: expected ',' or '}'"]),
     ("explain -f {dir}/comma.json get k", 3, &["{dir}/comma.json:3:3: parse error"]),
     ("-f {dir}/imports.json", 3, &["{dir}/comma.json:3:3: ", "parse error: expected ',' or '}'"]),
@@ -202,7 +235,21 @@ const CONFIGS: &[Mistake] = &[
 ];
 
 const OTHERS: &[Mistake] = &[
-    ("replay -a {dir}/none", 1, &["guira replay: {dir}/none: No such file"]),
+    (
+        "replay -a {dir}/none",
+        1,
+        &[
+            "guira replay: --async-dir {dir}/none: No such file",
+            "name the directory of the router's --async-dir",
+        ],
+    ),
+    (
+        "completions bash",
+        1,
+        &["'completions'", "tip: guira generate completions SHELL prints them"],
+    ),
+    ("bench --connections 0", 1, &["--connections", "a whole number, 1 or more"]),
+    ("bench --seconds 0", 1, &["--seconds is above 0"]),
     ("replay -a {dir} --server foo", 1, &["guira replay: --server: ", "'foo': write host:port"]),
     (
         "bench --server 127.0.0.1:1 --seconds 1",

@@ -4,6 +4,7 @@ use guira_tests::client::Client;
 use guira_tests::server::{OwnDirectory, Program, Server, eventually, within};
 use guira_tests::tmpfs::Tmpfs;
 use guira_tests::torture::{Options, run};
+use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -90,6 +91,19 @@ fn what_memory_has_no_room_for_comes_back_byte_for_byte() {
     }
     assert!(client.stat("get_extstore") > 1000, "most of it was stored");
     assert_eq!((client.stat("miss_from_extstore"), client.stat("get_misses")), (0, 0));
+}
+
+/// The last line of the log once counted the items in memory alone, though those in the file are lost as well.
+#[test]
+fn the_end_tells_that_what_is_in_the_file_is_gone_too() {
+    let below = Below::new();
+    let (mut server, _client) = filled(&below, "", 3000, 10_000);
+    server.signal(Signal::TERM);
+    assert!(server.ended_within(20).is_some_and(|status| status.success()));
+    let said = server.said();
+    let counts = said.split(" items are gone with it, and about ").nth(1).expect(&said);
+    let stored = counts.split(" in storage").next().and_then(|n| n.parse::<u64>().ok());
+    assert!(stored.is_some_and(|stored| (1000..3000).contains(&stored)), "{said}");
 }
 
 /// Nothing is lost without a word: what a get doesn't find was evicted because the device was overtaken, or was removed by
@@ -415,7 +429,10 @@ fn settings_change_while_it_serves_and_wrong_ones_are_refused() {
     assert_eq!(client.stat_word("stats extstore", "0:version"), "0");
     let refused = |flags: &[&str]| Server::try_start(Program::Guira, flags).unwrap_err().said;
     let path = below.file().display().to_string();
-    assert!(refused(&["-o", &format!("ext_path={path}:64m")]).contains("another process uses it"));
+    assert!(
+        refused(&["-o", &format!("ext_path={path}:64m")])
+            .contains("another process uses it: stop that one, or name another file")
+    );
     let other = format!("ext_path={path}2");
     for (wrong, words) in [
         (format!("{other}:0m"), "the size is 0"),

@@ -228,6 +228,9 @@ fn events_of_the_log_are_found_in_the_source() {
     let page = log_page(found.into_iter().map(|(level, message)| ("serve", level, message)));
     let rows: Vec<&str> = page.lines().filter(|line| line.contains("guira serve` |")).collect();
     assert_eq!(rows, ["| `guira serve` | WARN | `{path}: no \"room\" for …` |"]);
+    let same = ["{}: gone", "{name}: gone"].map(|message| ("serve", "WARN", message.to_owned()));
+    let page = log_page(same);
+    assert!(page.ends_with("|---|\n| `guira serve` | WARN | `{name}: gone` |\n"), "{page}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ pub(crate) struct Compare {
     pub(crate) preset: Vec<Rows>,
 
     /// Rounds; each measures every server once
-    #[arg(long, default_value = "5")]
+    #[arg(long, default_value = "5", value_parser = parse_one_or_more)]
     pub(crate) rounds: NonZeroU32,
 
     /// Don't store all keys before measuring
@@ -153,11 +153,11 @@ pub(crate) struct Load {
     pub(crate) batch: Option<usize>,
 
     /// Requests that each connection sends before it waits for a reply [default: 1]
-    #[arg(long, value_name = "DEPTH")]
+    #[arg(long, value_name = "DEPTH", value_parser = parse_one_or_more)]
     pub(crate) pipeline: Option<NonZeroU32>,
 
     /// Connections to the server [default: 4]
-    #[arg(long, short = 'c')]
+    #[arg(long, short = 'c', value_parser = parse_one_or_more)]
     pub(crate) connections: Option<NonZeroU32>,
 
     /// Wire protocol [default: text]
@@ -206,7 +206,7 @@ pub(crate) struct Pace {
     pub(crate) count: Counting,
 
     /// Client threads, each with its share of the connections [default: 1]
-    #[arg(long, short = 't')]
+    #[arg(long, short = 't', value_parser = parse_one_or_more)]
     pub(crate) threads: Option<NonZeroU32>,
 
     /// Keep client threads on these processors, in turn
@@ -258,6 +258,10 @@ fn rows() -> impl TypedValueParser<Value = Rows> {
 fn parse_seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .map_err(|_| "a number of seconds, such as 5 or 0.5; --server names the server".into())
+}
+
+fn parse_one_or_more(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "a whole number, 1 or more".into())
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

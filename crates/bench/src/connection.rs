@@ -80,7 +80,7 @@ impl Connection {
     pub(crate) fn tally(&mut self, watch: &Watch, tally: &mut Tally) -> Result<u64, BenchError> {
         let now = watch.clock.now_ns();
         let is_measured = watch.counts(now);
-        let Tally { counts, warmup, latency } = tally;
+        let Tally { counts, warmup, latency, .. } = tally;
         let mut operations = 0;
         self.receive(if is_measured { counts } else { warmup }, |request| {
             operations += u64::from(request.keys);

@@ -29,6 +29,8 @@ pub(crate) struct Tally {
     /// The counts of the warm-up.
     pub(crate) warmup: Counts,
     pub(crate) latency: Latency,
+    /// Requests of the measured part that were due and not sent.
+    pub(crate) unsent: u64,
 }
 
 /// The state that threads and watcher share.
@@ -141,6 +143,7 @@ where
             tally.counts.add(&part.counts);
             tally.warmup.add(&part.warmup);
             tally.latency.add(&part.latency);
+            tally.unsent += part.unsent;
         }
         let (seconds, operations, cpu) = between?;
         Ok(Measured { seconds, operations, cpu, tally })

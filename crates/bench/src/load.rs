@@ -111,6 +111,12 @@ fn read_line(socket: &Socket) -> Result<Vec<u8>, BenchError> {
 
 /// Returns the figure `name` of the server's `stats`.
 pub(crate) fn stat(address: &ServerAddress, name: &str) -> Result<u64, BenchError> {
+    let missing = || BenchError::protocol(format!("stats has no {name}").as_bytes());
+    find_stat(address, name)?.ok_or_else(missing)
+}
+
+/// Returns the figure `name` of the server's `stats`, if it has one.
+pub(crate) fn find_stat(address: &ServerAddress, name: &str) -> Result<Option<u64>, BenchError> {
     let socket = address.connect()?;
     (&socket).write_all(b"stats\r\n").map_err(BenchError::io("asking for stats"))?;
     let mut text = Vec::new();
@@ -123,9 +129,7 @@ pub(crate) fn stat(address: &ServerAddress, name: &str) -> Result<u64, BenchErro
     }
     let text = String::from_utf8_lossy(&text);
     let prefix = format!("STAT {name} ");
-    text.lines()
-        .find_map(|line| line.strip_prefix(&prefix)?.trim().parse().ok())
-        .ok_or_else(|| BenchError::protocol(format!("stats has no {name}").as_bytes()))
+    Ok(text.lines().find_map(|line| line.strip_prefix(&prefix)?.trim().parse().ok()))
 }
 
 /// Bytes to send before a loud write.

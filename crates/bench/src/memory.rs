@@ -10,7 +10,7 @@ use crate::args::{Memory, Preset};
 use crate::cpu::resident_bytes;
 use crate::crew::Around;
 use crate::error::BenchError;
-use crate::load::{Loader, stat};
+use crate::load::{Loader, find_stat, stat};
 use crate::value::fits;
 use crate::workload::Workload;
 
@@ -76,14 +76,14 @@ fn fill(
 ) -> Result<(u64, bool), BenchError> {
     around.bar.set_prefix("filling");
     around.bar.set_length(workload.keys);
-    let evictions_before = stat(address, "evictions")?;
+    let evictions_before = evictions(address)?;
     let mut loader = Loader::open(workload, address)?;
     let mut stored = 0;
     while stored < workload.keys {
         let until = (stored + CHUNK_ITEMS).min(workload.keys);
         loader.store(stored..until, around)?;
         stored = until;
-        if stat(address, "evictions")? > evictions_before {
+        if evictions(address)? > evictions_before {
             return Ok((stored, true));
         }
         if around.is_interrupted() {
@@ -91,6 +91,16 @@ fn fill(
         }
     }
     Ok((stored, false))
+}
+
+/// How many items the server has evicted. Without that figure it could be filled without end.
+fn evictions(address: &ServerAddress) -> Result<u64, BenchError> {
+    let missing = || {
+        BenchError::Usage(format!(
+            "{address} tells of no evictions: a store evicts nothing, and guira stats store tells what it holds"
+        ))
+    };
+    find_stat(address, "evictions")?.ok_or_else(missing)
 }
 
 /// Items stored between two checks whether the server evicts.

@@ -2,8 +2,8 @@
 //!
 //! Latency counts from the time at which a request was due, including the time it waited because its
 //! connections' pipelines were full or the client was late. A stall of the server thus appears in every
-//! request that it delayed (no coordinated omission). Requests that are unanswered when the run ends
-//! count with the time they have waited so far, which is less than it would have become.
+//! request that it delayed (no coordinated omission). Requests that are unanswered or unsent when the run
+//! ends count with the time they have waited so far, which is less than it would have become.
 //!
 //! # Costs
 //! The thread sleeps between requests unless `--busy` is given. A wake-up is late by some 50 us, which is
@@ -17,7 +17,7 @@ use crate::connection::{Connection, Poller};
 use crate::crew::{Tally, Watch};
 use crate::error::BenchError;
 use crate::plan::Plan;
-use crate::requests::{Kind, Request};
+use crate::requests::Request;
 use crate::rng::Rng;
 
 /// The parameters of the open loop.
@@ -64,7 +64,7 @@ pub(crate) fn run(
             return Ok(tally);
         }
     }
-    count_unanswered(&connections, &mut due, quota, watch, &mut tally);
+    count_unanswered(&mut connections, &mut due, quota, watch, &mut tally);
     Ok(tally)
 }
 
@@ -94,8 +94,10 @@ fn send_due(
     connections.iter_mut().try_for_each(Connection::flush)
 }
 
+/// Counts the requests that were sent and not answered, and those that were due and not sent. The latter
+/// are drawn as those before them, so that each waits among the reads or the writes, where it belongs.
 fn count_unanswered(
-    connections: &[Connection],
+    connections: &mut [Connection],
     due: &mut Due,
     quota: u64,
     watch: &Watch,
@@ -109,8 +111,11 @@ fn count_unanswered(
     let mut unsent = quota;
     while due.at_ns < now && unsent > 0 {
         if watch.counts(due.at_ns) {
-            let request = Request { kind: Kind::Read, keys: 1, at_ns: due.at_ns };
-            tally.latency.record(request, now);
+            for &kind in connections[0].requests.next_kinds() {
+                let request = Request { kind, keys: 1, at_ns: due.at_ns };
+                tally.latency.record(request, now);
+                tally.unsent += 1;
+            }
         }
         unsent -= 1;
         due.next();

@@ -34,6 +34,8 @@ pub struct RunResult {
     /// Latency of writes; not measured in busy mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_latency: Option<Summary>,
+    /// Requests of an open loop that were due and not sent in that time; they are in the latencies.
+    pub unsent: u64,
     /// The outcomes of the requests in that time; in busy mode, only of the reading passes.
     pub counts: Counts,
     /// The outcomes of the requests before that time.
@@ -137,6 +139,7 @@ fn outcome(target: &Target, mode: &str, measured: &Measured, counts: Counts) -> 
         cpu: CpuCost::of(measured),
         read_latency,
         write_latency,
+        unsent: measured.tally.unsent,
         counts,
         warmup: measured.tally.warmup.clone(),
     }

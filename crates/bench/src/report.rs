@@ -73,6 +73,13 @@ pub(crate) fn counts(outcome: &RunResult, is_filled: bool) -> Vec<String> {
     if counts.stored > 0 {
         lines.push(format!("{} items stored", counts.stored));
     }
+    if outcome.unsent > 0 {
+        lines.push(format!(
+            "{} requests were due and not sent: they count with the time they waited; more \
+             --connections or --pipeline send more",
+            outcome.unsent
+        ));
+    }
     if let Some(refusal) = &counts.refusal {
         lines.push(format!("{} requests refused, such as with \"{refusal}\"", counts.refused));
     }
@@ -168,11 +175,15 @@ pub(crate) fn filling(filling: &Filling) -> Result<(), BenchError> {
     ]);
     align(&mut table, 1);
     print(&table.to_string())?;
-    print(if filling.evicted {
-        "the server evicts: it is full"
-    } else {
-        "the server never evicted"
-    })
+    print(&notes(filling).join("\n"))
+}
+
+pub(crate) fn notes(filling: &Filling) -> Vec<&'static str> {
+    let evicts =
+        if filling.evicted { "the server evicts: it is full" } else { "the server never evicted" };
+    let unseen = filling.resident.is_none();
+    let hint = unseen.then_some("give --server-pid PID for the memory of the process");
+    std::iter::once(evicts).chain(hint).collect()
 }
 
 fn table(head: &[&str]) -> Table {

@@ -225,6 +225,15 @@ impl Requests {
         }
     }
 
+    /// The kinds of the next operation's requests, of one that isn't sent any more.
+    pub(crate) fn next_kinds(&mut self) -> &'static [Kind] {
+        match self.workload.mix.draw(&mut self.rng) {
+            Operation::Read => &[Kind::Read],
+            Operation::Update | Operation::Insert => &[Kind::Write],
+            Operation::Modify => &[Kind::Read, Kind::Write],
+        }
+    }
+
     fn write(&mut self, out: &mut Vec<u8>, asked: &mut Asked, at_ns: u64, number: u64) {
         self.sequence += 1;
         self.wire.set(out, number, self.sequence, false);

@@ -1,5 +1,7 @@
 //! Tests of complete runs, against a real memcached and against a server that lies on purpose.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -143,6 +145,23 @@ fn memory_is_divided_by_the_items_the_server_holds() {
     assert!(full.evicted && full.items < full.stored);
     let bytes = full.bytes_an_item.unwrap();
     assert!(bytes > 48.0, "{bytes} bytes for 48 bytes of the user's");
+    assert_eq!(report::notes(&full), ["the server evicts: it is full"]);
+    let blind = format!("bench memory --server {} --items 1", server.address());
+    let hint = "give --server-pid PID for the memory of the process";
+    assert_eq!(report::notes(&filling(&blind).unwrap()), ["the server never evicted", hint]);
+}
+
+#[test]
+fn what_evicts_nothing_is_not_filled() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let _ = socket.read(&mut [0; 64]);
+        socket.write_all(b"STAT curr_items 0\r\nEND\r\n").unwrap();
+    });
+    let error = filling(&format!("bench memory --server {address}")).unwrap_err().to_string();
+    assert!(error.contains("a store evicts nothing, and guira stats store tells"), "{error}");
 }
 
 #[test]
@@ -190,6 +209,33 @@ fn a_stall_is_in_the_latency_of_every_request_that_it_delayed() {
     assert_eq!(latency.requests, 2000);
 }
 
+/// Requests that were due and not sent were all counted as reads: a run that only wrote had a row of reads.
+#[test]
+fn requests_that_were_not_sent_wait_among_those_of_their_kind() {
+    let server = Memcached::start(&[]);
+    // One connection that waits for each reply can't send a million requests a second.
+    let run = |mix: &str| {
+        let line = format!(
+            "bench --server {} --keys 100 --workload {mix} -c 1 --rate 1m --ops 1m --seconds 0.3",
+            server.address()
+        );
+        outcome(&line).expect("it answers")
+    };
+    let sets = run("set");
+    assert_eq!(sets.read_latency, None);
+    let writes = sets.write_latency.as_ref().expect("it wrote").requests;
+    assert!(sets.unsent > 1000, "{}", sets.unsent);
+    // The last request that was sent may be unanswered.
+    assert!((0..=1).contains(&(writes - sets.unsent - sets.counts.stored)), "{sets:?}");
+    let told = report::counts(&sets, false).join("\n");
+    assert!(told.contains(&format!("{} requests were due and not sent", sets.unsent)), "{told}");
+
+    let mixed = run("a");
+    let requests = |latency: Option<crate::Summary>| latency.expect("both kinds").requests as f64;
+    let share = requests(mixed.read_latency) / requests(mixed.write_latency);
+    assert!((0.9..1.1).contains(&share), "half of them read: {share}");
+}
+
 #[test]
 fn the_run_ends_with_an_error_when_the_server_goes_away() {
     for pace in ["", "--busy", "--rate 10k"] {
@@ -215,9 +261,18 @@ fn nobody_listening_is_said_with_the_address() {
 
 #[test]
 fn impossible_plans_are_refused_before_anything_is_sent() {
-    for flags in ["--keys 0", "--keys 1m --key-bytes 6", "--theta 11", "--batch 0", "--seconds 0"] {
+    for (flags, words) in [
+        ("--keys 0", "--keys is 1 or more"),
+        ("--keys 1m --key-bytes 6", "--key-bytes 6: keys are 2 to 250 bytes"),
+        ("--theta 11", "--theta 11"),
+        ("--batch 0", "--batch 1 to"),
+        ("--seconds 0", "--seconds is above 0"),
+        ("--seconds NaN", "--seconds is above 0"),
+        ("--warmup NaN", "--warmup is from 0 to"),
+    ] {
         let error = outcome(&format!("bench --server unix:/nonexistent {flags}")).unwrap_err();
         assert!(matches!(error, BenchError::Usage(_)), "{flags}: {error}");
+        assert!(error.to_string().contains(words), "{flags}: {error}");
     }
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct Incr {
     pub(crate) key: Key,
 
     /// Amount to add; a negative amount counts down, but never below 0
-    #[arg(default_value = "1", allow_negative_numbers = true)]
+    #[arg(default_value = "1", allow_negative_numbers = true, value_parser = amount)]
     pub(crate) by: i64,
 
     #[command(flatten)]
@@ -197,6 +197,10 @@ fn time(text: &str) -> Result<Duration, String> {
     }
     humantime::parse_duration(text)
         .map_err(|_| "a time is a number with a unit: 500ms, 10s, 5m, 2h or 7d".into())
+}
+
+fn amount(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("a number, from {} to {}", i64::MIN, i64::MAX))
 }
 
 fn ttl(text: &str) -> Result<Duration, String> {

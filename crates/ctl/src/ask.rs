@@ -95,8 +95,12 @@ pub(crate) async fn incr(args: &Incr) -> Result<(), Trouble> {
 pub(crate) async fn stats(args: &Stats) -> Result<(), Trouble> {
     let Server { server, timeout, .. } = &args.server;
     let client = args.server.client(*timeout)?;
-    let stats = client.stats(&args.name.join(" ")).await.pop().map_or(Ok(Vec::new()), |all| all.1);
-    let stats = stats.map_err(Trouble::of(server))?;
+    let name = args.name.join(" ");
+    let stats = client.stats(&name).await.pop().map_or(Ok(Vec::new()), |all| all.1);
+    let stats = stats.map_err(|failure| match is_about_the_name(&failure) && !name.is_empty() {
+        true => Trouble::NoStatistics(server.clone(), name),
+        false => Trouble::of(server)(failure),
+    })?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let written = if args.json {
         json(&mut out, &stats)
@@ -104,6 +108,16 @@ pub(crate) async fn stats(args: &Stats) -> Result<(), Trouble> {
         stats.iter().try_for_each(|(name, value)| writeln!(out, "{name} {value}"))
     };
     written.and_then(|()| out.flush()).map_err(output)
+}
+
+/// Whether a server refused to tell statistics because it has none of that name: servers say `ERROR`, routers
+/// that the command is bad.
+fn is_about_the_name(failure: &Failure) -> bool {
+    match failure.outcome {
+        Outcome::BadCommand => !failure.is_for_room(),
+        Outcome::ClientError => failure.message.contains("bad stats command"),
+        _ => false,
+    }
 }
 
 /// Writes one object in the server's order; values that are numbers become JSON numbers.

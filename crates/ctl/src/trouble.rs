@@ -30,6 +30,8 @@ pub(crate) enum Trouble {
     Arguments(clap::Error),
     /// The server failed, or doesn't run.
     Failed(Address, Failure),
+    /// The server knows no statistics of this name.
+    NoStatistics(Address, String),
     /// An error of standard input or output.
     Stream(&'static str, io::Error),
     /// The system can't create an event queue.
@@ -48,7 +50,10 @@ impl Trouble {
             _ if self.is_enough() => 0,
             Trouble::Not(_) => 1,
             Trouble::Usage(_) | Trouble::Arguments(_) => USAGE,
-            Trouble::Failed(..) | Trouble::Stream(..) | Trouble::Runtime(_) => FAILURE,
+            Trouble::Failed(..)
+            | Trouble::NoStatistics(..)
+            | Trouble::Stream(..)
+            | Trouble::Runtime(_) => FAILURE,
         }
     }
 
@@ -73,6 +78,12 @@ impl fmt::Display for Trouble {
             Trouble::Arguments(error) => error.fmt(f),
             Trouble::Stream(name, error) => write!(f, "{name}: {error}"),
             Trouble::Runtime(error) => write!(f, "the system gives no event queue: {error}"),
+            Trouble::NoStatistics(server, name) => {
+                write!(
+                    f,
+                    "{server}: it has no statistics named \"{name}\"; name others, or none for the general ones"
+                )
+            }
             Trouble::Failed(server, failure) => {
                 write!(f, "{server}: {failure}{}", advice(failure))
             }
@@ -91,6 +102,9 @@ fn advice(failure: &Failure) -> &'static str {
         }
         Outcome::ConnectError if failure.message.contains("certificate") => {
             "; compare the server's certificate with --tls-ca and the name in -s"
+        }
+        Outcome::ConnectError if failure.message.contains("login refused") => {
+            "; correct --user or GUIRA_PASSWORD"
         }
         Outcome::ConnectError | Outcome::ConnectTimeout => {
             "; start a server (guira serve), or name another (-s ADDRESS)"

@@ -32,6 +32,6 @@ pub use entry::FlashEntry;
 pub use pages::{PageCounts, PageFigures};
 pub use plan::{Action, Compaction, CompactionPolicy};
 pub use record::{FlashRecord, NoRecord};
-pub use settings::{FileSpec, OpenError, TierSettings};
+pub use settings::{FileSpec, OpenError, PAGES_MAX, TierSettings};
 pub use stats::{Compacted, Counted};
 pub use tier::{Draft, ReadPlan, ReadSource, Tier};

@@ -37,7 +37,7 @@ pub struct FileSpec {
 }
 
 /// The most pages of a tier.
-const PAGES_MAX: u64 = 65_534;
+pub const PAGES_MAX: u64 = 65_534;
 /// Records begin at multiples of at least this many bytes.
 const UNIT_BYTES_MIN: u64 = 32;
 
@@ -58,7 +58,7 @@ impl TierSettings {
     }
 
     pub(crate) fn check(&self) -> Result<(), OpenError> {
-        let refused = |why: String| Err(OpenError(why));
+        let refused = |why: String| Err(OpenError { why, kind: None });
         if self.buffer_bytes == 0 || !self.buffer_bytes.is_multiple_of(BLOCK as u64) {
             return refused("write buffers must be a multiple of 4 KiB".to_owned());
         }
@@ -88,9 +88,19 @@ impl TierSettings {
 
 /// Why a tier can't be opened.
 #[derive(Debug)]
-pub struct OpenError(String);
+pub struct OpenError {
+    why: String,
+    kind: Option<io::ErrorKind>,
+}
 
 impl OpenError {
+    /// The kind of the system's error about a file; `None`: the settings are wrong. A file that another process
+    /// uses is `WouldBlock`.
+    #[must_use]
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        self.kind
+    }
+
     pub(crate) fn file(path: &Path, error: &io::Error) -> OpenError {
         let why = match error.kind() {
             io::ErrorKind::WouldBlock => "another process uses it".to_owned(),
@@ -99,13 +109,13 @@ impl OpenError {
             }
             _ => error.to_string(),
         };
-        OpenError(format!("{}: {why}", path.display()))
+        OpenError { why: format!("{}: {why}", path.display()), kind: Some(error.kind()) }
     }
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 

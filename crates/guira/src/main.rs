@@ -10,6 +10,7 @@ mod commands;
 mod generate;
 mod reference;
 
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, FromArgMatches};
 use guira_serve::Flags;
@@ -160,6 +161,13 @@ fn usage(mut error: clap::Error) -> ExitCode {
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.to_string().contains("as a value, use"));
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    // Where other programs have them.
+    let unknown = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
+    if matches!(unknown.as_deref(), Some("completions" | "completion")) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tip = StyledStr::from("guira generate completions SHELL prints them");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
     let printed = error.print();
     if error.use_stderr() {

@@ -104,12 +104,17 @@ fn flags(mut command: Command) -> String {
     command.build();
     let mut text = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
-        let short = arg.get_short().map(|short| format!("`-{short}`"));
-        let long = arg.get_long().map(|long| format!("`--{long}`"));
-        let place = arg.is_positional().then(|| format!("`{arg}`"));
-        let names: Vec<String> = short.into_iter().chain(long).chain(place).collect();
-        let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
         let is_switch = !arg.get_action().takes_values();
+        let short = arg.get_short().map(|short| format!("-{short}"));
+        let long = arg.get_long().map(|long| format!("--{long}"));
+        // With the value's name, which says what the value is, and in which unit.
+        let with_value = (!is_switch).then(|| arg.to_string());
+        let names = match (short, long) {
+            (Some(short), Some(long)) => vec![short, with_value.unwrap_or(long)],
+            (short, long) => with_value.or(short).or(long).into_iter().collect(),
+        };
+        let names: Vec<String> = names.iter().map(|name| format!("`{}`", cell(name))).collect();
+        let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
         let default = defaults.filter(|_| !is_switch).collect::<Vec<_>>().join(" ");
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
         // A flag without a fixed default has its default in its help.
@@ -217,7 +222,7 @@ const MADE: &str =
 
 const FLAGS: &str = "\
 Each command's arguments and flags. `guira serve` takes memcached's forms: short, long and attached (`-m 64`, `-m64`, \
-`--memory-limit=64`), and the last of several counts.";
+`--memory-limit=64`), and the last of several counts. In angle brackets is what the value is: `<MS>` is a time in milliseconds.";
 
 const OPTIONS: &str = "\
 What `guira serve -o` takes, joined by commas or given several times. Sizes may have a unit, `k`, `m`, `g` or `t`, of \

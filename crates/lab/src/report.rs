@@ -227,7 +227,8 @@ they say. A check is of a ratio, a share or an order, never of an absolute time,
 
 The verdict is computed from the checks of the run that made these pages. *Reproduced*: every figure that the paper states
 is where the paper has it. *Weaker*: the effect shows, and is smaller. *Contradicted*: a claim doesn't hold here at all.
-*Not testable here*: the machine can't show it. A check that this run could not judge is counted next to the verdict.
+*Not testable here*: the machine can't show it. A check that this run could not judge is counted next to the verdict. A check
+may say that a claim of the paper fails here. If it holds, that speaks against the paper: a claim can be *contradicted* by checks that all hold.
 ";
 
 #[cfg(test)]

@@ -136,8 +136,10 @@ fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
         return Ok((kept, Some(words)));
     }
     let code = code_of(&refusal);
+    let is_missing = options.config.file().is_some_and(|path| refusal.lacks(path));
+    let next = if is_missing { "; name a file that can be read (-f, --config)" } else { "" };
     for sentence in refusal.sentences() {
-        refuse(options.log.format, &sentence, code);
+        refuse(options.log.format, &format!("{sentence}{next}"), code);
     }
     if options.listen.inherited.is_some() && options.validates != Some(Validate::Exit) {
         // The socket outlives this process, and clients wait in its queue. Its owner may start the next router at once,

@@ -11,6 +11,7 @@ mod warm;
 mod ready;
 
 use crate::auth::Auth;
+use crate::options::remedy;
 use crate::privileges;
 use crate::process::roster::{Doing, Peer};
 use crate::process::{Opened, Process};
@@ -312,6 +313,10 @@ fn rename_process(name: &str) {
 }
 
 fn say_what_is_missing(settings: &ServerSettings) {
+    let storage_given = settings.extended.storage_given;
+    if let Some(name) = storage_given.filter(|_| settings.extended.storage.files.is_empty()) {
+        tracing::warn!("-o {name} has no effect without ext_path, which names storage's file");
+    }
     if settings.threads > THREADS_SENSIBLE {
         tracing::warn!(
             "Setting a high number of worker threads is not recommended: more than the \
@@ -375,7 +380,10 @@ impl Pidfile {
     fn write(path: Option<&Path>) -> Result<Pidfile, Refusal> {
         let Some(path) = path else { return Ok(Pidfile(None)) };
         let failed = |error: io::Error| {
-            Refusal::system(&format!("the pid file {} (-P)", path.display()), &error)
+            let next = remedy(error.kind()).map(|words| format!(": {words}"));
+            let (path, next) = (path.display(), next.unwrap_or_default());
+            let words = format!("failed to set up the pid file {path} (-P): {error}{next}");
+            Refusal::new(EXIT_SYSTEM, words)
         };
         // The path is made absolute, because the server may change its directory later.
         let path = std::path::absolute(path).map_err(failed)?;

@@ -19,7 +19,7 @@ pub(crate) use listen::{ClientCerts, Host, ListenAddress};
 pub(crate) use suboption::all as suboptions;
 pub use suboption::markdown as suboptions_markdown;
 
-use crate::options::{GB, MB, parse_size};
+use crate::options::{GB, MB, parse_size, shown_size};
 use guira_cache::{Eviction, IndexKind, Slabs};
 use guira_log::Format;
 use std::path::PathBuf;
@@ -315,7 +315,11 @@ fn item_bytes_max(text: &str, memory_bytes: usize) -> Result<usize, Refusal> {
         return usage("Item max size cannot be less than 1024 bytes. (-I)");
     }
     if bytes > memory_bytes / 2 {
-        return usage("Cannot set item size limit higher than 1/2 of memory max. (-I, -m)");
+        let half = shown_size((memory_bytes / 2).min(GB));
+        return usage(&format!(
+            "Cannot set item size limit higher than 1/2 of memory max. (-I, -m): -m {} needs -I {half} or less",
+            shown_size(memory_bytes)
+        ));
     }
     if bytes > 1 << 30 {
         return usage("Cannot set item size limit higher than a gigabyte. (-I)");

@@ -3,7 +3,7 @@
 //! The message's literal is the declaration. Bad at: a message that is all placeholder, whose words come from elsewhere;
 //! the page leaves it out, and says so.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Level and message of each warning and error of a file, its unit tests left out.
 ///
@@ -46,26 +46,44 @@ fn has_words(message: &str) -> bool {
     })
 }
 
+/// A row with `…` for each of its placeholders: two that differ in their names alone are one line in the log.
+fn without_names(row: &str) -> String {
+    let mut parts = row.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push('…');
+        text.push_str(part.split_once('}').map_or(part, |(_, words)| words));
+    }
+    text
+}
+
 /// The page: of each program its events.
 #[must_use]
 pub fn log_page<'p>(events: impl IntoIterator<Item = (&'p str, &'static str, String)>) -> String {
-    let rows: BTreeSet<String> = events
-        .into_iter()
-        .filter(|(_, _, message)| has_words(message))
-        .map(|(program, level, message)| {
-            let message = message.replace("{}", "…").replace('|', "\\|");
-            format!("| `guira {program}` | {level} | `{message}` |\n")
-        })
-        .collect();
+    let mut rows: BTreeMap<String, String> = BTreeMap::new();
+    for (program, level, message) in events {
+        if !has_words(&message) {
+            continue;
+        }
+        let message = message.replace("{}", "…").replace('|', "\\|");
+        let row = format!("| `guira {program}` | {level} | `{message}` |\n");
+        let told = rows.entry(without_names(&row)).or_default();
+        // Of two that say the same, the one with more names says more.
+        let names = |row: &str| row.matches('{').count();
+        if (names(&row), &row) > (names(told), told) {
+            *told = row;
+        }
+    }
+    let rows: BTreeSet<String> = rows.into_values().collect();
     format!("{ABOUT}{}", rows.into_iter().collect::<String>())
 }
 
 const ABOUT: &str = "\
 # Warnings and errors in the log
 
-What `guira serve`, `guira route` and `guira store` can write to their logs at the levels `WARN` and `ERROR`. Words in braces, and `…`, stand
-for what the line is about, such as a path or the system's error. A line without words of its own isn't here: it passes on, for
-instance, what is wrong with a configuration.
+What `guira serve`, `guira route`, `guira store` and `guira invalidate` can write to their logs at the levels `WARN` and `ERROR`.
+Words in braces, and `…`, stand for what the line is about, such as a path or the system's error. A line without words of
+its own isn't here: it passes on, for instance, what is wrong with a configuration.
 
 A test makes this page from the source, `cargo test -p guira-tests --test tidy`. Don't edit it.
 

@@ -91,7 +91,10 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         Ok(Outcome { left, .. }) if left > 0 => ExitCode::from(LEFT),
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("guira replay: {}: {error}", dir.display());
+            let dir = dir.display();
+            eprintln!(
+                "guira replay: --async-dir {dir}: {error}; name the directory of the router's --async-dir"
+            );
             ExitCode::FAILURE
         }
     }

@@ -74,6 +74,11 @@ impl Refusal {
         matches!(self.why, Why::Unread(_))
     }
 
+    /// Whether it is the file at `path` that can't be read.
+    pub(crate) fn lacks(&self, path: &Path) -> bool {
+        self.tried.get(path) == Some(&None)
+    }
+
     /// Whether an earlier configuration may be used instead. Not if mistakes are refused.
     pub(crate) fn allows_kept(&self) -> bool {
         !matches!(self.why, Why::Odd(_))

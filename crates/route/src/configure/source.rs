@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -31,6 +31,14 @@ impl Source {
     /// How often the kept text is written anew: often enough that it never gets too old while its source is available.
     pub(crate) fn keep_every(&self) -> Duration {
         (self.kept_age_max / 4).clamp(Duration::from_secs(1), Duration::from_secs(3600))
+    }
+
+    /// The file that it is read from, if it is.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.from {
+            From::File(path) => Some(path),
+            From::Text(_) | From::Etcd(_) => None,
+        }
     }
 
     /// The key in etcd to watch, if the configuration comes from there.

@@ -78,6 +78,8 @@ pub(crate) struct Extended {
     pub(crate) drop_privileges: bool,
     /// The `ext_*` sub-options.
     pub(crate) storage: StorageOptions,
+    /// The name of an `ext_*` sub-option other than `ext_path` that was given, if any was.
+    pub(crate) storage_given: Option<&'static str>,
     /// The `ssl_*` sub-options, which `-Z` uses.
     pub(crate) tls: TlsSettings,
     /// The name of an `ssl_*` sub-option that was given, if any was.
@@ -121,6 +123,7 @@ impl Default for Extended {
             unsent_limit_bytes: 0,
             drop_privileges: false,
             storage: StorageOptions::default(),
+            storage_given: None,
             tls: TlsSettings::default(),
             tls_given: None,
             chunk_max_is_given: false,

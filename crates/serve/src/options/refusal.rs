@@ -4,6 +4,7 @@
 //! that don't go together, 1 for bad values, 71 for errors of the system.
 
 use guira_log::Format;
+use nix::unistd::{Uid, User};
 use std::{fmt, io};
 
 /// A refusal to start: the sentence and the exit code.
@@ -33,13 +34,14 @@ pub const EXIT_CODES: [(u8, &str); 5] = [
     (EXIT_VALUE, "an unknown flag, or a value that can't be read, such as the file of `-Y`"),
     (
         EXIT_USAGE,
-        "flags that don't go together, a port or a size of items that can't be, a certificate or a key that can't be used",
+        "flags that don't go together or that Guira lacks, a port or a size of items or of storage that can't be, a certificate \
+         or a key that can't be used",
     ),
     (EXIT_NO_USER, "there is no user of the name that `-u` gives"),
     (
         EXIT_SYSTEM,
         "the system refuses: a port that another program has, an address or a name that isn't there, memory, a memory \
-         file, a pid file",
+         file, a file of storage, a pid file",
     ),
 ];
 
@@ -71,6 +73,20 @@ impl Refusal {
     /// Writes the message to standard error, in the format of the log's lines.
     pub fn say(&self, format: Format) {
         guira_log::refuse(format, &self.message);
+    }
+}
+
+/// What to do about an error of a file that the server writes, as the end of a sentence; `None` if nothing is known.
+pub(crate) fn remedy(error: io::ErrorKind) -> Option<String> {
+    match error {
+        io::ErrorKind::PermissionDenied => {
+            let uid = Uid::effective();
+            let user = User::from_uid(uid).ok().flatten().map(|user| user.name);
+            let user = user.unwrap_or_else(|| uid.to_string());
+            Some(format!("the server's user {user} (-u) must be able to write there"))
+        }
+        io::ErrorKind::NotFound => Some("make its directory, or name a file elsewhere".to_owned()),
+        _ => None,
     }
 }
 

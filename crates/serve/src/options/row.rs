@@ -146,7 +146,7 @@ impl Suboption {
 }
 
 /// Formats a size in the largest unit of which it is a whole multiple.
-fn shown_size(bytes: usize) -> String {
+pub(crate) fn shown_size(bytes: usize) -> String {
     let units = [(GB, "g"), (MB, "m"), (KB, "k")];
     let whole = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))

@@ -1,8 +1,8 @@
 //! The values of the `ext_*` settings: the storage below memory.
 
 use super::refusal::Refusal;
-use super::size::MB;
-use guira_flash::{Bucket, FileSpec};
+use super::size::{GB, MB};
+use guira_flash::{Bucket, FileSpec, PAGES_MAX};
 use std::path::PathBuf;
 
 /// Values of the `ext_*` settings.
@@ -144,7 +144,29 @@ impl StorageOptions {
                 page / MB as u64
             ));
         }
-        Ok(())
+        self.check_pages(page)
+    }
+
+    /// Refuses files with more pages of so many bytes than storage can have.
+    fn check_pages(&self, page: u64) -> Result<(), Refusal> {
+        let pages: u64 = self.files.iter().map(|file| file.bytes / page).sum();
+        if pages <= PAGES_MAX {
+            return Ok(());
+        }
+        let bytes = self.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
+        let needed = bytes.div_ceil(PAGES_MAX).next_multiple_of(self.wbuf_bytes as u64);
+        let gigabytes = bytes / GB as u64;
+        Err(Refusal::usage(if needed > GB as u64 {
+            format!(
+                "-o ext_path: {gigabytes} GB are more than storage can have, {PAGES_MAX} GB in pages of 1 GB (ext_page_size)"
+            )
+        } else {
+            format!(
+                "-o ext_path: {gigabytes} GB are too much for pages of {} MB: set ext_page_size={} or more",
+                page / MB as u64,
+                needed / MB as u64
+            )
+        }))
     }
 }
 

@@ -11,7 +11,7 @@
 //!    its page. At an instant after the request arrived, that record was the key's item
 //!    ([`Tier::is_current`]).
 
-use crate::options::StorageOptions;
+use crate::options::{StorageOptions, remedy};
 use crate::process::written::WrittenNotes;
 use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
 use guira_cache::{Below, ItemRef};
@@ -196,7 +196,14 @@ impl Storage {
         };
         let pages = tier.pages();
         let tier = Tier::open(disk, &tier).map_err(|error| {
-            Refusal::new(EXIT_SYSTEM, format!("cannot use storage (-o ext_path): {error}"))
+            let next = match error.kind() {
+                Some(io::ErrorKind::WouldBlock) => {
+                    Some("stop that one, or name another file".to_owned())
+                }
+                kind => kind.and_then(remedy),
+            };
+            let next = next.map(|words| format!(": {words}")).unwrap_or_default();
+            Refusal::new(EXIT_SYSTEM, format!("cannot use storage (-o ext_path): {error}{next}"))
         })?;
         Ok(Some(Arc::new(Storage {
             tier,

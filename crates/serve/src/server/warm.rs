@@ -105,15 +105,22 @@ pub(crate) fn end(process: &Process) -> String {
         1 => "1 item is".to_owned(),
         items => format!("{items} items are"),
     };
+    let stored = process.storage.as_ref().map_or(0, |storage| storage.figures().objects_used);
     let Some(path) = &process.settings.memory_file else {
-        return format!("{items} gone with it");
+        return match stored {
+            0 => format!("{items} gone with it"),
+            stored => format!("{items} gone with it, and about {stored} in storage"),
+        };
     };
     if let Err(error) = process.cache.stop(process.time.now(), unix_now()) {
         tracing::warn!(
             "the memory file could not be marked as cleanly closed: {error}. The next start looks at it as after a crash."
         );
     }
-    format!("{items} kept in {}", path.display())
+    match stored {
+        0 => format!("{items} kept in {}", path.display()),
+        stored => format!("{items} kept in {}, about {stored} in storage are gone", path.display()),
+    }
 }
 
 const MB_SHIFT: u32 = 20;

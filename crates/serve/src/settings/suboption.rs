@@ -53,6 +53,10 @@ fn take(option: &str, to: &mut Extended) -> Result<(), Refusal> {
             if tls::TLS.iter().any(|of_tls| of_tls.name == suboption.name) {
                 to.tls_given = Some(suboption.name);
             }
+            let mut of_storage = storage::STORAGE.iter().map(|it| it.name);
+            if suboption.name != "ext_path" && of_storage.any(|name| name == suboption.name) {
+                to.storage_given = Some(suboption.name);
+            }
             return Ok(());
         }
     }
@@ -70,7 +74,7 @@ fn unknown(name: &str) -> Refusal {
         }
     };
     Refusal::usage(format!(
-        "-o {name}: {part} is absent in Guira. Remove the setting to start without it."
+        "-o {name}: {part} is absent in Guira. Remove the setting to start without it; guira route is a proxy."
     ))
 }
 

@@ -198,9 +198,9 @@ flags! {
         failures_until_tko "timeouts-until-tko" () Number "3"
             "Timeouts in a row after which a server is marked TKO: it gets no requests until a probe succeeds";
         probe_delay_initial_ms "probe-timeout-initial" ('r') Number("MS") "10000"
-            "Time to the first probe of a server marked TKO";
+            "Time to the first probe of a server marked TKO; 5 to 50 % are added at random";
         probe_delay_max_ms "probe-timeout-max" () Number("MS") "60000"
-            "Longest time between probes; it grows by half after each";
+            "Longest time between probes, which grows by half after each; 5 to 50 % are added at random";
         disable_tko_tracking "disable-tko-tracking" () Switch ""
             "Mark no server TKO: keep sending requests to servers that fail";
         reset_inactive_connection_interval "reset-inactive-connection-interval" () Number("MS") "60000"

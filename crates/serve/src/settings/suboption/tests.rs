@@ -8,8 +8,9 @@ fn with(option: &str) -> Extended {
     let mut extended = Extended::default();
     take(option, &mut extended).unwrap_or_else(|refusal| panic!("{option}: {refusal}"));
     // The marks that a value was given aren't compared, because they don't change its meaning.
-    let Extended { stale_size_is_given, chunk_max_is_given, tls_given, .. } = Extended::default();
-    Extended { stale_size_is_given, chunk_max_is_given, tls_given, ..extended }
+    let Extended { stale_size_is_given, chunk_max_is_given, tls_given, storage_given, .. } =
+        Extended::default();
+    Extended { stale_size_is_given, chunk_max_is_given, tls_given, storage_given, ..extended }
 }
 
 #[test]
