@@ -56,11 +56,14 @@ mod trouble;
 mod facts;
 mod present;
 mod watch;
+#[cfg(test)]
+mod sample;
 mod register;
 mod records;
 mod newcomer;
 mod health;
 mod fault;
+mod counted;
 
 pub use command::{EXIT_CODES, EtcdArgs, command, host_name, run};
 pub use controller::{Controller, Rules};
