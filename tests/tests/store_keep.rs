@@ -311,12 +311,12 @@ fn damage_is_told_with_its_file_and_never_served() {
             });
             assert_eq!(is_wrong.count(), 0, "{}", path.display());
             if client.stat_word("stats store", "corrupt") != "0" {
-                // One place. The entry that goes on in it from the block before is told with that block.
+                // One place, whoever meets it.
                 let told = format!("ERROR damaged data: {} is corrupt at byte ", path.display());
                 let count = || server.said().matches(&told).count();
                 // Nobody who is answered waits for the log.
                 eventually("the log has it", || count() > 0);
-                assert!(count() <= 2, "{}", server.said());
+                assert!(count() <= 1, "{}", server.said());
                 named += 1;
             }
         }

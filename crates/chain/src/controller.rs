@@ -41,6 +41,7 @@ mod facts;
 mod tests;
 
 pub use facts::{Facts, GroupFacts, Wish};
+pub use place::shares;
 
 use crate::view::View;
 

@@ -32,6 +32,22 @@ impl Said {
         self.text(name)?.parse().ok()
     }
 
+    /// The bytes of disk that the node has left, and those below which it takes no values. `None`: it doesn't say.
+    pub(crate) fn room(&self) -> Option<(f64, f64)> {
+        let [free, reserve] = ["disk_free_bytes", "disk_reserve_bytes"].map(|it| self.number(it));
+        let [limit, used] = ["disk_limit_bytes", "disk_bytes"].map(|it| self.number(it));
+        let (limit, used) = (limit?, used?);
+        let below_limit = if limit > 0.0 { (limit - used).max(0.0) } else { f64::INFINITY };
+        Some((free?.min(below_limit), reserve?))
+    }
+
+    /// What a node says that says this.
+    #[cfg(test)]
+    pub(crate) fn saying(stats: &[(&str, u64)]) -> Self {
+        let stats = stats.iter().map(|(name, number)| ((*name).to_owned(), number.to_string()));
+        Self { stats: stats.collect(), ahead_s: 0.0 }
+    }
+
     /// Who said this, unless it is the node `id` of the view's cluster.
     fn somebody_else(&self, view: &View, id: NodeId) -> Option<String> {
         let of = |name| self.text(name).unwrap_or_default();

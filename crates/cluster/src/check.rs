@@ -1,20 +1,23 @@
 //! What is wrong with a cluster, and what helps: `guira cluster check`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
-use std::thread;
 use std::time::Duration;
 
 use guira_chain::{Member, NodeId};
 use guira_etcd::{Error, EtcdMember};
 use serde::Serialize;
 
-use crate::ask::{Answers, Keyless, Said, Unheard, ask_all, leader};
+use crate::ask::{Answers, Keyless, Said, Unheard, leader};
 use crate::counted::counted;
 use crate::fault::Fault;
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::{Trouble, WITHOUT_ETCD};
-use crate::wishes::name_of;
+use crate::wishes::{name_of, only_copies};
+
+mod moving;
+
+use moving::{Moving, PROMISES_MISSING, ask_twice, behind};
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -53,12 +56,12 @@ impl Check {
             Err(fault) if fault.is_of_etcd_away() => return Ok(found.blind(register, &fault)),
             snapshot => snapshot?,
         };
+        let (said, moving) = ask_twice(&snapshot);
         found.register(&snapshot);
-        found.leader(register, &snapshot);
+        found.leader(register, &snapshot, &behind(&said, &moving));
         let keyless = Keyless::of(&snapshot);
         found.nodes(&snapshot, &keyless);
         found.slots(&snapshot, &keyless.serving);
-        let (said, moving) = ask_twice(&snapshot);
         found.answers(&snapshot, &said, &moving);
         // Read now, since a node may have heard of it before the snapshot's end.
         found.ahead(&snapshot, &said, register.view()?.view.epoch);
@@ -167,12 +170,33 @@ impl Findings {
         }
     }
 
-    fn leader(&mut self, register: &Register, snapshot: &RegisterSnapshot) {
-        let Some((_, who)) = &snapshot.controller else {
+    /// No node leads. `behind`: the nodes that follow an older view than etcd has, by its epoch.
+    fn unled(&mut self, snapshot: &RegisterSnapshot, behind: &BTreeMap<u64, Vec<NodeId>>) {
+        for (own, nodes) in behind {
+            let names: Vec<String> = nodes.iter().map(|id| name_of(snapshot, *id)).collect();
+            let follow = if names.len() == 1 { "follows" } else { "follow" };
+            let (names, epoch) = (names.join(", "), snapshot.seen.view.epoch);
+            self.problem(
+                format!("no node leads: {names} {follow} the view of epoch {own}, and not the one of epoch {epoch} that etcd has"),
+                format!("their logs say why they refuse it: put the one of epoch {own} back, or a right one of a higher epoch (docs/how-to/lost-etcd.md)"),
+            );
+        }
+        if behind.is_empty() {
             self.problem(
                 "no node leads: no view changes, whatever fails",
-                "start a node; if some live, their logs say why they don't reach etcd",
+                "start a node; if some live, their logs say why: they don't reach etcd, or refuse the view there",
             );
+        }
+    }
+
+    fn leader(
+        &mut self,
+        register: &Register,
+        snapshot: &RegisterSnapshot,
+        behind: &BTreeMap<u64, Vec<NodeId>>,
+    ) {
+        let Some((_, who)) = &snapshot.controller else {
+            self.unled(snapshot, behind);
             return;
         };
         let (urls, key) = (register.etcd.urls().join(","), register.key("controller"));
@@ -217,8 +241,13 @@ impl Findings {
         let has_key = |id: &NodeId| snapshot.nodes.contains_key(id) || keyless.contains(id);
         for id in view.nodes.keys().filter(|id| !has_key(id)) {
             let what = format!("{} is gone", name_of(snapshot, *id));
-            let fix =
-                "start it again on its directory; after 10 minutes other nodes get its copies";
+            let fix = match only_copies(snapshot, keyless, *id) {
+                0 if wish.drain.contains(id) => {
+                    "other nodes get its copies, as it is drained; if it is to be back: guira cluster drain --undo"
+                }
+                0 => "start it again on its directory; after 10 minutes other nodes get its copies",
+                _ => "start it again on its directory: no node lives that has all that it has",
+            };
             match has_copies(*id) {
                 true => self.problem(what + ", and the view counts on it", fix),
                 false => self.warning(what, fix),
@@ -233,23 +262,8 @@ impl Findings {
                 "stop it and start it again, or take that back (guira cluster restart --undo)",
             );
         }
-        for (id, by) in &snapshot.suspects {
-            let run = snapshot.nodes.get(id).map(|it| &it.run);
-            let by: Vec<String> = by
-                .iter()
-                .filter(|(meant, by)| Some(meant) == run && snapshot.nodes.contains_key(by))
-                .map(|it| name_of(snapshot, it.1))
-                .collect();
-            if !by.is_empty() {
-                self.problem(
-                    format!("{} refuses links of {}", name_of(snapshot, *id), by.join(", ")),
-                    "see whether its --peers address is right, and reachable from those nodes",
-                );
-            }
-        }
-        let may_have = |it: &(&NodeId, &Member)| it.1.weight > 0 && !wish.drain.contains(it.0);
-        let without_key = view.nodes.iter().filter(|it| keyless.contains(it.0));
-        let count = snapshot.nodes.iter().chain(without_key).filter(may_have).count();
+        self.suspects(snapshot);
+        let count = may_have(snapshot, keyless);
         if usize::try_from(wish.replicas).is_ok_and(|wanted| count < wanted) {
             self.problem(
                 format!(
@@ -262,12 +276,32 @@ impl Findings {
         }
     }
 
+    /// Nodes whose keys last, and at whose addresses others found nobody.
+    fn suspects(&mut self, snapshot: &RegisterSnapshot) {
+        for (id, by) in &snapshot.suspects {
+            let Some(now) = snapshot.nodes.get(id) else { continue };
+            let by: Vec<String> = by
+                .iter()
+                .filter(|(meant, by)| *meant == now.run && snapshot.nodes.contains_key(by))
+                .map(|it| name_of(snapshot, it.1))
+                .collect();
+            if !by.is_empty() {
+                let (name, by) = (name_of(snapshot, *id), by.join(", "));
+                self.problem(
+                    format!("nobody listens at {}, where {by} looked for {name}: its process has ended", now.peers),
+                    "start it again on its directory; if it runs, its --peers names another address than it has",
+                );
+            }
+        }
+    }
+
     fn slots(&mut self, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) {
         let view = &snapshot.seen.view;
         let lives = |id: &&NodeId| {
             let named = snapshot.nodes.get(id).is_some_and(|it| view.names(**id, &it.run));
             named || keyless.contains(id)
         };
+        let is_gone = |id: &NodeId| !snapshot.nodes.contains_key(id) && !keyless.contains(id);
         let (mut lost, mut read_only, mut degraded) = (0, 0, 0);
         for group in &view.groups {
             let living = group.serving.iter().filter(lives).count();
@@ -282,17 +316,12 @@ impl Findings {
         }
         let needed = view.min_write;
         if lost > 0 {
-            let nodes: BTreeSet<String> = (view.groups.iter())
-                .filter(|it| !it.serving.iter().any(|id| lives(&id)))
-                .flat_map(|it| it.serving.iter().map(|id| name_of(snapshot, *id)))
-                .collect();
             let what = counted(
                 lost,
                 "slot has no living copy: its requests fail",
                 "slots have no living copy: their requests fail",
             );
-            let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
-            self.problem(what, format!("start on their directories: {}", nodes.join(", ")));
+            self.problem(what, lost_fix(snapshot, keyless));
         }
         if read_only > 0 {
             let what = format!(
@@ -300,7 +329,17 @@ impl Findings {
                 counted(read_only, "slot refuses", "slots refuse"),
                 counted(needed, "copy", "copies")
             );
-            self.problem(what, "start the nodes that are gone, or others; guira cluster plan shows what is waited for");
+            let is_short = view.groups.iter().flat_map(|it| &it.serving).any(is_gone);
+            let has_few = usize::try_from(needed).is_ok_and(|it| may_have(snapshot, keyless) < it);
+            let fix = match is_short || has_few {
+                true => {
+                    "start the nodes that are gone, or others; guira cluster plan shows what is waited for"
+                }
+                false => {
+                    "wait while nodes are being filled: guira cluster plan shows how far that is"
+                }
+            };
+            self.problem(what, fix);
         }
         if degraded > 0 {
             let what = format!(
@@ -323,13 +362,16 @@ impl Findings {
         moving: &BTreeSet<(NodeId, Moving)>,
     ) {
         let mut versions = BTreeSet::new();
+        let is_led = snapshot.controller.is_some();
         for (id, said) in answers {
             let name = name_of(snapshot, *id);
             match said {
                 Ok(said) => {
                     versions.extend(said.text("version"));
                     self.answer(&name, said);
-                    for what in moving.iter().filter(|it| it.0 == *id) {
+                    // Those that lag while no node leads are told of together.
+                    let is_told = |it: &Moving| *it == Moving::Behind && !is_led;
+                    for what in moving.iter().filter(|it| it.0 == *id && !is_told(&it.1)) {
                         self.moving(&name, said, (what.1, snapshot.seen.view.epoch));
                     }
                 }
@@ -386,8 +428,15 @@ impl Findings {
         }
         if number("is_out_of_disk") > 0.0 {
             self.problem(
-                format!("{name} has no room for values"),
-                "free disk, or raise --disk-max",
+                format!(
+                    "{name} has no room for values: it takes no changes, and its process may end"
+                ),
+                "make room on its disk, or raise --disk-max; if it has ended, start it again",
+            );
+        } else if let Some((left, reserve)) = said.room().filter(|it| it.0 < NEAR * it.1) {
+            self.warning(
+                format!("{name} has {:.0} MiB of disk left, and takes no values with less than {:.0}", left / MIB, reserve / MIB),
+                "make room on its disk, or raise --disk-max: a node whose disk is full leaves its chains",
             );
         }
     }
@@ -418,41 +467,24 @@ impl Findings {
     }
 }
 
-/// What is so for a moment at a node that a new view hasn't reached, or not all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Moving {
-    Behind,
-    Unpromised,
+/// What helps where slots have no living copy.
+fn lost_fix(snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> String {
+    let is_gone = |id: &&NodeId| !snapshot.nodes.contains_key(*id);
+    let is_needed = |id: &&NodeId| only_copies(snapshot, keyless, **id) > 0;
+    let needed = snapshot.seen.view.nodes.keys().filter(is_gone).filter(is_needed);
+    let names: Vec<String> = needed.map(|id| name_of(snapshot, *id)).collect();
+    match names.is_empty() {
+        true => "wait half a minute: the nodes are back, and begin with what their disks have (guira cluster plan)".to_owned(),
+        false => format!("start on their directories: {}", names.join(", ")),
+    }
 }
 
-/// Asks all nodes, and those again of which something may be so only for a moment. Returns the last answers, and what
-/// was so both times.
-fn ask_twice(snapshot: &RegisterSnapshot) -> (Answers, BTreeSet<(NodeId, Moving)>) {
-    let epoch = snapshot.seen.view.epoch;
+/// How many nodes may have copies.
+fn may_have(snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) -> usize {
     let view = &snapshot.seen.view;
-    let mut said = ask_all(view, snapshot.nodes.iter());
-    let first = moving(&said, epoch);
-    if first.is_empty() {
-        return (said, first);
-    }
-    thread::sleep(AGAIN);
-    let is_meant = |id: &NodeId| first.iter().any(|it| it.0 == *id);
-    said.extend(ask_all(view, snapshot.nodes.iter().filter(|it| is_meant(it.0))));
-    let both = moving(&said, epoch).intersection(&first).copied().collect();
-    (said, both)
-}
-
-fn moving(answers: &Answers, epoch: u64) -> BTreeSet<(NodeId, Moving)> {
-    let mut all = BTreeSet::new();
-    for (id, said) in answers.iter().filter_map(|(id, said)| Some((*id, said.as_ref().ok()?))) {
-        if said.epoch().is_some_and(|own| own + EPOCHS_BEHIND < epoch) {
-            all.insert((id, Moving::Behind));
-        }
-        if said.number(PROMISES_MISSING).is_some_and(|it| it > 0.0) {
-            all.insert((id, Moving::Unpromised));
-        }
-    }
-    all
+    let may = |it: &(&NodeId, &Member)| it.1.weight > 0 && !snapshot.wish.drain.contains(it.0);
+    let without_key = view.nodes.iter().filter(|it| keyless.contains(it.0));
+    snapshot.nodes.iter().chain(without_key).filter(may).count()
 }
 
 fn list(texts: &BTreeSet<&str>) -> String {
@@ -480,13 +512,14 @@ impl Display for Check {
     }
 }
 
-const PROMISES_MISSING: &str = "cluster_promises_missing";
-/// After this time a node is asked again.
-const AGAIN: Duration = Duration::from_secs(2);
 const SLOW: Duration = Duration::from_millis(500);
 const DB_BYTES: u64 = 3 << 29;
 /// Seconds by which a clock may differ. The node's time is in whole seconds.
 const SKEW_S: f64 = 2.0;
 const LAG_S: f64 = 2.0;
-/// A view may be on its way to the node.
-const EPOCHS_BEHIND: u64 = 2;
+/// So many times its reserve is near: as the alert GuiraStoreDiskNearReserve has it.
+const NEAR: f64 = 2.0;
+const MIB: f64 = 1024.0 * 1024.0;
+
+#[cfg(test)]
+mod tests;

@@ -352,7 +352,10 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
         REFUSED,
         "etcd can't be asked; the cluster exists already (`init`), or there is none (the others); there is no such node, or too few others (`drain`, `restart`, `set`); a part doesn't start (`dev`)",
     ),
-    (UNFINISHED, "`check` found something; `drain --wait`, `restart`: the node isn't free yet"),
+    (
+        UNFINISHED,
+        "`check` found something; `drain --wait`, `restart`: the node isn't free yet, or died",
+    ),
 ];
 
 const USAGE: u8 = 1;

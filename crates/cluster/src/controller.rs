@@ -195,7 +195,9 @@ impl Turn {
             if let Some((lead, who)) = &snapshot.controller
                 && is_leader_refused(&snapshot)
             {
-                tracing::info!("two nodes can't reach {who}, which leads: its lead ends");
+                tracing::info!(
+                    "two nodes find nobody at the address of {who}, which leads: its lead ends"
+                );
                 self.register.depose(*lead)?;
                 return Ok(true);
             }

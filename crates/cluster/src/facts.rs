@@ -157,7 +157,7 @@ fn alive(snapshot: &RegisterSnapshot) -> BTreeMap<NodeId, Member> {
 }
 
 /// Whether two other nodes can't reach a process.
-fn is_refused(snapshot: &RegisterSnapshot, node: NodeId, run: &str) -> bool {
+pub(crate) fn is_refused(snapshot: &RegisterSnapshot, node: NodeId, run: &str) -> bool {
     let by = snapshot.suspects.get(&node).into_iter().flatten();
     let others =
         by.filter(|(meant, by)| meant == run && *by != node && snapshot.nodes.contains_key(by));
@@ -290,36 +290,9 @@ const SUSPECTED_BY: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::WishRecord;
-    use crate::register::{Seen, first_view};
+    use crate::sample::{member, snapshot};
 
     const NOBODY: [NodeId; 0] = [];
-
-    fn member(id: NodeId, run: &str) -> Member {
-        let [name, peers] = [format!("store-{id}"), format!("h:{id}")];
-        let (clients, zone) = (String::new(), String::new());
-        Member { name, peers, clients, zone, weight: 1, run: run.to_owned() }
-    }
-
-    /// A chain of nodes 1, 2 and 3, with the nodes that live and their runs.
-    fn snapshot(living: &[(NodeId, &str)]) -> RegisterSnapshot {
-        let mut view = first_view("c1", 3, 2).expect("random numbers");
-        view.nodes = (1..=3).map(|id| (id, member(id, "first"))).collect();
-        view.groups[0].serving = vec![1, 2, 3];
-        RegisterSnapshot {
-            seen: Seen { view: view.into(), mod_revision: 1 },
-            wish: WishRecord { replicas: 3, drain: BTreeSet::new(), is_paused: false },
-            nodes: living.iter().map(|(id, run)| (*id, member(*id, run))).collect(),
-            suspects: BTreeMap::new(),
-            reports: BTreeMap::new(),
-            restarts: BTreeMap::new(),
-            away: BTreeMap::new(),
-            controller: None,
-            is_lead_leased: false,
-            unread: Vec::new(),
-            revision: 1,
-        }
-    }
 
     #[test]
     fn of_a_chain_that_was_lost_the_first_that_is_back_begins_once_all_are_or_the_wait_is_over() {

@@ -56,6 +56,8 @@ mod trouble;
 mod facts;
 mod present;
 mod watch;
+#[cfg(test)]
+mod sample;
 mod register;
 mod records;
 mod newcomer;

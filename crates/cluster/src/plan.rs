@@ -18,7 +18,7 @@ use crate::counted::counted;
 use crate::facts::{Memory, Now, Waits};
 use crate::records::unix_s;
 use crate::register::RegisterSnapshot;
-use crate::wishes::name_of;
+use crate::wishes::{name_of, only_copies};
 
 /// What the controller does next.
 #[derive(Debug, Serialize)]
@@ -266,23 +266,41 @@ impl Teller<'_> {
                 format!("{} are wanted, and {have} may have copies: start more", wish.replicas);
             deeds.add(&none, what, why);
         }
-        let minutes = replace_after.as_secs() / 60;
         for id in &self.facts.awaited {
-            let what = format!("{} is waited for", self.name(*id));
-            let is = match self.snapshot.is_to_restart(*id) {
-                true => "is to be restarted (--undo: it stays)",
-                false if self.keyless.serving.contains(id) => "serves, but etcd has no key of it",
-                false => "is gone",
-            };
-            let stranger = self.keyless.strangers.get(id);
-            let is = stranger.map_or(is.to_owned(), |who| format!("{is}, and {who}"));
-            let why = format!("it {is}; after {minutes} minutes other nodes get its copies");
+            let (what, why) = self.awaited(*id, replace_after);
             deeds.add(&none, what, why);
         }
         for group in &self.view().groups {
             self.wait(group, &mut deeds);
         }
         deeds.all()
+    }
+
+    /// What is waited for, and why, of a node that isn't there.
+    fn awaited(&self, id: NodeId, replace_after: Duration) -> (String, String) {
+        let (name, minutes) = (self.name(id), replace_after.as_secs() / 60);
+        let lives = self.snapshot.nodes.contains_key(&id);
+        let is = match self.snapshot.is_to_restart(id) {
+            true => "is to be restarted (--undo: it stays)",
+            false if self.keyless.serving.contains(&id) => "serves, but etcd has no key of it",
+            false => "is gone",
+        };
+        let stranger = self.keyless.strangers.get(&id);
+        let is = stranger.map_or(is.to_owned(), |who| format!("{is}, and {who}"));
+        match only_copies(self.snapshot, &self.keyless.serving, id) {
+            0 if self.is_drained(id) && !lives => (
+                format!("{name} isn't waited for"),
+                format!("it {is}, and drained: other nodes get its copies now"),
+            ),
+            0 => (
+                format!("{name} is waited for"),
+                format!("it {is}; after {minutes} minutes other nodes get its copies"),
+            ),
+            slots => (
+                format!("{name} is waited for"),
+                format!("it {is}, and no copy of {} lives", counted(slots, "slot", "slots")),
+            ),
+        }
     }
 
     fn wait(&self, group: &Group, deeds: &mut Deeds) {
@@ -382,3 +400,23 @@ impl Display for Plan {
 
 /// So many views are looked at.
 const VIEWS_MAX: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::snapshot;
+
+    #[test]
+    fn of_a_node_that_is_gone_it_is_told_whether_it_is_waited_for() {
+        let told = |seen: &RegisterSnapshot| Plan::of(seen, &Keyless::default(), None).to_string();
+        let mut seen = snapshot(&[(1, "first"), (2, "first")]);
+        let waits = "store-3 (3) is waited for\n      because it is gone; after 10 minutes other";
+        assert!(told(&seen).contains(waits), "{}", told(&seen));
+        seen.wish.drain.insert(3);
+        let drained = "store-3 (3) isn't waited for\n      because it is gone, and drained: other";
+        assert!(told(&seen).contains(drained), "{}", told(&seen));
+        let all = told(&snapshot(&[]));
+        let only = "store-3 (3) is waited for\n      because it is gone, and no copy of 16384 slots lives\n";
+        assert!(all.contains(only) && !all.contains("10 minutes"), "{all}");
+    }
+}

@@ -46,5 +46,28 @@ fn why(snapshot: &RegisterSnapshot, id: NodeId) -> String {
     let by = snapshot.suspects.get(&id).into_iter().flatten();
     let by: Vec<String> =
         by.filter(|it| it.0 == now.run).map(|it| name_of(snapshot, it.1)).collect();
-    format!("it refuses links of {}", by.join(", "))
+    format!(
+        "nobody listens at {}, where {} looked for it: its process has ended",
+        now.peers,
+        by.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::why;
+    use crate::sample::snapshot;
+
+    #[test]
+    fn a_node_at_whose_address_nobody_listens_has_ended() {
+        let mut seen = snapshot(&[(1, "first"), (2, "first"), (3, "first")]);
+        let by = [1, 3].map(|it| ("first".to_owned(), it));
+        seen.suspects.insert(2, by.into());
+        assert_eq!(
+            why(&seen, 2),
+            "nobody listens at h:2, where store-1 (1), store-3 (3) looked for it: its process has ended"
+        );
+        seen.nodes.remove(&2);
+        assert!(why(&seen, 2).starts_with("etcd has no key of it"));
+    }
 }

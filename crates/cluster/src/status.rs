@@ -43,8 +43,8 @@ struct Node {
     state: State,
     /// Who else answers at the address of a node that is gone.
     stranger: Option<String>,
-    /// Since when a controller has seen that the node is gone, and when its copies are made elsewhere. Unix times in
-    /// seconds.
+    /// Since when a controller has seen that the node is gone, and when its copies are made elsewhere: those of a drained one
+    /// are made at once. Unix times in seconds.
     away_since: Option<u64>,
     given_up_at: Option<u64>,
     /// Whether this process leaves its chains, because it is to be restarted.
@@ -170,6 +170,8 @@ fn node(id: NodeId, snapshot: &RegisterSnapshot, keyless: &Keyless) -> Option<No
     };
     let member = alive.or(view.nodes.get(&id))?;
     let away = snapshot.away.get(&id).filter(|_| state == State::Gone).map(|it| it.since);
+    let is_drained = snapshot.wish.drain.contains(&id);
+    let awaited = away.filter(|_| !is_drained);
     Some(Node {
         id,
         name: member.name.clone(),
@@ -179,9 +181,9 @@ fn node(id: NodeId, snapshot: &RegisterSnapshot, keyless: &Keyless) -> Option<No
         state,
         stranger: keyless.strangers.get(&id).cloned(),
         is_to_restart: snapshot.is_to_restart(id),
-        is_drained: snapshot.wish.drain.contains(&id),
+        is_drained,
         away_since: away,
-        given_up_at: away.map(|since| since + Rules::default().replace_after.as_secs()),
+        given_up_at: awaited.map(|since| since + Rules::default().replace_after.as_secs()),
         serving: 0,
         head: 0,
         reader: 0,
@@ -238,10 +240,13 @@ impl Display for Status {
             writeln!(f, "stranger    node {id} ({name}) is gone, and {who}")?;
         }
         for node in &self.nodes {
-            if let (Some(since), Some(until)) = (node.away_since, node.given_up_at) {
+            if let Some(since) = node.away_since {
                 let name = if node.name.is_empty() { "" } else { &format!(" ({})", node.name) };
-                let (id, since, until) = (node.id, Utc(since), Utc(until));
-                writeln!(f, "away        node {id}{name} since {since}; given up at {until}")?;
+                let then = match node.given_up_at {
+                    Some(until) => format!("given up at {}", Utc(until)),
+                    None => "drained, so others get its copies".to_owned(),
+                };
+                writeln!(f, "away        node {}{name} since {}; {then}", node.id, Utc(since))?;
             }
         }
         writeln!(f)?;
@@ -312,7 +317,24 @@ impl Display for Utc {
 
 #[cfg(test)]
 mod tests {
-    use super::Utc;
+    use super::{RegisterSnapshot, Status, Utc};
+    use crate::ask::Keyless;
+    use crate::records::AwayRecord;
+    use crate::sample::snapshot;
+
+    #[test]
+    fn a_node_that_is_gone_is_given_up_later_unless_it_is_drained() {
+        let mut seen = snapshot(&[(1, "first"), (2, "first")]);
+        seen.away.insert(3, AwayRecord { since: 1_795_894_269 });
+        let told =
+            |seen: &RegisterSnapshot| Status::of(seen, &Keyless::default(), None).to_string();
+        let away = "away        node 3 (store-3) since 2026-11-28 19:31:09 UTC; ";
+        let given_up = format!("{away}given up at 2026-11-28 19:41:09 UTC\n");
+        assert!(told(&seen).contains(&given_up), "{}", told(&seen));
+        seen.wish.drain.insert(3);
+        let drained = format!("{away}drained, so others get its copies\n");
+        assert!(told(&seen).contains(&drained), "{}", told(&seen));
+    }
 
     #[test]
     fn a_time_is_shown_in_utc() {

@@ -1,11 +1,13 @@
 //! What operators want, written into the register: nodes without copies, the number of copies, a pause.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use guira_chain::{Group, Member, NodeId};
+use guira_chain::{Group, Member, NodeId, Ranges};
 
 use crate::counted::counted;
+use crate::facts::is_refused;
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::Trouble;
 
@@ -63,12 +65,14 @@ pub(crate) fn wait_until_empty(
     limit: Duration,
 ) -> Result<String, Trouble> {
     let begun = Instant::now();
+    let mut had = Had::default();
     loop {
         let snapshot = register.snapshot()?;
         let (name, slots) = (name_of(&snapshot, id), slots_of(&snapshot, id));
         if slots == 0 {
-            return Ok(format!("{name} has no copies any more: it may be stopped\n"));
+            return emptied(&snapshot, id, &had);
         }
+        had.look(&snapshot, id);
         if begun.elapsed() >= limit {
             return Err(Trouble::Unfinished(format!(
                 "{name} still has copies of {} after {} s: guira cluster plan shows what is waited for",
@@ -78,6 +82,56 @@ pub(crate) fn wait_until_empty(
         }
         thread::sleep(LOOK_EVERY);
     }
+}
+
+/// What a node had while it was waited for.
+#[derive(Debug, Default)]
+struct Had {
+    /// The process that was to become empty.
+    run: Option<String>,
+    /// The slots that it served.
+    slots: Ranges,
+}
+
+impl Had {
+    fn look(&mut self, snapshot: &RegisterSnapshot, id: NodeId) {
+        let view = &snapshot.seen.view;
+        if self.run.is_none() {
+            self.run = view.nodes.get(&id).map(|it| it.run.clone());
+        }
+        let serves = |group: &&Group| group.serving.contains(&id);
+        for group in view.groups.iter().filter(serves) {
+            self.slots = self.slots.union(&group.slots);
+        }
+    }
+}
+
+/// What to say of a node that is in no chain. One that died left its chains before others had its copies.
+fn emptied(snapshot: &RegisterSnapshot, id: NodeId, had: &Had) -> Result<String, Trouble> {
+    let name = name_of(snapshot, id);
+    let process = snapshot.nodes.get(&id).filter(|it| !is_refused(snapshot, id, &it.run));
+    let is_same = |run: &String| had.run.as_ref().is_none_or(|before| before == run);
+    let lacking = match process.is_some_and(|it| is_same(&it.run)) {
+        true => 0,
+        false => lacking(snapshot, &had.slots),
+    };
+    match (lacking, process) {
+        (0, Some(_)) => Ok(format!("{name} has no copies any more: it may be stopped\n")),
+        (0, None) => Ok(format!("{name} is gone, and has no copies any more\n")),
+        _ => Err(Trouble::Unfinished(format!(
+            "{name} died while it had copies that others lack: {} until others are filled; guira cluster plan shows how far that is",
+            counted(lacking, "slot lacks a copy", "slots lack a copy")
+        ))),
+    }
+}
+
+/// How many of these slots have fewer copies than are wanted.
+fn lacking(snapshot: &RegisterSnapshot, slots: &Ranges) -> usize {
+    let is_short = |group: &&Group| {
+        u32::try_from(group.serving.len()).is_ok_and(|it| it < snapshot.wish.replicas)
+    };
+    let short = snapshot.seen.view.groups.iter().filter(is_short);
+    short.map(|group| slots.len() - slots.minus(&group.slots).len()).sum()
 }
 
 /// Wants another number of copies, a pause, or its end. Returns what is wanted from now on.
@@ -150,6 +204,22 @@ pub(crate) fn name_of(snapshot: &RegisterSnapshot, id: NodeId) -> String {
     }
 }
 
+/// How many slots of a node's chains have no node that lives: nobody else has what it has. `serving`: nodes that serve
+/// though the register has no key of them.
+pub(crate) fn only_copies(
+    snapshot: &RegisterSnapshot,
+    serving: &BTreeSet<NodeId>,
+    id: NodeId,
+) -> usize {
+    let view = &snapshot.seen.view;
+    let lives = |it: &NodeId| {
+        let named = snapshot.nodes.get(it).is_some_and(|now| view.names(*it, &now.run));
+        named || serving.contains(it)
+    };
+    let is_lost = |group: &&Group| group.serving.contains(&id) && !group.serving.iter().any(lives);
+    view.groups.iter().filter(is_lost).map(|it| it.slots.len()).sum()
+}
+
 pub(crate) fn slots_of(snapshot: &RegisterSnapshot, id: NodeId) -> usize {
     let has = |group: &&Group| group.members().any(|it| it == id);
     snapshot.seen.view.groups.iter().filter(has).map(|it| it.slots.len()).sum()
@@ -157,3 +227,61 @@ pub(crate) fn slots_of(snapshot: &RegisterSnapshot, id: NodeId) -> usize {
 
 /// How often the register is read for what is waited for.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::snapshot;
+
+    const ALL: [(NodeId, &str); 3] = [(1, "first"), (2, "first"), (3, "first")];
+
+    /// The snapshot with this chain, and what its node 2 had before.
+    fn after(living: &[(NodeId, &str)], chain: &[NodeId]) -> (RegisterSnapshot, Had) {
+        let mut had = Had::default();
+        had.look(&snapshot(&ALL), 2);
+        let mut seen = snapshot(living);
+        let mut view = (*seen.seen.view).clone();
+        view.groups[0].serving = chain.to_vec();
+        seen.seen.view = view.into();
+        (seen, had)
+    }
+
+    fn said((seen, had): (RegisterSnapshot, Had)) -> String {
+        match emptied(&seen, 2, &had) {
+            Ok(text) => text,
+            Err(Trouble::Unfinished(text)) => format!("3: {text}"),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_that_died_before_others_had_its_copies_is_not_said_to_be_empty() {
+        let may = "store-2 (2) has no copies any more: it may be stopped\n";
+        assert_eq!(said(after(&[&ALL[..], &[(4, "first")]].concat(), &[1, 3, 4])), may);
+        let died = "3: store-2 (2) died while it had copies that others lack: 16384 slots lack a copy until";
+        assert!(said(after(&[ALL[0], ALL[2]], &[1, 3])).starts_with(died));
+        let restarted = [ALL[0], (2, "second"), ALL[2]];
+        assert!(said(after(&restarted, &[1, 3])).starts_with(died), "another process of it");
+        // Its lease lasts, and two others find nobody at its address.
+        let mut refused = after(&ALL, &[1, 3]);
+        refused.0.suspects.insert(2, [("first".to_owned(), 1), ("first".to_owned(), 3)].into());
+        assert!(said(refused).starts_with(died));
+        // It died once others had all; or long before, as one whose disk is gone.
+        let gone = "store-2 (2) is gone, and has no copies any more\n";
+        assert_eq!(said(after(&[ALL[0], ALL[2], (4, "first")], &[1, 3, 4])), gone);
+        let (seen, _) = after(&[ALL[0], ALL[2]], &[1, 3]);
+        assert_eq!(said((seen, Had::default())), gone);
+        // Others died meanwhile: it may be stopped all the same.
+        assert_eq!(said(after(&[ALL[0], ALL[1]], &[1])), may);
+    }
+
+    #[test]
+    fn copies_are_the_only_ones_while_nobody_lives_who_serves_the_slot() {
+        let none = BTreeSet::new();
+        assert_eq!(only_copies(&snapshot(&ALL[..1]), &none, 2), 0);
+        assert_eq!(only_copies(&snapshot(&[]), &none, 2), 16_384);
+        assert_eq!(only_copies(&snapshot(&[(1, "second")]), &none, 2), 16_384, "it isn't named");
+        assert_eq!(only_copies(&snapshot(&[]), &[3].into(), 2), 0);
+        assert_eq!(only_copies(&snapshot(&[]), &none, 4), 0, "it is in no chain");
+    }
+}

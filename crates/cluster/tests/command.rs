@@ -183,7 +183,8 @@ fn a_check_names_what_is_wrong_and_what_helps() {
     server.put("/guira/c1/suspect/1/2", "run-1");
     let _second = present(&register, 2, "ibis");
     let paused = "no copy is begun: it is paused";
-    let refuses = "heron (1) refuses links of ibis (2)";
+    let refuses =
+        "nobody listens at 10.0.0.1:11312, where ibis (2) looked for heron (1): its process has";
     says(&place, &["check"], 3, &["the key nodes/x can't be read", paused, refuses]);
     drop(first);
     says(
@@ -317,6 +318,8 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
     };
     view.nodes.insert(2, without_slots);
     register.create(&view).expect("nobody has");
+    let lease = raw(&server).grant(60).expect("etcd answers").id;
+    register.campaign("heron", lease).expect("etcd answers").expect("nobody leads");
     type Answers = &'static [(u64, u64)];
     let cases: [(Answers, [bool; 2]); 4] = [
         (&[(2, 3), (9, 0)], [false, false]),
@@ -334,6 +337,20 @@ fn a_check_tells_of_a_view_on_its_way_only_if_it_does_not_arrive() {
             ["heron (1) follows the view of epoch 2, not 9", "it lacks promises of 3 nodes"];
         assert_eq!(parts.map(|it| told.contains(it)), expected, "{answers:?}: {told}");
     }
+}
+
+/// Nodes that refuse what etcd has elect no leader. One epoch is enough, as nobody writes views meanwhile.
+#[test]
+fn without_a_leader_a_check_tells_which_view_nodes_follow() {
+    let server = Server::start();
+    let place = format!("etcd:127.0.0.1:{}/c1", server.port());
+    let register = Arc::new(Register::open(&place, EtcdAccess::default()).expect("a place"));
+    let view = View { epoch: 9, ..first_view("c1", 1, 1).expect("a seed") };
+    register.create(&view).expect("nobody has");
+    let member = heron(mouth(who("c1", &view.id(), 1), &[(8, 0)]));
+    let _node = Present::begin(Arc::clone(&register), 1, &member, 60).expect("etcd answers");
+    let follows = "no node leads: heron (1) follows the view of epoch 8, and not the one of epoch 9 that etcd has";
+    says(&place, &["check"], 3, &[follows, "put the one of epoch 8 back"]);
 }
 
 /// What etcd's absence means for nodes stands in the answer, and no word of a library does.

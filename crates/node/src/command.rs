@@ -7,6 +7,7 @@ use guira_log::{Format, Log};
 
 use crate::engine::{Engine, KeepRule};
 use crate::options::{Opening, Options, StoreArgs};
+use crate::serving::End;
 pub use crate::serving::SIGNALS;
 use crate::stats::SPOKEN;
 use crate::{serving, silt, tools};
@@ -59,7 +60,8 @@ pub fn serve_with<E: Engine>(
     log.flush();
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(words) => refuse(format, &words, REFUSED),
+        Err(End::Refused(words)) => refuse(format, &words, REFUSED),
+        Err(End::Failed) => ExitCode::from(REFUSED),
     }
 }
 
@@ -75,7 +77,7 @@ pub const EXIT_CODES: [(u8, &str); 3] = [
     (
         REFUSED,
         "the store can't be opened: another process has it, it is no store, it is damaged, or its device fails; or the port \
-         can't be had; `verify` found damage; with `--view`, the device failed while it served",
+         can't be had; `verify` found damage; with `--cluster` or `--view`, the device failed or was full while it served",
     ),
 ];
 

@@ -23,7 +23,6 @@
 
 mod start;
 mod front;
-mod readiness;
 mod driver;
 mod view_file;
 mod membership;
@@ -34,6 +33,7 @@ mod slots;
 mod rests;
 mod holds;
 mod requests;
+mod readiness;
 mod figures;
 mod event;
 mod keys;

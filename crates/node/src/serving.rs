@@ -39,17 +39,17 @@ use crate::peers::PeerTls;
 use crate::process::Process;
 use crate::replica;
 use crate::starting::{Opened, Signals, Starting, opened, tell_systemd};
-use crate::watch::Watch;
+use crate::watch::{Watch, tell_end};
 
 /// Serves a store that `open` opens, until the process is told to end.
 ///
 /// # Errors
-/// A sentence: why it can't serve.
+/// Why it can't serve, or serves no more.
 pub(crate) fn run<E: Engine>(
     options: Options,
     log: &Log,
     open: impl FnOnce(&Opening, KeepRule) -> Result<E, String> + Send + 'static,
-) -> Result<(), String> {
+) -> Result<(), End> {
     raise_descriptor_limit();
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
@@ -117,10 +117,27 @@ pub(crate) fn run<E: Engine>(
     if let Some(path) = &process.options.listen.unix {
         let _ = std::fs::remove_file(path);
     }
-    let served = served?;
+    let served = served.map_err(|Left| End::Failed)?;
     tracing::info!("stopped by {served}");
     Ok(())
 }
+
+/// Why serving ended by itself, or didn't begin.
+pub(crate) enum End {
+    /// A sentence for the operator.
+    Refused(String),
+    /// The log says why.
+    Failed,
+}
+
+impl From<String> for End {
+    fn from(words: String) -> Self {
+        Self::Refused(words)
+    }
+}
+
+/// The process has left its cluster, and the log says why.
+struct Left;
 
 /// Reads the certificates for other nodes, if there are any.
 fn peer_tls(options: &Options) -> Result<Option<Arc<PeerTls>>, String> {
@@ -184,7 +201,7 @@ async fn until_told<E: Engine>(
     sockets: Vec<Listening>,
     threads: &[Thread],
     signals: &mut Signals,
-) -> Result<&'static str, String> {
+) -> Result<&'static str, Left> {
     // A flush that became due while the process was down comes before any client is served.
     flush_if_due(process).await;
     let mut watch = Watch::default();
@@ -229,16 +246,15 @@ async fn until_told<E: Engine>(
     tokio::select! {
         signal = signals.ended(|| process.refresh_credentials()) => Ok(signal),
         why = process.lifecycle.stopped() => Ok(why),
-        words = failed(process) => Err(words),
+        left = failed(process) => Err(left),
     }
 }
 
-/// Waits until the process has left its cluster, and returns why. It waits forever if the store isn't replicated.
-async fn failed<E: Engine>(process: &Process<E>) -> String {
-    match &process.replica {
-        Some(replica) => replica.failed().await,
-        None => std::future::pending().await,
-    }
+/// Waits until the process has left its cluster, and logs why. It waits forever if the store isn't replicated.
+async fn failed<E: Engine>(process: &Process<E>) -> Left {
+    let Some(replica) = &process.replica else { return std::future::pending().await };
+    tell_end(&process.options.opening.directory, &replica.failed().await);
+    Left
 }
 
 fn accept_all<E: Engine>(process: &Arc<Process<E>>, sockets: Vec<Listening>, threads: &[Thread]) {

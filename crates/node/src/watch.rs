@@ -2,9 +2,11 @@
 //!
 //! A state that lasts has a line at once, and then one each minute. The end of a full disk has a line, too.
 
+use std::path::Path;
+
 use guira_log::Seldom;
 
-use crate::engine::{Engine, Health};
+use crate::engine::{Engine, EngineError, Health};
 
 /// Watches the state of a store.
 #[derive(Debug, Default)]
@@ -57,5 +59,24 @@ impl Watch {
         {
             tracing::warn!("sorting or merging failed, and is tried again: {trouble}");
         }
+    }
+}
+
+/// Logs why a node of a cluster leaves its chains, and its process ends.
+pub(crate) fn tell_end(directory: &Path, failure: &EngineError) {
+    let directory = directory.display();
+    match failure {
+        EngineError::OutOfDisk => tracing::error!(
+            "{directory}: out of disk, so this node leaves its chains and ends. Make room there, or raise --disk-max, and start it \
+             again: it is filled anew"
+        ),
+        EngineError::Corrupt(place) => tracing::error!(
+            "damaged data: {place}. This node leaves its chains and ends. Look at the device (dmesg), run guira store verify, and \
+             start it on another directory: it is filled anew"
+        ),
+        other => tracing::error!(
+            "{directory}: the store fails, so this node leaves its chains and ends: {other}. Look at the device (dmesg), and start \
+             it again: it is filled anew"
+        ),
     }
 }

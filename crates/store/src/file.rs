@@ -114,6 +114,11 @@ impl Header {
         if own == *block { Ok(header) } else { Err("its header has stray bytes") }
     }
 
+    /// Whether a block is as somebody wrote it, whatever its header says.
+    pub(crate) fn is_whole(block: &[u8]) -> bool {
+        block.try_into().is_ok_and(is_sealed)
+    }
+
     /// Refuses a file that isn't the expected one.
     pub(crate) fn expect(&self, wanted: &Self) -> Result<(), Refusal> {
         if self.kind != wanted.kind {

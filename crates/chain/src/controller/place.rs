@@ -336,7 +336,8 @@ fn split(group: &mut Group, most: i64) -> Option<Group> {
 }
 
 /// The number of slots for each node: all `copies` of all slots, by weight. No node gets more slots than there are.
-fn shares(weights: &BTreeMap<NodeId, u64>, copies: u64) -> BTreeMap<NodeId, i64> {
+#[must_use]
+pub fn shares(weights: &BTreeMap<NodeId, u64>, copies: u64) -> BTreeMap<NodeId, i64> {
     let slots = u64::from(SLOTS);
     let mut shares = BTreeMap::new();
     let mut left: Vec<(NodeId, u64)> = weights.iter().map(|it| (*it.0, *it.1)).collect();

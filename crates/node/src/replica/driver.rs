@@ -35,11 +35,12 @@ use super::event::{Ask, Event};
 use super::figures::{Counted, ReplicaBoard, ReplicaFigures, Seen};
 use super::keeper::Keeper;
 use super::membership::Membership;
+use super::readiness::Readiness;
 use super::requests::{Read, Requests};
-use super::role_log::Progress;
+use super::role_log::RoleLog;
 use super::slots::Slots;
 use super::survey::Survey;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::peers::{Arrived, Peers, Unsent, is_front};
 
 mod views;
@@ -59,7 +60,7 @@ pub(super) struct Driver<E> {
     epochs: BTreeMap<NodeId, u64>,
     /// What each peer named when it was last granted a promise: its epoch, and whether holds of older views may run.
     granted: BTreeMap<NodeId, (u64, bool)>,
-    progress: Progress,
+    roles: RoleLog,
     renew_at: u64,
     /// Whether values were read since promises were asked for.
     has_read: bool,
@@ -75,6 +76,7 @@ pub(super) struct Driver<E> {
     counted: Counted,
     survey: Survey,
     board: Arc<ReplicaBoard>,
+    readiness: Arc<Readiness>,
     show_at: u64,
 }
 
@@ -85,7 +87,7 @@ impl<E: Engine> Driver<E> {
         (keeper, first): (Keeper<E>, u64),
         (peers, links): (Peers, tokio::runtime::Handle),
         chart: watch::Sender<Option<Arc<Chart>>>,
-        (membership, board): (Option<Membership>, Arc<ReplicaBoard>),
+        (membership, board, readiness): (Option<Membership>, Arc<ReplicaBoard>, Arc<Readiness>),
     ) -> Self {
         let now = clock();
         let slots = Slots::new(me.node, first, now);
@@ -100,7 +102,7 @@ impl<E: Engine> Driver<E> {
             requests: Requests::default(),
             epochs: BTreeMap::new(),
             granted: BTreeMap::new(),
-            progress: Progress::default(),
+            roles: RoleLog::of(membership.is_some()),
             renew_at: 0,
             has_read: false,
             near: BTreeMap::new(),
@@ -111,6 +113,7 @@ impl<E: Engine> Driver<E> {
             counted: Counted::default(),
             survey: Survey::default(),
             board,
+            readiness,
             show_at: 0,
         }
     }
@@ -118,12 +121,12 @@ impl<E: Engine> Driver<E> {
     /// Works until it is told to stop.
     ///
     /// # Errors
-    /// A sentence: the engine failed.
+    /// The engine failed.
     pub(super) async fn work(
         mut self,
         mut events: UnboundedReceiver<Event>,
         mut arrivals: UnboundedReceiver<Arrived>,
-    ) -> Result<(), String> {
+    ) -> Result<(), EngineError> {
         let mut arrived = Vec::new();
         // The next look, and the earliest one after the last.
         let (mut next, mut least) = (0, 0);
@@ -145,7 +148,7 @@ impl<E: Engine> Driver<E> {
                 }
             }
             if let Some(failure) = self.keeper.failure() {
-                return Err(format!("the store fails, so this node leaves its chains: {failure}"));
+                return Err(failure);
             }
             let due = self.next_look().max(least);
             if due < next {

@@ -281,8 +281,8 @@ impl<E: Engine> Keeper<E> {
         match found {
             Ok(found) => record::decode(&found?.value)
                 .map(|(version, item)| Stand { value: Some(item.to_vec()), version }),
+            // The node ends, and its last line names the damage.
             Err(failure) => {
-                self.node.damage.note(&failure);
                 self.fail(failure);
                 None
             }

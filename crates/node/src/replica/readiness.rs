@@ -1,45 +1,96 @@
 //! Whether a node's slots serve: what `/readyz` says of a node.
+//!
+//! # Invariants
+//! 1. A process is ready once it has its share of copies, or nothing is left that it may get. It stays so: later moves of copies,
+//!    and other nodes' losses, change nothing about that.
+//! 2. Each view counts, whether anybody asks meanwhile or not.
+//!
+//! # Weaknesses
+//! The view doesn't say which nodes are drained. So a share may seem smaller than it is.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::collections::BTreeMap;
 
-use guira_chain::{Chart, NodeId};
+use guira_chain::controller::shares;
+use guira_chain::{Group, NodeId, Ranges, SLOTS, View};
+use parking_lot::Mutex;
 
-/// A process of a node, and whether it had its slots once.
+/// A process of a node, and how far it has come.
 #[derive(Debug)]
 pub(super) struct Readiness {
     node: NodeId,
     run: String,
-    had_all: AtomicBool,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    lack: Option<&'static str>,
+    had_all: bool,
+    /// The slots that this process has served.
+    served: Ranges,
 }
 
 impl Readiness {
     pub(super) fn of(node: NodeId, run: String) -> Self {
-        Self { node, run, had_all: AtomicBool::new(false) }
+        let seen = Seen { lack: Some(NO_VIEW), had_all: false, served: Ranges::default() };
+        Self { node, run, seen: Mutex::new(seen) }
     }
 
-    /// Why the process isn't ready by this view. It is once it was filled after its start. Later moves of copies, and other
-    /// nodes' losses, change nothing about that.
-    pub(super) fn lack(&self, chart: Option<&Chart>) -> Option<&'static str> {
-        let Some(view) = chart.map(|chart| &*chart.view) else { return Some(NO_VIEW) };
-        if !view.names(self.node, &self.run) {
-            return Some(NOT_NAMED);
+    /// Why the process isn't ready.
+    pub(super) fn lack(&self) -> Option<&'static str> {
+        self.seen.lock().lack
+    }
+
+    /// Takes note of the view that the process follows from now on.
+    pub(super) fn note(&self, view: &View) {
+        let mut seen = self.seen.lock();
+        seen.lack = if !view.names(self.node, &self.run) {
+            Some(NOT_NAMED)
+        } else if seen.had_all {
+            None
+        } else {
+            seen.look(self.node, view)
+        };
+        seen.had_all |= seen.lack.is_none();
+    }
+}
+
+impl Seen {
+    /// What the node still lacks by this view.
+    fn look(&mut self, node: NodeId, view: &View) -> Option<&'static str> {
+        let serves = |group: &&Group| group.serving.contains(&node);
+        for group in view.groups.iter().filter(serves) {
+            self.served = self.served.union(&group.slots);
         }
-        if self.had_all.load(Relaxed) {
-            return None;
-        }
-        let may_have = view.nodes.values().filter(|it| it.weight > 0 && !it.run.is_empty());
-        let copies = usize::try_from(view.replicas).unwrap_or(usize::MAX).min(may_have.count());
-        let takes_part = view.nodes.get(&self.node).is_some_and(|it| it.weight > 0);
+        let weights = view.nodes.iter().filter(|(_, it)| it.weight > 0 && !it.run.is_empty());
+        let weights: BTreeMap<NodeId, u64> =
+            weights.map(|(node, it)| (*node, u64::from(it.weight))).collect();
+        let copies = usize::try_from(view.replicas).unwrap_or(usize::MAX).min(weights.len());
+        let share = shares(&weights, copies as u64).get(&node).copied().unwrap_or(0);
+        let (mut has, mut is_filled, mut may_get) = (0, false, false);
         for group in &view.groups {
-            if group.joining.iter().chain(&group.syncing).any(|it| *it == self.node) {
-                return Some(IS_FILLED);
-            }
-            if takes_part && !group.serving.contains(&self.node) && group.serving.len() < copies {
-                return Some(TO_BE_FILLED);
+            let slots = group.slots.len();
+            if group.serving.contains(&node) {
+                has += slots;
+            } else if group.members().any(|it| it == node) {
+                // What it served before, it leaves for a moment, to serve at another place of the chain.
+                let new = group.slots.minus(&self.served).len();
+                has += slots - new;
+                is_filled |= new > 0;
+            } else {
+                may_get |= share > 0 && group.serving.len() < copies;
             }
         }
-        self.had_all.store(true, Relaxed);
-        None
+        let (has, all) = (i64::try_from(has).unwrap_or(i64::MAX), i64::from(SLOTS));
+        // So far from its share the controller leaves a node, unless that is all slots.
+        let least = if share < all { share - share / 16 } else { all };
+        if is_filled && has < share {
+            Some(IS_FILLED)
+        } else if may_get && has < least {
+            Some(TO_BE_FILLED)
+        } else {
+            None
+        }
     }
 }
 
@@ -51,24 +102,32 @@ const TO_BE_FILLED: &str = "slots lack copies that it may get";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_chain::View;
-    use std::sync::Arc;
+
+    /// The lack by a view of so many nodes.
+    fn lack_of(nodes: NodeId, readiness: &Readiness, groups: &str) -> Option<&'static str> {
+        let node = |id| {
+            format!(
+                r#""{id}": {{"name": "n{id}", "peers": "h:{id}", "weight": 1, "run": "{id}f"}}"#
+            )
+        };
+        let nodes: Vec<String> = (1..=nodes).map(node).collect();
+        let text = format!(
+            r#"{{"format": 1, "cluster": "c1", "epoch": 9, "seed": "", "replicas": 3, "min_write": 2,
+            "nodes": {{{}}}, "groups": [{groups}]}}"#,
+            nodes.join(",")
+        );
+        readiness.note(&View::from_json(&text).expect("a view"));
+        readiness.lack()
+    }
 
     fn lack(readiness: &Readiness, groups: &str) -> Option<&'static str> {
-        let text = format!(
-            r#"{{"format": 1, "cluster": "c1", "epoch": 9, "seed": "", "replicas": 3, "min_write": 2, "nodes": {{
-            "1": {{"name": "a", "peers": "h:1", "weight": 1, "run": "1f"}},
-            "2": {{"name": "b", "peers": "h:2", "weight": 1, "run": "2f"}},
-            "3": {{"name": "c", "peers": "h:3", "weight": 1, "run": "3f"}}}}, "groups": [{groups}]}}"#
-        );
-        let view = View::from_json(&text).expect("a view");
-        readiness.lack(Some(&Chart::of(Arc::new(view))))
+        lack_of(3, readiness, groups)
     }
 
     #[test]
     fn a_process_is_ready_once_it_has_its_copies_and_stays_so() {
         let readiness = Readiness::of(3, "3f".to_owned());
-        assert_eq!(readiness.lack(None), Some(NO_VIEW));
+        assert_eq!(readiness.lack(), Some(NO_VIEW));
         let gone = r#"{"slots": "0-16383", "epoch": 9, "serving": [1, 2]}"#;
         let filled = r#"{"slots": "0-999", "epoch": 9, "serving": [1, 2, 3]},
             {"slots": "1000-16383", "epoch": 9, "serving": [1, 2], "syncing": [3], "attempt": 9}"#;
@@ -85,5 +144,39 @@ mod tests {
         }
         let other = Readiness::of(1, "1f".to_owned());
         assert_eq!(lack(&other, gone), None, "another one's copies are missing");
+    }
+
+    /// Heads and readers are spread while another node is filled, so that something is always under way.
+    #[test]
+    fn what_a_process_served_before_is_no_reason_to_wait() {
+        let readiness = Readiness::of(3, "3f".to_owned());
+        let halves = |first: &str, second: &str| {
+            format!(
+                r#"{{"slots": "0-8191", "epoch": 9, "serving": [1, 2{first}, "attempt": 9}},
+                {{"slots": "8192-16383", "epoch": 9, "serving": [1, 2{second}, "attempt": 9}}"#
+            )
+        };
+        let (serves, filled) = (", 3]", r#"], "syncing": [3]"#);
+        assert_eq!(lack(&readiness, &halves(serves, filled)), Some(IS_FILLED));
+        assert_eq!(lack(&readiness, &halves(filled, serves)), None);
+        let restarted = Readiness::of(3, "3f".to_owned());
+        assert_eq!(lack(&restarted, &halves(filled, serves)), Some(IS_FILLED), "it lacks a half");
+    }
+
+    /// With a fourth node that is dead, some slots lack a copy for ten minutes, and this one doesn't get it.
+    #[test]
+    fn a_process_that_has_its_share_waits_for_no_other_copies() {
+        let of = |upto: u16| {
+            format!(
+                r#"{{"slots": "0-{upto}", "epoch": 9, "serving": [1, 2, 3]}},
+                {{"slots": "{}-16383", "epoch": 9, "serving": [1, 2]}}"#,
+                upto + 1
+            )
+        };
+        let of_nodes = |count, upto| lack_of(count, &Readiness::of(3, "3f".to_owned()), &of(upto));
+        assert_eq!(of_nodes(4, 12_287), None);
+        assert_eq!(of_nodes(4, 11_600), None, "nearly its share");
+        assert_eq!(of_nodes(4, 11_000), Some(TO_BE_FILLED));
+        assert_eq!(of_nodes(3, 16_000), Some(TO_BE_FILLED), "its share is all slots");
     }
 }

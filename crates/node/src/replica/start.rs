@@ -41,8 +41,8 @@ pub(crate) struct Replica {
     pub(crate) board: Arc<ReplicaBoard>,
     /// How links are secured.
     pub(crate) tls: Option<Arc<PeerTls>>,
-    readiness: Readiness,
-    ended: watch::Receiver<Option<String>>,
+    readiness: Arc<Readiness>,
+    ended: watch::Receiver<Option<EngineError>>,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -69,11 +69,11 @@ struct LinkThread {
 
 impl Replica {
     /// Waits until the node has failed, and returns why.
-    pub(crate) async fn failed(&self) -> String {
+    pub(crate) async fn failed(&self) -> EngineError {
         let mut ended = self.ended.clone();
         loop {
-            if let Some(words) = ended.borrow_and_update().clone() {
-                return words;
+            if let Some(failure) = ended.borrow_and_update().clone() {
+                return failure;
             }
             if ended.changed().await.is_err() {
                 std::future::pending::<()>().await;
@@ -83,8 +83,7 @@ impl Replica {
 
     /// Why the node's slots don't serve yet, if they don't.
     pub(crate) fn unready(&self) -> Option<&'static str> {
-        let chart = self.front.chart.borrow().clone();
-        self.readiness.lack(chart.as_deref())
+        self.readiness.lack()
     }
 
     /// Ends the node. No client may ask any more.
@@ -221,16 +220,17 @@ pub(crate) fn start<E: Engine>(
         }
     };
     let board = Arc::<ReplicaBoard>::default();
-    let readiness = Readiness::of(number, me.run.clone());
-    let reported = (membership, Arc::clone(&board));
+    let readiness = Arc::new(Readiness::of(number, me.run.clone()));
+    let reported = (membership, Arc::clone(&board), Arc::clone(&readiness));
     let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart, reported);
     let work = move || {
         let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build() else {
-            let _ = tell_end.send(Some("no event queue for the chains".to_owned()));
+            let failure = EngineError::Other("no event queue for the chains".to_owned());
+            let _ = tell_end.send(Some(failure));
             return;
         };
-        if let Err(words) = runtime.block_on(driver.work(happening, arrivals)) {
-            let _ = tell_end.send(Some(words));
+        if let Err(failure) = runtime.block_on(driver.work(happening, arrivals)) {
+            let _ = tell_end.send(Some(failure));
         }
     };
     let thread = thread::Builder::new().name("chains".to_owned()).spawn(work);

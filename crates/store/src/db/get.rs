@@ -251,8 +251,8 @@ impl Walk {
             Look::Absent => Heard::Nothing,
             Look::At(other, blocks) => block_of(run, other, blocks),
             Look::Longer(blocks) => block_of(run, block, blocks),
-            Look::Corrupt => {
-                let offset = block * BLOCK_BYTES as u64;
+            Look::Corrupt(damaged) => {
+                let offset = damaged * BLOCK_BYTES as u64;
                 return Err(StoreError::corrupt(run.path(), offset, "a block fails its checksum"));
             }
         })

@@ -50,8 +50,10 @@ pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifest>,
     let bytes = read_whole(disk, &path).map_err(|e| e.missing_from(&current))?;
     let refuse = |what| StoreError::Foreign { path: path.clone(), what };
     let block = bytes.get(..BLOCK_BYTES).unwrap_or(&bytes);
-    let header = Header::decode(block).map_err(refuse)?;
     let corrupt = |at: usize, what| StoreError::corrupt(&path, at as u64, what);
+    // `CURRENT` names it: what isn't whole was, and is damaged.
+    let header = Header::decode(block)
+        .map_err(|what| if Header::is_whole(block) { refuse(what) } else { corrupt(0, what) })?;
     let marks = Marks::read(&bytes, id);
     let durable = marks.durable().ok_or_else(|| {
         corrupt(BLOCK_BYTES, "nothing says how far this list of files was durable")

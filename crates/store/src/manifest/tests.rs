@@ -199,6 +199,19 @@ fn a_manifest_that_goes_on_is_the_one_that_current_durably_names() {
     }
 }
 
+#[test]
+fn a_damaged_header_is_corruption() {
+    let fixture = Fixture::new();
+    let path = fixture.create().path().to_owned();
+    for byte in [0, 20, 4000] {
+        assert!(fixture.simulated.flip(&path, byte, 1));
+        let found = fixture.read().map(drop);
+        assert!(matches!(found, Err(StoreError::Corrupt { offset: 0, .. })), "{byte}: {found:?}");
+        assert!(fixture.simulated.flip(&path, byte, 1));
+    }
+    assert!(fixture.read().is_ok());
+}
+
 /// Corruption destroys the last edit and everything after it in the file.
 #[test]
 fn an_edit_that_was_acknowledged_is_never_taken_for_a_torn_one() {

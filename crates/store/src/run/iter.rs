@@ -143,7 +143,14 @@ impl RunIter {
         let rest = unit::join(&mut joined, cut, &unit[BLOCK_BYTES..], place);
         (self.unit, self.next_entry) = (Some((at, joined.len())), 0);
         self.joined = joined;
-        if rest == Rest::Whole { Ok(()) } else { Err(self.corrupt("a block fails its checksum")) }
+        match rest {
+            Rest::Whole => Ok(()),
+            Rest::Broken(broken) => {
+                let offset = self.run.named_at(block, broken) * BLOCK_BYTES as u64;
+                Err(StoreError::corrupt(self.run.path(), offset, "a block fails its checksum"))
+            }
+            Rest::Short => Err(self.corrupt("a block fails its checksum")),
+        }
     }
 
     /// Makes sure that the piece has `wanted` bytes from `block` on, and returns where.

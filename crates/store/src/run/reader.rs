@@ -29,8 +29,8 @@ pub(crate) enum Look {
     At(u64, usize),
     /// So many blocks must be read.
     Longer(usize),
-    /// The block isn't what was written.
-    Corrupt,
+    /// The unit at this block isn't what was written.
+    Corrupt(u64),
 }
 
 /// An open run. Clones share it.
@@ -154,21 +154,21 @@ impl Run {
     pub(crate) fn look(&self, block: u64, bytes: &[u8], hash: KeyHash, key: &[u8]) -> Look {
         let inner = &*self.0;
         let head = UnitHead::decode(bytes, self.place(block)).filter(|it| it.entries > 0);
-        let Some(head) = head else { return Look::Corrupt };
+        let Some(head) = head else { return Look::Corrupt(block) };
         let Some(unit) = bytes.get(..head.bytes()) else {
             // The caller must not allocate memory for more than the file has.
             if block + u64::from(head.blocks) > inner.facts.end_block {
-                return Look::Corrupt;
+                return Look::Corrupt(block);
             }
             return Look::Longer(head.blocks as usize);
         };
         if !head.covers(unit) {
-            return Look::Corrupt;
+            return Look::Corrupt(block);
         }
         let mut at = head.begin();
         for _ in 0..head.whole_entries() {
             let Some(parsed) = Parsed::at(unit, at, head.end(), inner.facts.seq_max) else {
-                return Look::Corrupt;
+                return Look::Corrupt(block);
             };
             if unit[parsed.key.clone()] == *key {
                 return found(&parsed, unit);
@@ -181,7 +181,7 @@ impl Run {
                 return look;
             }
         } else if at != head.end() {
-            return Look::Corrupt;
+            return Look::Corrupt(block);
         }
         if inner.index.goes_back(head.first_top, hash) && block > FIRST_BLOCK {
             let unit = inner.starts.unit_at(block) - 1;
@@ -219,20 +219,29 @@ impl Run {
         let mut entry = first.to_vec();
         match unit::join(&mut entry, cut, rest, self.place(block + 1)) {
             Rest::Whole => {}
-            Rest::Broken => return Some(Look::Corrupt),
+            Rest::Broken(broken) => {
+                return Some(Look::Corrupt(self.named_at(block, broken)));
+            }
             Rest::Short => {
                 let blocks = self.blocks_of(inner.starts.unit_at(block));
                 let is_more = blocks > 1 + rest.len() / BLOCK_BYTES;
-                return Some(if is_more { Look::Longer(blocks) } else { Look::Corrupt });
+                return Some(if is_more { Look::Longer(blocks) } else { Look::Corrupt(block) });
             }
         }
         let Some(parsed) = Parsed::at(&entry, 0, entry.len(), inner.facts.seq_max) else {
-            return Some(Look::Corrupt);
+            return Some(Look::Corrupt(block));
         };
         if parsed.value.end != entry.len() {
-            return Some(Look::Corrupt);
+            return Some(Look::Corrupt(block));
         }
         (entry[parsed.key.clone()] == *key).then(|| found(&parsed, &entry))
+    }
+
+    /// The block by which damage of `block` is named, which an entry of the unit at `unit` needs: the first of the unit that has
+    /// it, as a verification says.
+    pub(super) fn named_at(&self, unit: u64, block: u64) -> u64 {
+        let next = self.0.starts.block_of(self.0.starts.unit_at(unit) + 1);
+        if block < next { unit } else { block }
     }
 
     fn place(&self, block: u64) -> UnitPlace {

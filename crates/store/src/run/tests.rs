@@ -48,8 +48,8 @@ fn write(disk: &Arc<dyn Disk>, content: &Content, options: &Options, is_young: b
     writer.finish().unwrap()
 }
 
-/// A value, a delete, nothing, or corruption.
-type Found = Result<Option<Option<Vec<u8>>>, ()>;
+/// A value, a delete, nothing, or corruption at a block.
+type Found = Result<Option<Option<Vec<u8>>>, u64>;
 
 /// Looks a key up in the run. Returns the result and the number of reads.
 fn find(run: &Run, hash: KeyHash, key: &[u8]) -> (Found, usize) {
@@ -65,7 +65,7 @@ fn find(run: &Run, hash: KeyHash, key: &[u8]) -> (Found, usize) {
             Look::Absent => return (Ok(None), reads),
             Look::At(other, all) => (block, blocks) = (other, all),
             Look::Longer(all) => blocks = all,
-            Look::Corrupt => return (Err(()), reads),
+            Look::Corrupt(block) => return (Err(block), reads),
         }
     }
 }
@@ -240,6 +240,36 @@ fn every_damaged_unit_is_named() {
     }
     assert_eq!(damage(&run), expected);
     assert!(expected.len() > 20, "{} units", expected.len());
+}
+
+/// Entries go on from one unit to the next: who reads such an entry meets the damage of the second, too.
+#[test]
+fn damage_has_one_name_whoever_meets_it() {
+    let hasher = Hasher::from_seed([1; 16]);
+    let simulated = SimulatedDisk::with_dir(Path::new("/"));
+    let disk: Arc<dyn Disk> = Arc::new(simulated.clone());
+    let content = content(900, &hasher, 9000);
+    write(&disk, &content, &Options::default(), true);
+    let run = Run::open(&disk, Path::new(PATH), &HEADER, &hasher).unwrap();
+    let mut met = 0;
+    for unit in (1..run.units()).step_by(3) {
+        let block = run.block_of(unit);
+        assert!(simulated.flip(Path::new(PATH), block * 4096 + 17, 8));
+        assert_eq!(damage(&run), [block * 4096]);
+        let mut iter = RunIter::new(run.clone(), KeyHash(0), KeyHash::MAX);
+        let mut all = std::iter::from_fn(|| iter.advance().map(|is| is.then_some(())).transpose());
+        let told = all.find_map(Result::err);
+        let is_named = |it: &StoreError| matches!(it, StoreError::Corrupt { offset, .. } if *offset == block * 4096);
+        assert!(told.as_ref().is_some_and(is_named), "{told:?}, not at {}", block * 4096);
+        for (hash, key, ..) in &content {
+            if let (Err(named), _) = find(&run, *hash, key) {
+                assert_eq!(named, block);
+                met += 1;
+            }
+        }
+        assert!(simulated.flip(Path::new(PATH), block * 4096 + 17, 8));
+    }
+    assert!(met > 50, "{met}");
 }
 
 #[test]

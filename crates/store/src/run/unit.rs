@@ -139,8 +139,8 @@ pub(super) enum Rest {
     Whole,
     /// More blocks are needed.
     Short,
-    /// A block of it isn't what was written.
-    Broken,
+    /// This block of it isn't what was written.
+    Broken(u64),
 }
 
 /// Appends to an entry's first part the `cut` bytes of it that the blocks from `place` on have.
@@ -148,11 +148,11 @@ pub(super) fn join(entry: &mut Vec<u8>, mut cut: usize, blocks: &[u8], place: Un
     let (whole, _) = blocks.as_chunks::<BLOCK_BYTES>();
     for (bytes, block) in whole.iter().zip(place.block..) {
         let Some(head) = UnitHead::decode(bytes, UnitPlace { block, ..place }) else {
-            return Rest::Broken;
+            return Rest::Broken(block);
         };
         let carried = usize::from(head.carried);
         if carried != cut.min(BLOCK_ROOM) || !head.covers(bytes) {
-            return Rest::Broken;
+            return Rest::Broken(block);
         }
         entry.extend_from_slice(&bytes[UNIT_HEAD..head.begin()]);
         cut -= carried;
@@ -160,7 +160,7 @@ pub(super) fn join(entry: &mut Vec<u8>, mut cut: usize, blocks: &[u8], place: Un
             return Rest::Whole;
         }
         if head.entries > 0 {
-            return Rest::Broken;
+            return Rest::Broken(block);
         }
     }
     Rest::Short

@@ -126,7 +126,7 @@ fn entries_of(
     let behind = [&unit[own.len()..], rest].concat();
     match unit::join(&mut entries, cut, &behind, place) {
         Rest::Whole => Ok(entries),
-        Rest::Broken
+        Rest::Broken(_)
             if cut > others.len() * BLOCK_ROOM && is_damaged(rest, place, others.len()) =>
         {
             entries.truncate(whole);

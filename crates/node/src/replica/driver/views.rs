@@ -8,7 +8,6 @@ use guira_chain::{Chart, Group, NodeId, SLOTS, View};
 use super::{Driver, SlotEvent, clock};
 use crate::engine::Engine;
 use crate::replica::membership::{FROM_REGISTER, Membership};
-use crate::replica::role_log::{Progress, log_role};
 
 /// What is done with a view.
 #[derive(Debug, PartialEq, Eq)]
@@ -87,7 +86,7 @@ impl<E: Engine> Driver<E> {
         self.counted.views += 1;
         let is_member = view.names(self.me.node, &self.me.run);
         self.was_member |= is_member;
-        log_role(&self.me, &view, is_member, is_registered);
+        self.roles.learn(&self.me, &view, is_member);
         self.promises.set_epoch(view.epoch);
         self.peers.set_epoch(view.epoch);
         let addresses = view.nodes.iter().map(|(node, it)| (*node, it.peers.clone())).collect();
@@ -102,6 +101,7 @@ impl<E: Engine> Driver<E> {
         }
         let chart = Arc::new(Chart::of(Arc::new(view)));
         self.chart.send_replace(Some(Arc::clone(&chart)));
+        self.readiness.note(&chart.view);
         let now = clock();
         let mut changed = Vec::new();
         for slot in 0..SLOTS {
@@ -113,7 +113,6 @@ impl<E: Engine> Driver<E> {
         }
         // Changes wait until each node has told the one before it what it has.
         self.tick(&changed);
-        self.progress = Progress::of(is_member);
         self.set_near(&chart.view, is_member, now);
         self.look();
     }
@@ -143,7 +142,7 @@ impl<E: Engine> Driver<E> {
     /// Logs how far this view has come, and tells the register: what slots have, and which nodes can't be reached.
     pub(super) fn tell_progress(&mut self) {
         let Some(chart) = self.chart.borrow().clone() else { return };
-        self.progress.tell(self.me.node, &chart, &self.slots);
+        self.roles.tell(&self.me, &chart, &self.slots, clock());
         if let Some(membership) = &mut self.membership {
             membership.tell(
                 &self.me,
