@@ -27,7 +27,9 @@ fn a_copy_on_another_file_system_is_refused_with_what_helps() {
     let tmpfs = Tmpfs::new(400);
     let store = own_directory();
     let directory = store.display().to_string();
-    drop(Server::start(Program::Store, &["-d", &directory]));
+    let server = Server::start(Program::Store, &["-d", &directory]);
+    assert_eq!(server.connect().set("k", b"v"), "STORED\r\n");
+    drop(server);
     let copy = tmpfs.here("copy");
     let mut command = Command::new(guira());
     let told = command.args(["store", "checkpoint"]).arg(&copy).args(["-d", &directory]).output();

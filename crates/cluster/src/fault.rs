@@ -7,7 +7,7 @@ use std::mem::{Discriminant, discriminant};
 use guira_chain::{IllegalStep, InvalidView, NodeId};
 use guira_etcd::Error;
 
-use crate::register::NAME_FORM;
+use crate::names::NAME_FORM;
 
 /// Why the register couldn't be read or written.
 #[derive(Debug, Clone, PartialEq, Eq)]

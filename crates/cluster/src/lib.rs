@@ -63,14 +63,16 @@ mod records;
 mod newcomer;
 mod health;
 mod fault;
+mod names;
 mod counted;
 
 pub use command::{EXIT_CODES, EtcdArgs, command, host_name, run};
 pub use controller::{Controller, Rules};
 pub use dev::lacks;
 pub use fault::Fault;
+pub use names::{NAME_FORM, is_name};
 pub use parts::Parts;
-pub use present::Present;
+pub use present::{Present, await_name};
 pub use records::{AwayRecord, GroupReport, Report, WishRecord};
-pub use register::{Lead, NAME_FORM, Register, RegisterSnapshot, Seen, first_view, is_name};
+pub use register::{Lead, Register, RegisterSnapshot, Seen, first_view};
 pub use watch::{Sight, watch, watch_anyway};

@@ -77,7 +77,7 @@ impl Present {
             ..Said::default()
         });
         let shared = Arc::new(Shared { register, id, ttl_s, said, changed: Condvar::new() });
-        shared.register.await_name(Some(id), &member.name, ttl_s)?;
+        await_name(&shared.register, Some(id), &member.name, ttl_s)?;
         shared.renew()?;
         shared.register.know_process(id, &member.run);
         let start = |name: &str, work: fn(&Shared)| {
@@ -138,28 +138,31 @@ impl Said {
     }
 }
 
-impl Register {
-    /// Waits until no other node than `own` has the name. The lease of one that has just died lasts for a while, `ttl_s`
-    /// seconds as a rule.
-    ///
-    /// # Errors
-    /// [`Fault::NameTaken`], or etcd fails.
-    pub fn await_name(&self, own: Option<NodeId>, name: &str, ttl_s: u64) -> Result<(), Fault> {
-        let waits = usize::try_from(ttl_s).unwrap_or(0).min(NAME_WAITS_MAX) + 1;
-        for wait in 0..=waits {
-            let snapshot = self.snapshot()?;
-            let mut others =
-                snapshot.nodes.iter().filter(|(id, it)| Some(**id) != own && it.name == name);
-            match others.next() {
-                None => break,
-                Some((by, _)) if wait == waits => {
-                    return Err(Fault::NameTaken { name: name.to_owned(), by: *by });
-                }
-                Some(_) => thread::sleep(Duration::from_secs(1)),
+/// Waits until no other node than `own` has the name. The lease of one that has just died lasts for a while, `ttl_s`
+/// seconds as a rule.
+///
+/// # Errors
+/// [`Fault::NameTaken`], or etcd fails.
+pub fn await_name(
+    register: &Register,
+    own: Option<NodeId>,
+    name: &str,
+    ttl_s: u64,
+) -> Result<(), Fault> {
+    let waits = usize::try_from(ttl_s).unwrap_or(0).min(NAME_WAITS_MAX) + 1;
+    for wait in 0..=waits {
+        let snapshot = register.snapshot()?;
+        let mut others =
+            snapshot.nodes.iter().filter(|(id, it)| Some(**id) != own && it.name == name);
+        match others.next() {
+            None => break,
+            Some((by, _)) if wait == waits => {
+                return Err(Fault::NameTaken { name: name.to_owned(), by: *by });
             }
+            Some(_) => thread::sleep(Duration::from_secs(1)),
         }
-        Ok(())
     }
+    Ok(())
 }
 
 impl Shared {

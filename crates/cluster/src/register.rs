@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
 use crate::health::Health;
+use crate::names::is_name;
 use crate::newcomer::Newcomer;
 use crate::records::{AwayRecord, Report, WishRecord};
 
@@ -484,13 +485,6 @@ impl RegisterSnapshot {
     }
 }
 
-/// Whether a cluster or a node may have this name: [`NAME_FORM`].
-#[must_use]
-pub fn is_name(text: &str) -> bool {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_good)
-}
-
 /// The view of a cluster to which no process belongs yet. All slots are node 1's, and the first node that asks for a number
 /// gets that one.
 ///
@@ -545,9 +539,6 @@ pub(crate) fn json<T: Serialize>(record: &T) -> String {
     serde_json::to_string(record).unwrap_or_default()
 }
 
-/// The form of names, in words.
-pub const NAME_FORM: &str = "a name has letters, digits, - _ and ., 64 at most";
-const NAME_BYTES_MAX: usize = 64;
 /// The time limit per endpoint. A lease of 3 s outlives an endpoint that is silent.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Most operations of a transaction; etcd takes 128.

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use guira_chain::frames::PeerHello;
 use guira_chain::{Member, NodeId, SlotHash, View};
-use guira_cluster::{Fault, Register, Sight};
+use guira_cluster::{Fault, Register, Sight, await_name};
 use guira_front::rewrites::LongValues;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -167,7 +167,7 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
                 Some(found) => found.node,
                 // Before the node has a number, and its store an owner.
                 None => {
-                    register.await_name(None, name, LEASE_S).map_err(told)?;
+                    await_name(&register, None, name, LEASE_S).map_err(told)?;
                     register.take_id().map_err(told)?
                 }
             };
