@@ -148,7 +148,7 @@ fn memory_is_divided_by_the_items_the_server_holds() {
     assert_eq!(report::notes(&full), ["the server evicts: it is full"]);
     let blind = format!("bench memory --server {} --items 1", server.address());
     let hint = "give --server-pid PID for the memory of the process";
-    assert_eq!(report::notes(&filling(&blind).unwrap()), ["the server never evicted", hint]);
+    assert_eq!(report::notes(&filling(&blind).unwrap()).last(), Some(&hint));
 }
 
 #[test]

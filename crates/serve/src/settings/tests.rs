@@ -196,7 +196,6 @@ fn what_cannot_be_is_refused_with_memcacheds_code() {
         ("-o ssl_keyformat=3", 1, "1 (PEM) or 2 (DER)"),
         ("-o ssl_ciphers=RC4-SHA", 64, "rustls has no RC4-SHA"),
         ("-o ssl_key", 1, "Missing ssl_key argument"),
-        ("-o proxy_config=/tmp/x", 64, "absent in Guira"),
         ("-o proxy_config=/tmp/x", 64, "guira route is a proxy"),
         ("-o ext_path=/f:5t", 64, "5120 GB are too much for pages of 64 MB: set ext_page_size=84"),
         ("-o ext_path=/f:900t", 64, "921600 GB are more than storage can have, 65534 GB"),
