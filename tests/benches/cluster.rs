@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use guira_tests::replicas::{NAMES, Replicas};
-use guira_tests::server::{Program, Server, one_pool};
+use guira_tests::server::{Program, Server};
 
 struct Asked {
     length: Duration,
@@ -159,7 +159,7 @@ fn fill(port: u16, keys: u64) {
     let mut line = String::new();
     for from in (0..keys).step_by(100) {
         let to = keys.min(from + 100);
-        let sets: String = (from..to).map(|key| set(key)).collect();
+        let sets: String = (from..to).map(set).collect();
         stream.get_mut().write_all(sets.as_bytes()).expect("it reads");
         for _ in from..to {
             line.clear();
