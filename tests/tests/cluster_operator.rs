@@ -243,38 +243,3 @@ fn who_else_answers_at_a_dead_nodes_address_is_not_taken_for_the_node() {
     assert!(!cluster.command("check", &[]).1.contains("answers no node"));
     fs::remove_dir_all(directory).ok();
 }
-
-#[test]
-fn a_disk_is_told_of_before_it_fills_and_the_node_that_it_ends_says_what_helps() {
-    let flags = |name: &str| {
-        let small: &[&str] = if name == "ibis" { &["--disk-max", "400m"] } else { &[] };
-        [&["--durability", "os"][..], small].concat().into_iter().map(str::to_owned).collect()
-    };
-    let mut cluster = Replicas::start_flagged(flags);
-    let (code, said) = cluster.command("check", &[]);
-    assert_eq!(code, Some(3), "{said}");
-    let near = "MiB of disk left, and takes no values with less than 3";
-    assert!(said.contains("warning     ibis (2) has ") && said.contains(near), "{said}");
-    let (address, value) = (cluster.nodes["heron"].address().clone(), "x".repeat(900_000));
-    let set = |n: usize| format!("set k{n} 0 0 {}\r\n{value}\r\n", value.len());
-    let mut refused = 0;
-    for n in 0..300 {
-        let told = try_ask(&address, &set(n));
-        refused += usize::from(told.is_none_or(|told| told != "STORED\r\n"));
-        let ibis = cluster.nodes.get_mut("ibis").expect("it began");
-        if refused > 5 || !ibis.is_running() {
-            break;
-        }
-    }
-    let mut ibis = cluster.nodes.remove("ibis").expect("it began");
-    let ended = ibis.ended_within(60).and_then(|it| it.code());
-    let said = ibis.said();
-    let last = said.lines().find(|line| line.contains(" ERROR "));
-    assert_eq!(ended, Some(2), "{last:?}, {refused} refused");
-    let last = last.expect("a line with its level");
-    let place = "store-ibis: out of disk, so this node leaves its chains and ends. Make room there";
-    assert!(last.contains(place), "{last}");
-    within(60, "the others go on", || {
-        try_ask(&address, &set(0)).is_some_and(|told| told == "STORED\r\n")
-    });
-}

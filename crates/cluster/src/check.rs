@@ -429,14 +429,14 @@ impl Findings {
         if number("is_out_of_disk") > 0.0 {
             self.problem(
                 format!(
-                    "{name} has no room for values: it takes no changes, and its process may end"
+                    "{name} has no room for values: changes of its slots fail, or its process ends"
                 ),
                 "make room on its disk, or raise --disk-max; if it has ended, start it again",
             );
         } else if let Some((left, reserve)) = said.room().filter(|it| it.0 < NEAR * it.1) {
             self.warning(
                 format!("{name} has {:.0} MiB of disk left, and takes no values with less than {:.0}", left / MIB, reserve / MIB),
-                "make room on its disk, or raise --disk-max: a node whose disk is full leaves its chains",
+                "make room on its disk, or raise --disk-max: while it is full, changes of its slots fail",
             );
         }
     }

@@ -100,7 +100,7 @@ fn a_disk_is_told_of_before_it_is_full() {
     assert!(said(9000, 100, 1000).is_empty());
     let full = found(|it| it.answer("ibis (2)", &Said::saying(&[("is_out_of_disk", 1)])));
     assert!(
-        full[0].starts_with("ibis (2) has no room for values: it takes no changes"),
+        full[0].starts_with("ibis (2) has no room for values: changes of its slots fail"),
         "{full:?}"
     );
     let silent = Said::saying(&[("cluster_epoch", 1)]);
