@@ -517,7 +517,7 @@ const DB_BYTES: u64 = 3 << 29;
 /// Seconds by which a clock may differ. The node's time is in whole seconds.
 const SKEW_S: f64 = 2.0;
 const LAG_S: f64 = 2.0;
-/// So many times its reserve is near: as the alert GuiraStoreDiskNearReserve has it.
+/// So many times its reserve is near: as the alert `GuiraStoreDiskNearReserve` has it.
 const NEAR: f64 = 2.0;
 const MIB: f64 = 1024.0 * 1024.0;
 

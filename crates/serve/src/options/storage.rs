@@ -224,6 +224,8 @@ mod tests {
         assert_eq!(options.page_bytes(), 64 << 20);
         options.page_bytes = Some(12 << 20);
         assert_eq!(options.page_bytes(), 12 << 20);
+        assert!(options.check(1 << 20, false).is_err(), "more pages than storage can have");
+        options.files[0].bytes = 64 << 30;
         assert!(options.check(1 << 20, false).is_ok() && options.check(1 << 20, true).is_err());
         assert!(options.check(5 << 20, false).is_err(), "an item must fit a write buffer");
         options.page_bytes = Some(6 << 20);
