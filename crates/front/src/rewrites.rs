@@ -7,8 +7,8 @@
 //! keys had long values ([`LongValues`]).
 //!
 //! # Invariants
-//! 1. Values of [`LONG_BYTES`] and more that are being read, written and landed take [`REWRITTEN_BYTES_MAX`] at most, for
-//!    all clients together. A value that is longer is alone. [`LongValues`] lets a change through after [`PATIENCE`].
+//! 1. Values of [`LONG_BYTES`] and more that are being read, written and landed take a megabyte at most, for all
+//!    clients together. A value that is longer is alone. [`LongValues`] lets a change through after half a second.
 //! 2. One change of each client stands in the line. So a client with one change waits for no more than one of each other
 //!    client.
 //! 3. A change that waits holds the turn of its key, and no value.
@@ -94,7 +94,7 @@ impl LongValues {
         }
     }
 
-    /// The permit for a change of a key whose value was long, once there is room for it, or after [`PATIENCE`] without one:
+    /// The permit for a change of a key whose value was long, once there is room for it, or after half a second without one:
     /// a part of the cluster that doesn't answer must not stop the rest. `None` at once: its value was short, or isn't known,
     /// or the change brings the whole value itself.
     pub async fn begin(&self, op: Op, key: &[u8], own: &Own) -> Option<Rewrite> {
