@@ -207,7 +207,7 @@ fn a_router_lists_no_keys_and_says_so() {
     let router = Server::start_router(&["--config", r#"{"route": "NullRoute"}"#]);
     let (out, error, code) = ask(&address(&router), &["keys"]);
     assert_eq!((out.len(), code), (0, 3), "{error}");
-    assert!(error.contains("ask the servers behind"), "{error}");
+    assert!(error.contains("ask the caches behind the router"), "{error}");
 }
 
 #[test]
