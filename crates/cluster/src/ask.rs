@@ -32,13 +32,10 @@ impl Said {
         self.text(name)?.parse().ok()
     }
 
-    /// The bytes of disk that the node has left, and those below which it takes no values. `None`: it doesn't say.
+    /// The bytes of disk that the node has left, below `--disk-max` too, and those below which it takes no values. `None`: it
+    /// doesn't say.
     pub(crate) fn room(&self) -> Option<(f64, f64)> {
-        let [free, reserve] = ["disk_free_bytes", "disk_reserve_bytes"].map(|it| self.number(it));
-        let [limit, used] = ["disk_limit_bytes", "disk_bytes"].map(|it| self.number(it));
-        let (limit, used) = (limit?, used?);
-        let below_limit = if limit > 0.0 { (limit - used).max(0.0) } else { f64::INFINITY };
-        Some((free?.min(below_limit), reserve?))
+        Some((self.number("disk_free_bytes")?, self.number("disk_reserve_bytes")?))
     }
 
     /// What a node says that says this.

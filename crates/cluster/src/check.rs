@@ -13,7 +13,7 @@ use crate::counted::counted;
 use crate::fault::Fault;
 use crate::register::{Register, RegisterSnapshot};
 use crate::trouble::{Trouble, WITHOUT_ETCD};
-use crate::wishes::{name_of, only_copies};
+use crate::wishes::{lives, name_of, only_copies};
 
 mod moving;
 
@@ -297,10 +297,7 @@ impl Findings {
 
     fn slots(&mut self, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) {
         let view = &snapshot.seen.view;
-        let lives = |id: &&NodeId| {
-            let named = snapshot.nodes.get(id).is_some_and(|it| view.names(**id, &it.run));
-            named || keyless.contains(id)
-        };
+        let lives = |id: &&NodeId| lives(snapshot, keyless, **id);
         let is_gone = |id: &NodeId| !snapshot.nodes.contains_key(id) && !keyless.contains(id);
         let (mut lost, mut read_only, mut degraded) = (0, 0, 0);
         for group in &view.groups {

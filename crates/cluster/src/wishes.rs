@@ -204,6 +204,12 @@ pub(crate) fn name_of(snapshot: &RegisterSnapshot, id: NodeId) -> String {
     }
 }
 
+/// Whether a node lives as the process that the view names. `serving`: as for [`only_copies`].
+pub(crate) fn lives(snapshot: &RegisterSnapshot, serving: &BTreeSet<NodeId>, id: NodeId) -> bool {
+    let view = &snapshot.seen.view;
+    serving.contains(&id) || snapshot.nodes.get(&id).is_some_and(|now| view.names(id, &now.run))
+}
+
 /// How many slots of a node's chains have no node that lives: nobody else has what it has. `serving`: nodes that serve
 /// though the register has no key of them.
 pub(crate) fn only_copies(
@@ -211,13 +217,9 @@ pub(crate) fn only_copies(
     serving: &BTreeSet<NodeId>,
     id: NodeId,
 ) -> usize {
-    let view = &snapshot.seen.view;
-    let lives = |it: &NodeId| {
-        let named = snapshot.nodes.get(it).is_some_and(|now| view.names(*it, &now.run));
-        named || serving.contains(it)
-    };
+    let lives = |it: &NodeId| lives(snapshot, serving, *it);
     let is_lost = |group: &&Group| group.serving.contains(&id) && !group.serving.iter().any(lives);
-    view.groups.iter().filter(is_lost).map(|it| it.slots.len()).sum()
+    snapshot.seen.view.groups.iter().filter(is_lost).map(|it| it.slots.len()).sum()
 }
 
 pub(crate) fn slots_of(snapshot: &RegisterSnapshot, id: NodeId) -> usize {
