@@ -75,7 +75,7 @@ faults: ## kill, freeze, cut off and delay one of five servers behind guira rout
 model: ## all interleavings of the lock-free parts (loom), and proof that the models catch mistakes
 	@mkdir -p $(target); export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
 		CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16; \
-	$(CARGO) test --release -p guira-cache -p guira-index -p guira-filter -p guira-store --lib models -- --nocapture \
+	$(CARGO) test --release -p guira-cache -p guira-index -p guira-filter -p guira-store -p guira-chain --lib models -- --nocapture \
 		> $(target)/models.txt 2> $(target)/models.err \
 		|| { tail -60 $(target)/models.err; cat $(target)/models.txt; exit 1; }; \
 	grep -E '^test |executions|caught' $(target)/models.txt; \

@@ -172,6 +172,51 @@ fn any_node_answers_any_client() {
     assert_eq!(exchange(2, &many), expected);
 }
 
+/// The reader's clients don't wait for the thread of its slots, as `get_direct` shows. They see each change that was answered,
+/// and a client's own requests keep their order.
+#[test]
+fn the_reader_answers_gets_at_once_and_each_shows_the_last_change() {
+    let cluster = Cluster::start();
+    let direct = |node: usize| cluster.nodes[&node].connect().stat("get_direct");
+    let (mut writer, mut reader) = (cluster.nodes[&1].connect(), cluster.nodes[&3].connect());
+    for n in 0..200 {
+        let value = n.to_string();
+        assert_eq!(writer.set("k", value.as_bytes()), "STORED\r\n");
+        assert_eq!(reader.get("k"), Some(value.into_bytes()));
+    }
+    assert_eq!(writer.ask("delete k"), "DELETED\r\n");
+    assert_eq!(reader.get("k"), None);
+    // The reader may not have opened the slot yet when the head answers.
+    assert_eq!(writer.set("k", b"left"), "STORED\r\n");
+    let before = direct(3);
+    eventually("answers at once", || {
+        assert_eq!(reader.get("k").as_deref(), Some(&b"left"[..]));
+        direct(3) > before
+    });
+    let before = direct(3);
+    for _ in 0..100 {
+        assert_eq!(reader.get("k").as_deref(), Some(&b"left"[..]));
+    }
+    let at_once = direct(3) - before;
+    assert!(at_once > 50, "{at_once} of 100: the thread of the slots was asked for the others");
+    assert_eq!(writer.get("k").as_deref(), Some(&b"left"[..]));
+    assert_eq!(direct(1), 0, "the head asks the reader");
+    for node in [1, 3] {
+        let (mut asked, mut expected) = (String::new(), String::new());
+        for n in 0..100 {
+            write!(asked, "get k\r\nset k 0 0 2\r\n{n:02}\r\nget k\r\nmg k v q\r\n").expect("text");
+            let old = if n == 0 { "left".to_owned() } else { format!("{:02}", n - 1) };
+            let hit = |value: &str| format!("VALUE k 0 {}\r\n{value}\r\nEND\r\n", value.len());
+            let new = format!("{n:02}");
+            write!(expected, "{}STORED\r\n{}VA 2\r\n{new}\r\n", hit(&old), hit(&new))
+                .expect("text");
+        }
+        let mut client = cluster.nodes[&node].connect();
+        assert_eq!(String::from_utf8_lossy(&client.exchange(asked.as_bytes()).bytes), expected);
+        assert_eq!(client.set("k", b"left"), "STORED\r\n");
+    }
+}
+
 #[test]
 fn a_dead_node_stops_its_chains_until_a_view_goes_on_without_it_and_nothing_is_lost() {
     let mut cluster = Cluster::start();

@@ -6,7 +6,8 @@
 //! equal size instead of a ring. The membership is one numbered [`View`] in an external register, such as etcd.
 //!
 //! # Invariants
-//! 1. All functions are pure: a result depends only on the arguments. The caller supplies time, bytes and messages.
+//! 1. All functions are pure: a result depends only on the arguments. The caller supplies time, bytes and messages. Only
+//!    [`direct`] has state that threads share.
 //! 2. No input causes a panic.
 //!
 //! What is missing: sync in pieces.
@@ -44,6 +45,7 @@
 mod sim;
 pub mod controller;
 pub mod frames;
+pub mod direct;
 pub mod slot;
 pub mod promises;
 mod view;

@@ -55,6 +55,8 @@ pub(crate) enum Mistake {
     HoldBesideChange,
     /// A member calls another ready while a hold may run that the other's promise didn't limit.
     ReadyWhileHoldsRun,
+    /// Others read a slot's content before it is committed.
+    OpenBeforeCommitted,
     /// The controller lets a joining node serve that isn't ready.
     ServesUnready,
     /// All serving nodes are dead, and the controller makes a joining node the chain that isn't ready.

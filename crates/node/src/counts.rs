@@ -29,6 +29,7 @@ counts! {
     GetMisses get_misses, "keys of gets that weren't";
     GetExpired get_expired, "of these, keys whose item had expired";
     GetFlushed get_flushed, "of these, keys whose item was flushed";
+    GetDirect get_direct, "keys of gets that the thread of the client answered by itself, in a node of a cluster: it reads the slot, and no change of the slot is under way";
     DeleteHits delete_hits, "deletes of what was there";
     DeleteMisses delete_misses, "deletes of what wasn't";
     DeleteBlind delete_blind, "quiet deletes, which don't look whether anything is there";

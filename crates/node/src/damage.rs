@@ -4,6 +4,7 @@
 //! Nothing while no block is corrupt. The named places are kept, [`PLACES_MAX`] at most.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use guira_log::Seldom;
 use parking_lot::Mutex;
@@ -12,12 +13,17 @@ use crate::engine::EngineError;
 
 /// The places that were named.
 #[derive(Debug, Default)]
-pub(crate) struct Damage(Mutex<HashSet<String>>);
+pub(crate) struct Damage {
+    told: Mutex<HashSet<String>>,
+    /// Whether the process ends because of damage, and says so itself: a node of a cluster does.
+    is_fatal: AtomicBool,
+}
 
 impl Damage {
     /// Logs a failure if it is corruption at a place that wasn't named yet.
     pub(crate) fn note(&self, failure: &EngineError) {
         if let EngineError::Corrupt(place) = failure
+            && !self.is_fatal.load(Relaxed)
             && self.is_to_be_told(place)
         {
             tracing::error!(
@@ -27,9 +33,14 @@ impl Damage {
         }
     }
 
+    /// The process ends because of damage from now on.
+    pub(crate) fn end_process(&self) {
+        self.is_fatal.store(true, Relaxed);
+    }
+
     fn is_to_be_told(&self, place: &str) -> bool {
         static MORE: Seldom = Seldom::new();
-        let mut told = self.0.lock();
+        let mut told = self.told.lock();
         if told.contains(place) {
             return false;
         }

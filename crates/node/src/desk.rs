@@ -21,10 +21,10 @@ use crate::decide::{failed, is_blind};
 use crate::engine::Engine;
 use crate::item::expiry;
 use crate::listing;
-use crate::node::{Fetched, now};
+use crate::node::{Fetched, lost, now};
 use crate::pending::{Getting, Pending, Place, Putting};
 use crate::process::Process;
-use crate::replica::Lines;
+use crate::replica::{Front, Lines};
 use crate::stats::{self, VERSION};
 use crate::terms::Terms;
 
@@ -84,6 +84,45 @@ impl<E: Engine> Desk<E> {
                 Pending::Get(Box::new(Getting { node, request, terms, coming, place }))
             }
         }
+    }
+
+    /// Begins a request of a replicated store.
+    fn ask_cluster(
+        &self,
+        front: &Arc<Front>,
+        guest: &Guest,
+        lines: &Lines,
+        request: Request,
+    ) -> Pending<E> {
+        let (terms, customer) = (Terms::of(&request), &guest.customer);
+        let serve = |request, place| {
+            let (front, customer) = (Arc::clone(front), Arc::clone(customer));
+            front.serve(request, customer, (lines.clone(), place))
+        };
+        let Some(read) = front.begin_read((&request, &terms), lines) else {
+            return Pending::Doing(Box::pin(serve(request, None)));
+        };
+        let (coming, place) = match self.process.node.fetch(&request.key, customer) {
+            Fetched::Known(found) => {
+                return match front.end_read(&read, (&request, &terms), found, customer) {
+                    Some(reply) => Pending::Done(reply),
+                    None => Pending::Doing(Box::pin(serve(request, None))),
+                };
+            }
+            Fetched::Coming(coming) => match front.place(&read, lines) {
+                Some(place) => (coming, place),
+                None => return Pending::Doing(Box::pin(serve(request, None))),
+            },
+        };
+        let (front, customer, lines) = (Arc::clone(front), Arc::clone(customer), lines.clone());
+        Pending::Doing(Box::pin(async move {
+            let found = coming.await.unwrap_or_else(|_| Err(lost()));
+            match front.end_read(&read, (&request, &terms), found, &customer) {
+                Some(reply) => reply,
+                // On the heap: few gets come here, and all of them would take its memory.
+                None => Box::pin(front.serve(request, customer, (lines, Some(place)))).await,
+            }
+        }))
     }
 
     fn put(&self, guest: &Guest, mut request: Request, terms: Terms) -> Pending<E> {
@@ -156,8 +195,7 @@ impl<E: Engine> Service for Desk<E> {
 
     fn begin(self: &Rc<Self>, guest: &Guest, request: Request, _: Start<'_>) -> Pending<E> {
         if let (Some(replica), Some(lines)) = (&self.process.replica, &guest.lines) {
-            let (front, customer) = (Arc::clone(&replica.front), Arc::clone(&guest.customer));
-            return Pending::Doing(Box::pin(front.serve(request, customer, lines.clone())));
+            return self.ask_cluster(&replica.front, guest, lines, request);
         }
         if request.op == Op::FlushAll {
             return self.flush(guest, request.exptime);

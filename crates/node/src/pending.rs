@@ -2,7 +2,7 @@
 //!
 //! # Costs
 //! A get that memory answers allocates nothing here. A get that reads costs a reader's job. A change costs one allocation;
-//! a change that reads first is a future on the heap.
+//! a change that reads first is a future on the heap, and so is a get in a node of a cluster that memory doesn't answer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -136,7 +136,7 @@ impl<E: Engine> Pending<E> {
     }
 }
 
-/// Bytes of a change's future, without its value.
+/// Bytes of the future of a change, or of a get in a node of a cluster, without the value.
 const DOING_BYTES: usize = 2 << 10;
 /// Bytes that a get or a change under way takes in addition to its key.
 const PENDING_BYTES: usize = 512;

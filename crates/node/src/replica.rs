@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! client ─▶ desk ─▶ front: who has the key? ─▶ driver ─▶ the node's own slot, or a link to the node that has the slot
+//!                  ╰ a get, and this node is the reader, and no change of the slot is under way ─▶ the engine
 //!                                                 ├ slots    which of them are due, and in which something waits
 //!                                                 ├ keeper   the engine, and changes on their way to it
 //!                                                 ├ chain    each slot's decisions (crate guira-chain)
@@ -18,7 +19,8 @@
 //! 3. A process whose run no view names takes no part in chains; it only asks other nodes for its clients.
 //!
 //! # Weaknesses
-//! One thread has all slots, and waits for the device if memory doesn't know a key. A slot is copied as a whole, in one
+//! One thread has all slots. It waits for the device if memory doesn't know a key, and a change, another node, or a get beside a
+//! change needs it. A slot is copied as a whole, in one
 //! frame, and its changes wait meanwhile. Results of changes are kept in memory for half a minute.
 
 mod start;
@@ -43,5 +45,5 @@ mod record;
 mod clock;
 
 pub(crate) use figures::{REPLICA_FIGURES, ReplicaRow};
-pub(crate) use front::Lines;
+pub(crate) use front::{Front, Lines};
 pub(crate) use start::{Replica, Who, keep_rule, refuse_replicated, start};

@@ -112,7 +112,8 @@ fn a_seed_repeats_bit_for_bit() {
 
 /// The mistakes, and the number of seeds within which each must be found. The comments name the first seed that finds
 /// it. These are found in worlds without holds.
-const FOUND_WITHIN: [(Mistake, u64); 20] = [
+const FOUND_WITHIN: [(Mistake, u64); 21] = [
+    (Mistake::OpenBeforeCommitted, 400),          // 6
     (Mistake::PromiseFromReceipt, 2000),          // 479
     (Mistake::OldEpochTaken, 1000),               // 392
     (Mistake::HoldForLastReaderOnly, 2000),       // 604

@@ -150,6 +150,17 @@ impl Slot {
         self.noted.has_older_than(self.group.epoch)
     }
 
+    /// Whether this node answers the slot's reads, and all that it has of the slot is committed. Then, and as long as no
+    /// event changes the slot's content or its chain, whoever has seen that the promises last may read the store, once it shows
+    /// all changes: see [`direct`](crate::direct). A copy that is alone on the write path needs no promise, and must not hold.
+    #[must_use]
+    pub fn is_open(&self, around: Around<'_>, now: u64) -> bool {
+        let is_committed = self.committed == self.last || is_planted(Mistake::OpenBeforeCommitted);
+        let is_alone = self.group.path().all(|node| node == self.me);
+        let holds = is_alone && self.holds(around, now);
+        self.is_filled && self.reads() && is_committed && !holds
+    }
+
     /// Whether a client may wait for something here.
     #[must_use]
     pub fn has_waiting(&self) -> bool {
@@ -207,6 +218,11 @@ impl Slot {
     #[cfg(test)]
     pub(crate) fn waits_for_disk(&self) -> bool {
         self.waits_for_disk
+    }
+
+    #[cfg(test)]
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
     }
 
     #[cfg(test)]

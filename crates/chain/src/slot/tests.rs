@@ -438,3 +438,28 @@ fn nobody_is_called_ready_while_a_hold_may_run_that_its_promise_did_not_limit() 
         plant(None);
     }
 }
+
+#[test]
+fn a_slot_is_open_to_others_while_all_of_it_is_committed_and_this_node_answers() {
+    let promises = Promises::new(0);
+    let is_open = |slot: &Slot, now| {
+        slot.is_open(Around { promises: &promises, contents: &Nothing, min_write: 1 }, now)
+    };
+    let mut slot = Slot::new(3, false, 0, 0);
+    assert!(!is_open(&slot, NOW), "no view");
+    slot.set_group(&group(&[1, 3], None, &[]), true, NOW);
+    assert!(!is_open(&slot, NOW), "it waits for its content");
+    step(&mut slot, from_1(copy(0)));
+    assert!(is_open(&slot, NOW));
+    step(&mut slot, from_1(effect(1)));
+    assert!(!is_open(&slot, NOW), "a change is under way");
+    step(&mut slot, from_1(Message::Durable(1)));
+    assert!(is_open(&slot, NOW));
+    let mut head = Slot::new(3, false, 0, 0);
+    head.set_group(&group(&[3, 1], Some(3), &[]), true, NOW);
+    assert!(!is_open(&head, NOW), "another node answers");
+    let mut alone = Slot::new(3, false, 0, 0);
+    alone.set_group(&group(&[3], Some(3), &[]), true, 0);
+    assert!(!is_open(&alone, 0), "it holds in its first term");
+    assert!(is_open(&alone, NOW));
+}

@@ -6,20 +6,23 @@
 //! # Invariants
 //! 1. A slot's actions are carried out before anything else happens to the slot.
 //! 2. After a failure of the engine nothing is carried out any more, and the process ends.
-//! 3. What waits here is bounded: by what links and clients may have under way, and by [`QUEUED_BYTES_MAX`] of uncommitted
+//! 3. Other threads read a slot directly only while nothing of it is held and all is committed: see
+//!    [`guira_chain::direct`].
+//! 4. What waits here is bounded: by what links and clients may have under way, and by [`QUEUED_BYTES_MAX`] of uncommitted
 //!    effects.
 //!
 //! # Costs
 //! A slot that has been at rest for long is checked each sixteen minutes: 16,384 slots take 17 checks per second, of a frame
 //! or three each. Twice a second a node asks for promises, and four times a second while it is read from: those nodes with which
-//! it shares a chain. Otherwise a node without requests does nothing that costs more with more slots or nodes. A read of the
-//! device keeps all slots waiting.
+//! it shares a chain. Otherwise a node without requests does nothing that costs more with more slots or nodes. The
+//! driver reads the device for changes, for other nodes, for holds, and beside changes. Then all slots wait.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_chain::direct::DirectReads;
 use guira_chain::frames::{Asked, PeerFrame, PeerHello};
 use guira_chain::promises::{Promises, TERM};
 use guira_chain::slot::{
@@ -54,6 +57,8 @@ pub(super) struct Driver<E> {
     links: tokio::runtime::Handle,
     chart: watch::Sender<Option<Arc<Chart>>>,
     promises: Promises,
+    /// What other threads read without asking.
+    direct: Arc<DirectReads>,
     slots: Slots,
     requests: Requests,
     /// The greatest epoch that each peer has named.
@@ -86,7 +91,7 @@ impl<E: Engine> Driver<E> {
         me: PeerHello,
         (keeper, first): (Keeper<E>, u64),
         (peers, links): (Peers, tokio::runtime::Handle),
-        chart: watch::Sender<Option<Arc<Chart>>>,
+        (chart, direct): (watch::Sender<Option<Arc<Chart>>>, Arc<DirectReads>),
         (membership, board, readiness): (Option<Membership>, Arc<ReplicaBoard>, Arc<Readiness>),
     ) -> Self {
         let now = clock();
@@ -98,6 +103,7 @@ impl<E: Engine> Driver<E> {
             links,
             chart,
             promises: Promises::new(now),
+            direct,
             slots,
             requests: Requests::default(),
             epochs: BTreeMap::new(),
@@ -289,7 +295,9 @@ impl<E: Engine> Driver<E> {
                 }
             }
             PeerFrame::Granted { asked, run } if run == self.me.run => {
-                self.promises.granted(from, asked, clock());
+                let now = clock();
+                self.promises.granted(from, asked, now);
+                self.direct.promised(from, now + self.promises.left(from, now));
                 self.go_on();
             }
             PeerFrame::AskView => {
@@ -354,7 +362,8 @@ impl<E: Engine> Driver<E> {
         }
         self.slots.look_at_holds(now);
         if now >= self.renew_at || self.slots.is_news_of_holds() {
-            let pause = if std::mem::take(&mut self.has_read) { TERM / 4 } else { TERM / 2 };
+            let has_read = std::mem::take(&mut self.has_read) | self.direct.take_were_any();
+            let pause = if has_read { TERM / 4 } else { TERM / 2 };
             self.renew_at = now + pause;
             self.renew(now);
             self.tell_progress();
@@ -425,13 +434,22 @@ impl<E: Engine> Driver<E> {
             return;
         }
         let shelf = self.keeper.shelf(slot);
-        let around = Around { promises: &self.promises, contents: &shelf, min_write: 1 };
-        if let Some(committed) = self.slots.look_at(slot, around, clock()) {
-            self.keeper.note_committed(slot, committed);
+        let (around, now) =
+            (Around { promises: &self.promises, contents: &shelf, min_write: 1 }, clock());
+        let Some(committed) = self.slots.look_at(slot, around, now) else { return };
+        let is_open = self.slots.get(slot).is_some_and(|it| it.is_open(around, now));
+        self.keeper.note_committed(slot, committed);
+        if is_open && !self.keeper.holds_any(slot) && self.keeper.failure().is_none() {
+            self.direct.open(slot);
         }
     }
 
     fn carry_out(&mut self, slot: u16, actions: Vec<SlotAction>) {
+        let changes =
+            |it: &SlotAction| matches!(it, SlotAction::Apply(_) | SlotAction::Replace(..));
+        if actions.iter().any(changes) {
+            self.direct.close(slot);
+        }
         let epoch = self.slots.get(slot).map_or(0, Slot::epoch);
         // The hold that goes with the next answer.
         let mut granted = 0;
@@ -472,6 +490,13 @@ impl<E: Engine> Driver<E> {
                 }
             }
         }
+    }
+}
+
+impl<E> Drop for Driver<E> {
+    /// Nobody reads directly what has no owner any more.
+    fn drop(&mut self) {
+        (0..SLOTS).for_each(|slot| self.direct.close(slot));
     }
 }
 

@@ -1,28 +1,39 @@
 //! The requests of a node's clients: each goes to the node that is responsible for its key, until there is an answer.
 //!
+//! A get of a key whose reader is this node needs no other thread, as long as no change of its slot is under way: see
+//! [`guira_chain::direct`].
+//!
 //! # Invariants
 //! 1. A change has one number, however often it is sent, so it happens once. A router that gives a change its number has
 //!    perhaps asked another node before.
 //! 2. Of one client's requests for one key, a change waits for those before it, and those behind it wait for it. A router
-//!    keeps that order itself, because many clients share its connection.
-//! 3. Each request ends within [`PATIENCE`] and a pause, once those before it have: with an answer, or with an error that
-//!    says what isn't known.
+//!    keeps that order itself, because many clients share its connection. A get that finds no request of its client queued in
+//!    its line may need no other thread. It keeps its place until the device has been read.
+//! 3. Each request ends within [`PATIENCE`] and a pause, once those before it have, and once the device was read for it: with
+//!    an answer, or with an error that says what isn't known.
+//!
+//! # Weaknesses
+//! Two gets of one key that a client sends without waiting may show a change by another client in the first only, if one of
+//! them waits for the device.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
+use guira_chain::direct::{DirectRead, DirectReads};
 use guira_chain::frames::Asked;
 use guira_chain::slot::{REPEATED, Told, WriteId, WriteTag, WriteVerdict};
-use guira_chain::{Chart, SLOTS};
-use guira_client::{Op, Outcome, Reply, Request};
+use guira_chain::{Chart, SlotHash};
+use guira_client::{NO_ROOM, Op, Outcome, Reply, Request};
 use guira_front::rewrites::LongValues;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{RwLock, oneshot, watch};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::clock::clock;
 use super::event::{Ask, Event};
-use super::wire;
+use super::{record, wire};
 use crate::counts::Count;
 use crate::customer::Customer;
 use crate::decide::{Current, Order, Said, failed, plain, say};
@@ -35,6 +46,8 @@ use crate::terms::Terms;
 pub(crate) struct Front {
     pub(super) events: UnboundedSender<Event>,
     pub(super) chart: watch::Receiver<Option<Arc<Chart>>>,
+    pub(super) direct: Arc<DirectReads>,
+    pub(super) hash: SlotHash,
     /// The number of this process among all that ask.
     pub(super) client: u32,
     pub(super) numbers: std::sync::atomic::AtomicU64,
@@ -43,59 +56,138 @@ pub(crate) struct Front {
     pub(super) long: LongValues,
 }
 
-/// Locks that keep one client's requests for a key in order. Keys share them.
-#[derive(Clone)]
-pub(crate) struct Lines(Arc<[Arc<RwLock<()>>; LINES]>);
+/// What keeps one client's requests for a key in order. Keys share lines.
+#[derive(Clone, Default)]
+pub(crate) struct Lines(Arc<[Line; LINES]>);
 
-impl Default for Lines {
-    fn default() -> Self {
-        Self(Arc::new(std::array::from_fn(|_| Arc::default())))
-    }
+#[derive(Default)]
+struct Line {
+    /// Gets share it, a change has it alone. It is fair.
+    lock: Arc<RwLock<()>>,
+    /// Requests that wait for the lock or for an answer, except changes of routers and gets that only wait for the device.
+    queued: AtomicUsize,
 }
+
+/// A request that counts as queued in the line of its slot.
+struct Queued(Lines, u16);
+
+/// A place before the client's next change of a key.
+pub(crate) struct BeforeChanges(
+    #[expect(dead_code, reason = "it is held")] OwnedRwLockReadGuard<()>,
+);
 
 impl Lines {
-    fn of(&self, slot: u16) -> Arc<RwLock<()>> {
-        Arc::clone(&self.0[usize::from(slot) % LINES])
+    fn of(&self, slot: u16) -> &Line {
+        &self.0[usize::from(slot) % LINES]
     }
 }
+
+impl Queued {
+    fn begin(lines: &Lines, slot: u16) -> Self {
+        lines.of(slot).queued.fetch_add(1, Relaxed);
+        Self(lines.clone(), slot)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.0.of(self.1).queued.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A request, and its flags.
+type Asks<'a> = (&'a Request, &'a Terms);
 
 /// Why there is no answer, in words for the client.
 type Unanswered = String;
 
 impl Front {
-    /// Carries out a request.
-    pub(crate) async fn serve(
+    /// Begins a get that needs no other thread. `None`: [`serve`](Self::serve) has to carry the request out.
+    pub(crate) fn begin_read(
+        &self,
+        (request, terms): Asks<'_>,
+        lines: &Lines,
+    ) -> Option<DirectRead> {
+        let read =
+            if request.op.is_get() { self.direct.begin(&request.key)? } else { return None };
+        // Earlier requests of the same client would be overtaken.
+        let is_first = lines.of(read.slot()).queued.load(Relaxed) == 0;
+        (is_first && wire::lacks(request, terms).is_none()).then_some(read)
+    }
+
+    /// The place of a get that waits for the device. `None`: changes are before it.
+    pub(crate) fn place(&self, read: &DirectRead, lines: &Lines) -> Option<BeforeChanges> {
+        let lock = Arc::clone(&lines.of(read.slot()).lock);
+        lock.try_read_owned().ok().map(BeforeChanges)
+    }
+
+    /// The reply to such a get, given the record that it found. `None`: [`serve`](Self::serve) has to carry it out.
+    pub(crate) fn end_read(
+        &self,
+        read: &DirectRead,
+        (request, terms): Asks<'_>,
+        found: Result<Option<Record>, Reply>,
+        customer: &Customer,
+    ) -> Option<Reply> {
+        let found = match found {
+            Ok(found) => found,
+            Err(reply) if reply.message == NO_ROOM => {
+                return Some(ended((request, terms), reply, customer));
+            }
+            // The thread of the slots meets the same failure, and ends the node.
+            Err(_) => return None,
+        };
+        if !self.direct.has_lasted(read, clock()) {
+            return None;
+        }
+        let found = found.and_then(|it| {
+            let (version, _) = record::decode(&it.value)?;
+            Some(Record { seq: version.seq, value: it.value.slice(record::HEAD_BYTES..) })
+        });
+        let order = Order { request, terms, now: now(), value_max: self.value_max };
+        customer.counts.add(Count::GetDirect, 1);
+        Some(ended((request, terms), hit(order, found.as_ref()), customer))
+    }
+
+    /// Carries out a request, a get perhaps at a place that it has. It is queued from this call on, and takes its lock when it
+    /// is polled first.
+    pub(crate) fn serve(
         self: Arc<Self>,
         request: Request,
         customer: Arc<Customer>,
-        lines: Lines,
-    ) -> Reply {
+        (lines, place): (Lines, Option<BeforeChanges>),
+    ) -> impl Future<Output = Reply> + use<> {
         let terms = Terms::of(&request);
-        let reply = match self.answer(&request, &terms, &customer, &lines).await {
-            Ok(reply) => reply,
-            Err(words) => failed(&words),
-        };
-        customer.counts.ended(request.op, request.op == Op::Touch, reply.outcome);
-        customer.counts.add(Count::CmdMeta, terms.is_meta.into());
-        reply
+        let slot = self.hash.slot(&request.key);
+        // A router keeps the order of changes itself: on its connection other clients' gets would wait behind them.
+        let is_queued = request.op.is_get() || terms.tag.is_none();
+        let queued = is_queued.then(|| Queued::begin(&lines, slot));
+        async move {
+            let asked = (&request, &terms);
+            let reply = match self.answer(asked, &customer, (lines.of(slot), place)).await {
+                Ok(reply) => reply,
+                Err(words) => failed(&words),
+            };
+            drop(queued);
+            ended(asked, reply, &customer)
+        }
     }
 
     async fn answer(
         &self,
-        request: &Request,
-        terms: &Terms,
+        (request, terms): Asks<'_>,
         customer: &Arc<Customer>,
-        lines: &Lines,
+        (line, place): (&Line, Option<BeforeChanges>),
     ) -> Result<Reply, Unanswered> {
         if let Some(lack) = wire::lacks(request, terms) {
             return Err(lack.to_owned());
         }
         let order = Order { request, terms, now: now(), value_max: self.value_max };
-        let slot =
-            self.chart.borrow().as_ref().and_then(|chart| Some(chart.place(&request.key)?.0));
-        let line = lines.of(slot.unwrap_or(SLOTS));
         if request.op.is_get() {
-            let _line = line.read().await;
+            let _line = match place {
+                Some(place) => place,
+                None => BeforeChanges(Arc::clone(&line.lock).read_owned().await),
+            };
             let Told::Read(found) = self.ask(&request.key, None).await? else {
                 return Err(odd());
             };
@@ -106,19 +198,14 @@ impl Front {
                 },
                 None => None,
             };
-            let current = Current::of(record.as_ref(), &Horizon::default(), order.now).ok();
-            let said = match terms.is_meta {
-                true => crate::decide::decide(order, current.as_ref()).1,
-                false => plain(current.as_ref()),
-            };
-            return Ok(say(order, said, None));
+            return Ok(hit(order, record.as_ref()));
         }
         let Some(command) = wire::command(request) else {
             return Ok(Reply::new(Outcome::BadCommand));
         };
         // A router takes the line and the permit itself: on its connection other clients' changes would wait behind this one.
         let is_own = terms.tag.is_none();
-        let _line = if is_own { Some(line.write().await) } else { None };
+        let _line = if is_own { Some(line.lock.write().await) } else { None };
         let _rewrite = match is_own {
             true => self.long.begin(request.op, &request.key, &customer.rewrites).await,
             false => None,
@@ -134,7 +221,6 @@ impl Front {
 
     /// A number that no other request has.
     fn new_number(&self) -> WriteId {
-        use std::sync::atomic::Ordering::Relaxed;
         (self.client, self.numbers.fetch_add(1, Relaxed))
     }
 
@@ -200,6 +286,23 @@ impl Front {
             (None, _) => format!("{}: no reader", name(slot)),
         })
     }
+}
+
+/// The reply to a get that found this record.
+fn hit(order: Order<'_>, found: Option<&Record>) -> Reply {
+    let current = Current::of(found, &Horizon::default(), order.now).ok();
+    let said = match order.terms.is_meta {
+        true => crate::decide::decide(order, current.as_ref()).1,
+        false => plain(current.as_ref()),
+    };
+    say(order, said, None)
+}
+
+/// Counts a request that has its reply.
+fn ended((request, terms): Asks<'_>, reply: Reply, customer: &Customer) -> Reply {
+    customer.counts.ended(request.op, request.op == Op::Touch, reply.outcome);
+    customer.counts.add(Count::CmdMeta, terms.is_meta.into());
+    reply
 }
 
 fn name(slot: Option<u16>) -> String {

@@ -236,6 +236,12 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
+    /// Whether a change of this slot isn't committed, or the engine doesn't have it yet. Then the engine may show what clients
+    /// must not see.
+    pub(super) fn holds_any(&self, slot: u16) -> bool {
+        self.tracks.get(&slot).is_some_and(|it| !it.held.is_empty() || !it.under_way.is_empty())
+    }
+
     /// Forgets the keys of slots if no copy was needed for long, and allows some copies more; `now` in microseconds.
     pub(super) fn look(&mut self, now: u64) {
         self.keys.get_mut().look(now);

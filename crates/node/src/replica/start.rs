@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
+use guira_chain::direct::DirectReads;
 use guira_chain::frames::PeerHello;
 use guira_chain::{Member, NodeId, SlotHash, View};
 use guira_cluster::{Fault, Register, Sight, await_name};
@@ -201,6 +202,7 @@ pub(crate) fn start<E: Engine>(
             format!("can't listen for other nodes on {place}: {error}: name a free port of this machine as --peers HOST:PORT")
         })?;
     let (first, own) = own(&view, number, node)?;
+    node.damage.end_process();
     tracing::info!("node {number} of the cluster {:?}: this process is run {}", me.cluster, me.run);
 
     let (events, happening) = unbounded_channel();
@@ -222,7 +224,9 @@ pub(crate) fn start<E: Engine>(
     let board = Arc::<ReplicaBoard>::default();
     let readiness = Arc::new(Readiness::of(number, me.run.clone()));
     let reported = (membership, Arc::clone(&board), Arc::clone(&readiness));
-    let driver = Driver::new(me, (keeper, first), (peers, handle), tell_chart, reported);
+    let direct = Arc::new(DirectReads::new(number));
+    let shown = (tell_chart, Arc::clone(&direct));
+    let driver = Driver::new(me, (keeper, first), (peers, handle), shown, reported);
     let work = move || {
         let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build() else {
             let failure = EngineError::Other("no event queue for the chains".to_owned());
@@ -238,6 +242,8 @@ pub(crate) fn start<E: Engine>(
     let front = Front {
         events,
         chart,
+        direct,
+        hash: SlotHash::of(&view),
         client: fastrand::u32(..),
         // Random, so that no two processes give one number, and none gets another's result.
         numbers: AtomicU64::new(fastrand::u64(..1 << 62)),

@@ -62,7 +62,7 @@ impl Placed {
             warm: Duration::from_secs_f64(
                 first as f64 / self.layout.capacity() + learns_s * run.scale.pick(1.0, 2.0),
             ),
-            lasts: Duration::from_secs_f64(run.scale.pick(1.7, 6.0)),
+            lasts: Duration::from_secs_f64(run.scale.pick(3.0, 6.0)),
             next: asking.next,
         };
         let look = || {
@@ -98,6 +98,13 @@ impl Placed {
     /// So many clients that each node has a waiting request if it gets its share, and that nobody waits for longer than
     /// half of the router's patience, even if all wait for one node.
     pub(super) fn clients(&self) -> u64 {
+        self.clients_of(self.relays.len())
+    }
+
+    /// As [`clients`](Self::clients), if so many nodes are asked. The router joins gets that wait for one link into one line,
+    /// and a link passes a line on as a whole. So hundreds of clients of one key would get their replies at once, each second
+    /// or two, and the rate would depend on when the measurement ends.
+    pub(super) fn clients_of(&self, nodes: usize) -> u64 {
         let of_one = self.layout.rate * f64::from(TIMEOUT_MS) / 2000.0;
         #[expect(
             clippy::cast_possible_truncation,
@@ -105,7 +112,7 @@ impl Placed {
             reason = "a few hundred"
         )]
         let most = of_one as u64;
-        most.min(CLIENTS_A_NODE * self.relays.len() as u64).max(8)
+        most.min(CLIENTS_A_NODE * nodes as u64).max(8)
     }
 }
 

@@ -46,21 +46,21 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         let keys = scaled(of_85, nodes);
         let doing = format!("{nodes} nodes, {keys} keys");
         (run.progress)((at as f64 + 1.0) / (OF_85.len() as f64 + 1.0), &doing);
+        let without = without(&placed, keys)?;
         let asking = Asking {
             cache: Cache::Nothing,
-            clients: placed.clients(),
+            clients: placed.clients_of(nodes - without),
             next: &|rng| rng.below(keys),
         };
         let asked = placed.ask(&asking, run)?;
         busy = busy.most(asked.busy);
         let is_asked = |key| f64::from(u8::from(key < keys));
-        let without = without(&placed, keys)?;
         let most = most(asked.loads.iter().copied());
         let figures = [
             asked.rate / placed.layout.capacity(),
             placed.expected(is_asked)? / placed.layout.capacity(),
             asked.loads.iter().filter(|load| **load <= 0.0).count() as f64,
-            without,
+            without as f64,
             asked.loads.iter().sum::<f64>() / nodes as f64 / most,
         ];
         lines.iter_mut().zip(figures).for_each(|(line, figure)| line.push((keys as f64, figure)));
@@ -81,12 +81,12 @@ fn scaled(of_85: u64, nodes: usize) -> u64 {
 }
 
 /// The number of nodes that read none of the keys.
-fn without(placed: &Placed, keys: u64) -> Result<f64> {
+fn without(placed: &Placed, keys: u64) -> Result<usize> {
     let mut has = vec![false; placed.relays.len()];
     for key in 0..keys {
         has[placed.reader(key)?] = true;
     }
-    Ok(has.iter().filter(|has| !**has).count() as f64)
+    Ok(has.iter().filter(|has| !**has).count())
 }
 
 fn judge(data: &Data) -> Findings {

@@ -87,6 +87,10 @@ impl<E: Engine> Driver<E> {
         let is_member = view.names(self.me.node, &self.me.run);
         self.was_member |= is_member;
         self.roles.learn(&self.me, &view, is_member);
+        let chart = Arc::new(Chart::of(Arc::new(view)));
+        let view = &chart.view;
+        // From here on others may hear of the view, so nobody may read by the one before.
+        self.direct.follow(&chart, &self.promises, clock());
         self.promises.set_epoch(view.epoch);
         self.peers.set_epoch(view.epoch);
         let addresses = view.nodes.iter().map(|(node, it)| (*node, it.peers.clone())).collect();
@@ -99,7 +103,6 @@ impl<E: Engine> Driver<E> {
             let entered = view.nodes.iter().filter(|(node, it)| !known.names(**node, &it.run));
             entered.for_each(|(node, _)| self.peers.forget_refusal(*node));
         }
-        let chart = Arc::new(Chart::of(Arc::new(view)));
         self.chart.send_replace(Some(Arc::clone(&chart)));
         self.readiness.note(&chart.view);
         let now = clock();

@@ -1,0 +1,186 @@
+//! Reads of the store by threads that don't own its slots. The owner of the slots is one thread, and a hop to it and back
+//! costs more than most reads.
+//!
+//! The owner says of each slot whether it is *open*: all that the store has of it is committed, and this node answers its
+//! reads. A thread that finds a slot open reads the store, and then looks whether it could rely on that:
+//! ```text
+//! owner                                     another thread
+//! closes the slot                           the slot is open, and promises last until then   begin
+//! changes the store                         reads the store
+//! the change is committed                   reads the clock
+//! tells the writer, opens the slot          has been open, and the promises last: answers    has_lasted
+//! ```
+//! # Invariants
+//! 1. The owner closes a slot before it carries out any action of an event that changes the slot's content, and opens it only
+//!    while [`Slot::is_open`](crate::slot::Slot::is_open) and the store shows each change of the slot. So a slot that stays open
+//!    has one content, and that is committed.
+//! 2. Before the owner follows a view, tells a peer of it, or names it when it asks for promises, [`DirectReads::follow`]
+//!    closes all slots whose chain the view changes. What is found to have lasted after that rests on the new chain.
+//! 3. The promises of a read are those of its chain's nodes. They only grow longer while the slot's chain is the same.
+//! 4. A read counts for the moment at which its thread read the clock. Then the slot was open, and each node of the write path
+//!    had promised that it followed no newer view.
+//!
+//! # Memory layout and costs
+//! A word for each slot, 128 KiB: odd while the slot is open, and one more with each change. A read looks at it twice, in one
+//! cache line. It takes a lock that all reading threads share, and that only a new view holds for writing. A promise costs the
+//! owner that lock and a look-up.
+//!
+//! # Weaknesses
+//! A slot in which a change is under way is closed as a whole. Its reads then go to the owner. The lock is one word for all
+//! threads.
+
+mod sync;
+#[cfg(test)]
+mod tests;
+#[cfg(all(test, loom))]
+mod models;
+
+use crate::promises::Promises;
+use crate::view::{Chart, Group, NodeId, SLOTS};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use sync::{Acquire, AtomicBool, AtomicU64, Mutation, Relaxed, Release, RwLock, fence};
+
+/// See the module's head.
+#[derive(Debug)]
+pub struct DirectReads {
+    me: NodeId,
+    followed: RwLock<Followed>,
+    slots: Box<[AtomicU64]>,
+    were_any: AtomicBool,
+}
+
+/// The view that the owner follows, and until when each of its other nodes has promised to follow no newer one.
+#[derive(Debug, Default)]
+struct Followed {
+    chart: Option<Arc<Chart>>,
+    promised: BTreeMap<NodeId, AtomicU64>,
+}
+
+/// A read that has begun.
+#[derive(Debug, Clone, Copy)]
+pub struct DirectRead {
+    slot: u16,
+    word: u64,
+    until: u64,
+}
+
+impl DirectRead {
+    /// The slot of its key.
+    #[must_use]
+    pub fn slot(&self) -> u16 {
+        self.slot
+    }
+}
+
+impl DirectReads {
+    /// Creates those of a node that follows no view: all slots are closed.
+    #[must_use]
+    pub fn new(me: NodeId) -> Self {
+        Self::with_slots(me, SLOTS)
+    }
+
+    fn with_slots(me: NodeId, slots: u16) -> Self {
+        let slots = (0..slots).map(|_| AtomicU64::new(0)).collect();
+        Self { me, followed: RwLock::default(), slots, were_any: AtomicBool::new(false) }
+    }
+
+    /// Begins a read of a key. `None`: only the owner can answer it, or nobody here.
+    #[must_use]
+    pub fn begin(&self, key: &[u8]) -> Option<DirectRead> {
+        let followed = self.followed.read();
+        let (slot, group) = followed.chart.as_ref()?.place(key)?;
+        let word = self.word(slot)?.load(Acquire);
+        if word & OPEN == 0 || group.reader() != Some(self.me) {
+            return None;
+        }
+        let until = promised_until(group, self.me, &followed.promised);
+        drop(followed);
+        if !self.were_any.load(Relaxed) {
+            self.were_any.store(true, Relaxed);
+        }
+        Some(DirectRead { slot, word, until })
+    }
+
+    /// Whether what was read since the read began may be answered. `now` is a time after that, of the clock of promises.
+    #[must_use]
+    pub fn has_lasted(&self, read: &DirectRead, now: u64) -> bool {
+        // A read that took long may rest on later promises of the same chain.
+        let lasts = now < read.until || now < self.promised_now(read.slot);
+        // What was read is ordered before the word.
+        if !Mutation::NoFence.is_planted() {
+            fence(Acquire);
+        }
+        let is_same = self.word(read.slot).is_some_and(|it| it.load(Relaxed) == read.word);
+        lasts && (is_same || Mutation::Unvalidated.is_planted())
+    }
+
+    /// Until when the nodes of a slot's chain have promised to follow no newer view than the present one.
+    fn promised_now(&self, slot: u16) -> u64 {
+        let followed = self.followed.read();
+        let group = followed.chart.as_ref().and_then(|chart| chart.group(slot));
+        group.map_or(0, |group| promised_until(group, self.me, &followed.promised))
+    }
+
+    fn word(&self, slot: u16) -> Option<&AtomicU64> {
+        self.slots.get(usize::from(slot))
+    }
+
+    /// Closes a slot. For the owner, as all that follows.
+    pub fn close(&self, slot: u16) {
+        self.turn(slot, OPEN);
+    }
+
+    /// Opens a slot, after the store shows all of its changes.
+    pub fn open(&self, slot: u16) {
+        self.turn(slot, 0);
+    }
+
+    /// Turns a slot whose word has this lowest bit.
+    fn turn(&self, slot: u16, from: u64) {
+        let Some(word) = self.word(slot) else { return };
+        let now = word.load(Relaxed);
+        if now & OPEN == from {
+            let order = if Mutation::RelaxedTurn.is_planted() { Relaxed } else { Release };
+            word.store(now.wrapping_add(1), order);
+        }
+    }
+
+    /// Follows a view from now on, with these promises of `now`.
+    pub fn follow(&self, chart: &Arc<Chart>, promises: &Promises, now: u64) {
+        let until = |node: &NodeId| (*node, AtomicU64::new(now + promises.left(*node, now)));
+        let others = chart.view.nodes.keys().filter(|node| **node != self.me);
+        let new =
+            Followed { chart: Some(Arc::clone(chart)), promised: others.map(until).collect() };
+        let old = self.followed.read().chart.clone();
+        let epoch = |chart: &Chart, slot| chart.group(slot).map(|group| group.epoch);
+        for slot in 0..SLOTS {
+            if old.as_ref().is_none_or(|old| epoch(old, slot) != epoch(chart, slot)) {
+                self.close(slot);
+            }
+        }
+        *self.followed.write() = new;
+    }
+
+    /// Records that `peer` has promised something until this time.
+    pub fn promised(&self, peer: NodeId, until: u64) {
+        if let Some(before) = self.followed.read().promised.get(&peer) {
+            before.store(until.max(before.load(Relaxed)), Relaxed);
+        }
+    }
+
+    /// Whether any read has begun since the last call.
+    pub fn take_were_any(&self) -> bool {
+        self.were_any.load(Relaxed) && self.were_any.swap(false, Relaxed)
+    }
+}
+
+/// Until when all other nodes of the write path have promised to follow no newer view. A copy that is alone needs none.
+fn promised_until(group: &Group, me: NodeId, promised: &BTreeMap<NodeId, AtomicU64>) -> u64 {
+    let others = group.path().filter(|node| *node != me);
+    let until = |node| promised.get(&node).map_or(0, |it| it.load(Relaxed));
+    others.map(until).min().unwrap_or(u64::MAX)
+}
+
+/// The bit of a slot that is open.
+const OPEN: u64 = 1;

@@ -1,0 +1,96 @@
+//! Which reads may be answered, without other threads: see the models for those.
+
+use super::{DirectReads, NodeId};
+use crate::promises::{Promises, TERM};
+use crate::view::{Chart, View};
+use std::sync::Arc;
+
+/// The chart of a view of three nodes with one chain for all slots.
+pub(super) fn chart(epoch: u64, serving: &str) -> Arc<Chart> {
+    let node = |id| {
+        format!(r#""{id}": {{"name": "n{id}", "peers": "h:{id}", "weight": 1, "run": "{id}f"}}"#)
+    };
+    let nodes: Vec<String> = (1..=3).map(node).collect();
+    let text = format!(
+        r#"{{"format": 1, "cluster": "c1", "epoch": {epoch}, "seed": "", "replicas": 3, "min_write": 1,
+        "nodes": {{{}}}, "groups": [{{"slots": "0-16383", "epoch": {epoch}, "serving": {serving}}}]}}"#,
+        nodes.join(",")
+    );
+    Arc::new(Chart::of(Arc::new(View::from_json(&text).expect("a view"))))
+}
+
+/// Promises of these nodes, asked for at 0.
+pub(super) fn promised(nodes: &[NodeId]) -> Promises {
+    let mut promises = Promises::new(0);
+    nodes.iter().for_each(|node| promises.granted(*node, 0, 0));
+    promises
+}
+
+fn of_key() -> u16 {
+    chart(1, "[3]").place(b"k").expect("a slot").0
+}
+
+#[test]
+fn a_slot_is_read_while_it_is_open_and_the_promises_of_its_path_last() {
+    let reads = DirectReads::new(3);
+    assert!(reads.begin(b"k").is_none(), "no view");
+    reads.follow(&chart(1, "[1, 2, 3]"), &promised(&[1, 2]), 0);
+    assert!(reads.begin(b"k").is_none(), "closed");
+    assert!(!reads.take_were_any());
+    reads.open(of_key());
+    let read = reads.begin(b"k").expect("open");
+    assert!(reads.take_were_any() && !reads.take_were_any());
+    assert!(reads.has_lasted(&read, TERM - TERM / 100 - 1));
+    assert!(!reads.has_lasted(&read, TERM - TERM / 100), "the promises are over");
+    reads.promised(1, 2 * TERM);
+    assert!(!reads.has_lasted(&read, TERM), "one of them is over");
+    reads.promised(2, 2 * TERM);
+    assert!(reads.has_lasted(&read, TERM), "they were given again while it was read");
+    let reads = DirectReads::new(3);
+    reads.follow(&chart(1, "[1, 2, 3]"), &promised(&[1, 2]), 0);
+    reads.open(of_key());
+    reads.promised(1, 2 * TERM);
+    let read = reads.begin(b"k").expect("open");
+    assert!(!reads.has_lasted(&read, TERM), "one of them is over");
+    reads.promised(2, 3 * TERM);
+    reads.promised(2, TERM);
+    let read = reads.begin(b"k").expect("open");
+    assert!(reads.has_lasted(&read, 2 * TERM - 1) && !reads.has_lasted(&read, 2 * TERM));
+}
+
+#[test]
+fn a_slot_that_was_closed_meanwhile_answers_nothing() {
+    let reads = DirectReads::new(3);
+    reads.follow(&chart(1, "[1, 3]"), &promised(&[1]), 0);
+    let slot = of_key();
+    reads.open(slot);
+    let read = reads.begin(b"k").expect("open");
+    reads.open(slot);
+    assert!(reads.has_lasted(&read, 1), "it was open before");
+    reads.close(slot);
+    assert!(!reads.has_lasted(&read, 1) && reads.begin(b"k").is_none());
+    reads.close(slot);
+    reads.open(slot);
+    assert!(!reads.has_lasted(&read, 1), "it has another content");
+    assert!(reads.begin(b"k").is_some());
+}
+
+#[test]
+fn a_view_closes_the_slots_whose_chain_it_changes() {
+    let reads = DirectReads::new(3);
+    let slot = of_key();
+    reads.follow(&chart(1, "[3]"), &promised(&[]), 0);
+    reads.open(slot);
+    let read = reads.begin(b"k").expect("open");
+    assert!(reads.has_lasted(&read, u64::MAX - 1), "a copy that is alone needs no promise");
+    reads.follow(&chart(1, "[3]"), &promised(&[]), 0);
+    assert!(reads.has_lasted(&read, 1), "the same chain");
+    reads.follow(&chart(2, "[1, 3]"), &promised(&[]), 0);
+    assert!(!reads.has_lasted(&read, 1) && reads.begin(b"k").is_none());
+    reads.open(slot);
+    let read = reads.begin(b"k").expect("open");
+    assert!(!reads.has_lasted(&read, 1), "node 1 has promised nothing");
+    reads.follow(&chart(3, "[3, 1]"), &promised(&[1]), 0);
+    reads.open(slot);
+    assert!(reads.begin(b"k").is_none(), "another node answers");
+}
