@@ -508,3 +508,6 @@ const ARRIVED_AT_ONCE: usize = 256;
 const ASK_VIEW_EVERY: u64 = 100_000;
 /// Writes are refused while the uncommitted effects of all slots have more bytes than this.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -401,4 +401,4 @@ fn stand(version: Version, value: Option<&[u8]>) -> Stand {
 const COPIES_FOR: u64 = 4_000;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

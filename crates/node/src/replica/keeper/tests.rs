@@ -12,13 +12,13 @@ type Waiting = (Bytes, Option<Bytes>, Arc<dyn Landing>);
 
 /// Lands what the test lets it land.
 #[derive(Default)]
-struct Slow {
+pub(crate) struct Slow {
     records: Mutex<HashMap<Bytes, Bytes>>,
     waiting: Mutex<VecDeque<Waiting>>,
 }
 
 impl Slow {
-    fn land(&self, count: usize) {
+    pub(crate) fn land(&self, count: usize) {
         for _ in 0..count {
             let (key, value, landing) = self.waiting.lock().pop_front().expect("one waits");
             match value {
@@ -66,7 +66,7 @@ impl Engine for Slow {
     }
 }
 
-fn keeper(is_new: bool) -> (Keeper<Slow>, UnboundedReceiver<Event>) {
+pub(in crate::replica) fn keeper(is_new: bool) -> (Keeper<Slow>, UnboundedReceiver<Event>) {
     let node = Node::new(Slow::default(), Arc::new(Horizon::default()), (1, 100)).unwrap();
     let view = r#"{"format": 1, "cluster": "c1", "epoch": 1, "seed": "", "replicas": 1,
         "min_write": 1, "nodes": {"1": {"name": "a", "peers": "", "weight": 1, "run": "1f"}},
@@ -86,6 +86,10 @@ fn effect(key: &str, seq: u64, change: Option<Option<&str>>) -> Effect {
 }
 
 impl Keeper<Slow> {
+    pub(in crate::replica) fn store(&self) -> Arc<Node<Slow>> {
+        Arc::clone(&self.node)
+    }
+
     /// Lands this many changes, and returns what the slot is told then.
     fn land(
         &mut self,
