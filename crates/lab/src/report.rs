@@ -345,14 +345,10 @@ mod tests {
 
     /// What failed in the committed run: the pages say so. The next run removes what has been mended.
     ///
-    /// - `merc-f5`: 0.75 on an Intel Xeon, and the bound is 0.8. On an AMD EPYC it held in all runs before.
-    /// - `fawn-kv-f2.6`, zipf without a cache: 0.95, 0.97 and 0.86 in three attempts.
-    /// - `fawn-kv-f2.6`, with holds: 0.65, 0.70 and 1.19. A node that took longer than a hold to answer was never relieved of its
-    ///   hottest keys. A series of holds has mended that since: 1.12.
-    const FAILS: [&str; 3] = [
-        "merc-f5: this check fails: 50 % enter or remove keys: the product's cuckoo, to Mercury",
-        "fawn-kv-f2.6: this check fails: zipf without a cache, of what the node with most of it allows, at the least",
-        "fawn-kv-f2.6: this check fails: zipf behind the cache with holds, of linear, at the least, 3 copies",
+    /// - `fawn-kv-f2.7`: 1.07, 1.07 and 1.09 in three attempts, and 1.03 in a run of it alone. Until the clients have gathered at the
+    ///   fullest node, the others answer more than they will; and a link that was late when the measurement began makes up for it.
+    const FAILS: [&str; 1] = [
+        "fawn-kv-f2.7: this check fails: throughput, of what the fullest node allows, at the most",
     ];
 
     #[test]
