@@ -154,6 +154,12 @@ impl Peers {
         let refused = dialled.iter().filter(|(_, it)| it.lane.is_refused());
         refused.map(|(node, _)| *node).collect()
     }
+
+    /// Waits until there may be one more of [`refused`](Self::refused), or returns at once if there was since the last call.
+    pub(crate) fn next_refusal(&self) -> impl Future<Output = ()> + use<> {
+        let shared = Arc::clone(&self.shared);
+        async move { shared.refusals.notified().await }
+    }
 }
 
 impl Drop for Peers {

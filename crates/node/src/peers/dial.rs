@@ -38,7 +38,11 @@ pub(super) async fn keep(shared: Arc<Shared>, node: NodeId, address: String, lan
             tracing::warn!("node {node} at {address}: {words}");
             told = Some(words.clone());
         }
+        let is_news = why.is_refusal() && !lane.is_refused();
         lane.set_state(LinkState::Down(words), why.is_refusal());
+        if is_news {
+            shared.refusals.notify_one();
+        }
         // Random, so that the nodes that lost a peer don't all dial it at the same moment.
         sleep(pause / 2 + pause.mul_f64(fastrand::f64() / 2.0)).await;
         pause = (pause * 2).min(most);

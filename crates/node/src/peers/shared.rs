@@ -11,7 +11,7 @@ use guira_chain::{NODE_MAX, NodeId};
 use parking_lot::Mutex;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::lane::Lane;
 use super::stream::LinkEnd;
@@ -75,6 +75,8 @@ pub(super) struct Shared {
     /// The lanes of front-ends, by the numbers of their links.
     pub(super) fronts: Mutex<HashMap<ClientId, Arc<Lane>>>,
     arrivals: UnboundedSender<Arrived>,
+    /// A node was dialled at whose address nobody listens any more.
+    pub(super) refusals: Notify,
 }
 
 impl Shared {
@@ -85,8 +87,9 @@ impl Shared {
     ) -> (Arc<Self>, UnboundedReceiver<Arrived>) {
         let (arrivals, arrived) = unbounded_channel();
         let (epoch, addresses) = (AtomicU64::new(me.epoch), Mutex::default());
-        let fronts = Mutex::default();
-        (Arc::new(Self { me, epoch, limits, tls, addresses, fronts, arrivals }), arrived)
+        let (fronts, refusals) = (Mutex::default(), Notify::new());
+        let shared = Self { me, epoch, limits, tls, addresses, fronts, arrivals, refusals };
+        (Arc::new(shared), arrived)
     }
 
     /// Remembers where the view has the nodes.

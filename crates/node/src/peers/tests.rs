@@ -210,12 +210,8 @@ async fn a_link_comes_back_with_the_peer() {
     one.until_down(2, "refused").await;
     assert_eq!(one.peers.send(2, &effect(0, 1)), Err(Unsent::Down));
     let is_refused = async |of: &Peers| {
-        let wait = async {
-            while of.refused() != [2].into() {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        assert!(timeout(Duration::from_secs(60), wait).await.is_ok(), "nobody listens there");
+        let told = timeout(Duration::from_secs(60), of.next_refusal()).await;
+        assert!(told.is_ok() && of.refused() == [2].into(), "nobody listens there");
     };
     is_refused(&one.peers).await;
     // Nothing else runs on this thread between these two.

@@ -148,6 +148,8 @@ impl<E: Engine> Driver<E> {
                     None | Some(Event::Stop) => return Ok(()),
                     Some(event) => self.take(event),
                 },
+                // The slots of a node that died wait until two others have told that.
+                () = self.peers.next_refusal() => self.tell_progress(),
                 // Many at once: peers send many.
                 _ = arrivals.recv_many(&mut arrived, ARRIVED_AT_ONCE) => {
                     arrived.drain(..).for_each(|it| self.hear(it.from, it.frame));
