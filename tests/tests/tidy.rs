@@ -192,22 +192,27 @@ fn the_reference_is_what_the_program_writes() {
 #[test]
 fn the_page_of_the_log_is_what_the_source_can_say() {
     let files = files();
-    let programs = files.iter().filter_map(|(path, text)| {
-        let (program, file) = path.strip_prefix("crates/")?.split_once("/src/")?;
-        let is_code = ends_with(file, "rs") && !file.ends_with("tests.rs");
-        // The sessions of `front` are the router's.
-        let program = match program {
-            "front" => "route",
-            "node" => "store",
-            program => program,
+    let mut events = Vec::new();
+    for (path, text) in &files {
+        let of = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+        let Some((library, file)) = of else { continue };
+        // The sessions of `front` are the router's and the store's.
+        let programs: &[&str] = match (library, file) {
+            ("front", "systemd.rs") => &["route", "serve", "store"],
+            ("front", _) => &["route", "store"],
+            ("node", _) => &["store"],
+            ("serve", _) => &["serve"],
+            ("route", _) => &["route"],
+            ("invalidate", _) => &["invalidate"],
+            _ => continue,
         };
-        let is_logged = ["serve", "route", "store", "invalidate"].contains(&program) && is_code;
-        is_logged.then_some((program, path, text))
-    });
-    let events = programs.flat_map(|(program, path, text)| {
-        log_events(path, text).into_iter().map(move |(level, message)| (program, level, message))
-    });
-    let made = log_page(events);
+        if ends_with(file, "rs") && !file.ends_with("tests.rs") {
+            for (level, message) in log_events(path, text) {
+                events.extend(programs.iter().map(|program| (*program, level, message.clone())));
+            }
+        }
+    }
+    let made = log_page(events.into_iter());
     assert!(made.lines().count() > 40, "{made}");
     let there = fs::read_to_string(workspace().join("docs/reference/log.md")).unwrap_or_default();
     if made != there {

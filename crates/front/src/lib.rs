@@ -23,6 +23,7 @@ pub mod shares;
 pub mod size;
 #[expect(unsafe_code, reason = "two system calls that rustix doesn't have")]
 pub mod slices;
+pub mod systemd;
 pub mod vitals;
 
 pub use guira_config::meant;

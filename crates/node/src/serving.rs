@@ -22,9 +22,9 @@ use guira_front::sessions::{
     self, Arrival, Dealer, Listening, Sessions, drain, open_http_beside, serve, start_http,
 };
 use guira_front::slices::ask_for_short_slices;
+use guira_front::systemd::{self, NotifyState};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
-use sd_notify::NotifyState;
 use tokio::runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
@@ -38,7 +38,7 @@ use crate::options::{Opening, Options};
 use crate::peers::PeerTls;
 use crate::process::Process;
 use crate::replica;
-use crate::starting::{Opened, Signals, Starting, opened, tell_systemd};
+use crate::starting::{Opened, Signals, Starting, opened};
 use crate::watch::{Watch, tell_end};
 
 /// Serves a store that `open` opens, until the process is told to end.
@@ -99,7 +99,7 @@ pub(crate) fn run<E: Engine>(
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     let served = runtime.block_on(until_told(&process, sockets, &threads, &mut signals));
     process.lifecycle.note_stopping();
-    tell_systemd(&[NotifyState::Stopping]);
+    systemd::tell(&[NotifyState::Stopping]);
     // The sockets and their tasks go first, and with them the last senders of clients. Then the threads answer what they
     // have read, and end.
     runtime.shutdown_background();
@@ -209,7 +209,7 @@ async fn until_told<E: Engine>(
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
     accept_all(process, sockets, threads);
     process.lifecycle.note_ready();
-    tell_systemd(&[NotifyState::Ready, NotifyState::Status("serving")]);
+    systemd::tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
     let is_guarded = process.clients.logins.is_some();
     sessions::tell(&listening, is_guarded);
     sessions::tell_ready(&listening, threads.len());

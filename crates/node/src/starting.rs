@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use guira_front::exposition::Exposition;
 use guira_front::http::Probed;
+use guira_front::systemd::{self, NotifyState};
 use guira_front::vitals::Vitals;
 use guira_store::OpenProgress;
-use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, interval_at, timeout};
@@ -149,7 +149,7 @@ pub(crate) async fn opened<E: Engine>(
                 let now = progress.to_string();
                 tracing::info!("opening {}: {now}", opening.directory.display());
                 if now != before {
-                    tell_systemd(&[
+                    systemd::tell(&[
                         NotifyState::Status(&format!("opening: {now}")),
                         NotifyState::ExtendTimeoutUsec(PATIENCE_US),
                     ]);
@@ -157,14 +157,6 @@ pub(crate) async fn opened<E: Engine>(
                 before = now;
             }
         }
-    }
-}
-
-/// Notifies systemd, if a unit with `Type=notify` started this process, or another program that asks for notifications in
-/// the same way.
-pub(crate) fn tell_systemd(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
     }
 }
 

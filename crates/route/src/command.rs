@@ -28,8 +28,8 @@ use std::time::Duration;
 use clap::{ArgMatches, Command};
 use guira_client::Taps;
 use guira_front::sessions::{self, Accepting, Dealer, Listening, open_http, start_http};
+use guira_front::systemd::{self, NotifyState};
 use guira_log::Log;
-use sd_notify::NotifyState;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -224,7 +224,7 @@ fn serve(
     let Main { runtime, heard } = main;
     let served = runtime.block_on(until_told(&view, opened, &threads, ready, heard));
     process.note_stopping();
-    tell_systemd(NotifyState::Stopping);
+    systemd::tell(&[NotifyState::Stopping]);
     // Drop the sockets and their tasks first, and with them the last senders of messages to threads. Then all threads
     // answer what they have read, in parallel, and end. A configuration being read isn't waited for.
     runtime.shutdown_background();
@@ -256,13 +256,6 @@ fn debts(options: &Options) -> Result<Debts, String> {
     let spool = options.spool.clone().map(|place| Spool::start(place, names, &held));
     let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
     Ok(Debts::new(spool, held))
-}
-
-/// Notifies the process that started this one: systemd, for units with `Type=notify`, or any that uses its protocol.
-fn tell_systemd(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
-    }
 }
 
 /// Starts the background tasks. A message on the result causes the configuration to be read at once.
@@ -331,7 +324,7 @@ async fn until_told(
     let accepting = accept_all(process, sockets, orders.clone());
     let _accepting = accepting.map_err(|e| format!("no thread: {e}"))?;
     process.lifecycle.note_ready();
-    tell_systemd(NotifyState::Ready);
+    systemd::tell(&[NotifyState::Ready]);
     sessions::tell(&listening, process.clients.logins.is_some());
     if process.options.log.says_ready {
         sessions::tell_ready(&listening, threads.len());

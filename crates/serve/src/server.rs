@@ -22,10 +22,10 @@ use crate::tls::Tls;
 use crate::transport::datagrams::Datagrams;
 use crate::transport::listener;
 use crate::transport::worker::Worker;
+use guira_front::systemd::{self, NotifyState};
 use guira_log::Log;
 use handover::Successor;
 use rustix::fd::{AsFd, AsRawFd};
-use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
@@ -135,7 +135,7 @@ fn serve(
     if let Some(predecessor) = predecessor {
         predecessor.release();
     }
-    tell_systemd(NotifyState::Ready);
+    systemd::tell(&[NotifyState::Ready]);
     ready.iter().flatten().for_each(|line| tracing::info!("{line}"));
     let signal = wait_for_the_end(&process, &mut signals);
     stop(&process, signal, &threads_left);
@@ -171,19 +171,11 @@ fn stop(process: &Process, signal: i32, threads_left: &AtomicUsize) {
         tracing::info!("Gracefully stopping");
         stop_gracefully(process, threads_left);
     }
-    tell_systemd(NotifyState::Stopping);
+    systemd::tell(&[NotifyState::Stopping]);
     let items = warm::end(process);
     let by = process.stopped_by.get().copied().or_else(|| signal_name(signal));
     let by = by.unwrap_or("a signal");
     tracing::info!("stopped by {by}, in {} ms: {items}", monotonic_ms() - began_ms);
-}
-
-/// Notifies systemd, if it started this process by a unit with `Type=notify`, or any other supervisor
-/// that set `NOTIFY_SOCKET`.
-fn tell_systemd(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
-    }
 }
 
 /// Starts the workers, the sweeper, the crawler, the listener and the optional threads. Returns the
