@@ -212,7 +212,7 @@ fn the_page_of_the_log_is_what_the_source_can_say() {
             }
         }
     }
-    let made = log_page(events.into_iter());
+    let made = log_page(events);
     assert!(made.lines().count() > 40, "{made}");
     let there = fs::read_to_string(workspace().join("docs/reference/log.md")).unwrap_or_default();
     if made != there {
