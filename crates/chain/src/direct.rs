@@ -35,11 +35,12 @@ mod tests;
 #[cfg(all(test, loom))]
 mod models;
 
+use crate::planted::{Mistake, is_planted};
 use crate::promises::Promises;
 use crate::view::{Chart, Group, NodeId, SLOTS};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use sync::{Acquire, AtomicBool, AtomicU64, Mutation, Relaxed, Release, RwLock, fence};
+use sync::{Acquire, AtomicBool, AtomicU64, Relaxed, Release, RwLock, fence};
 
 /// See the module's head.
 #[derive(Debug)]
@@ -108,11 +109,11 @@ impl DirectReads {
         // A read that took long may rest on later promises of the same chain.
         let lasts = now < read.until || now < self.promised_now(read.slot);
         // What was read is ordered before the word.
-        if !Mutation::NoFence.is_planted() {
+        if !is_planted(Mistake::DirectWithoutFence) {
             fence(Acquire);
         }
         let is_same = self.word(read.slot).is_some_and(|it| it.load(Relaxed) == read.word);
-        lasts && (is_same || Mutation::Unvalidated.is_planted())
+        lasts && (is_same || is_planted(Mistake::DirectUnvalidated))
     }
 
     /// Until when the nodes of a slot's chain have promised to follow no newer view than the present one.
@@ -141,7 +142,7 @@ impl DirectReads {
         let Some(word) = self.word(slot) else { return };
         let now = word.load(Relaxed);
         if now & OPEN == from {
-            let order = if Mutation::RelaxedTurn.is_planted() { Relaxed } else { Release };
+            let order = if is_planted(Mistake::OpensRelaxed) { Relaxed } else { Release };
             word.store(now.wrapping_add(1), order);
         }
     }

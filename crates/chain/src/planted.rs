@@ -1,4 +1,4 @@
-//! Mistakes that the simulation or the search must find. Each is a defect seen elsewhere, or one of an early draft of
+//! Mistakes that the simulation, the search or a loom model must find. Each is a defect seen elsewhere, or one of an early draft of
 //! the protocol.
 //!
 //! A test plants a mistake for its own thread. Without `cfg(test)` none is ever planted, and the compiler removes the
@@ -57,6 +57,12 @@ pub(crate) enum Mistake {
     ReadyWhileHoldsRun,
     /// Others read a slot's content before it is committed.
     OpenBeforeCommitted,
+    /// Whoever reads a slot directly doesn't look whether it stayed open.
+    DirectUnvalidated,
+    /// What is read directly isn't ordered before that look.
+    DirectWithoutFence,
+    /// A slot is opened to others without release.
+    OpensRelaxed,
     /// The controller lets a joining node serve that isn't ready.
     ServesUnready,
     /// All serving nodes are dead, and the controller makes a joining node the chain that isn't ready.

@@ -3,9 +3,9 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p guira-chain --release --lib models`.
 
-use super::sync::Mutation;
 use super::tests::{chart, promised};
 use super::{DirectReads, OPEN};
+use crate::planted::{Mistake, plant};
 use loom::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ enum Owner {
 }
 
 /// Runs a model. Returns whether it held, and in how many executions.
-fn run(fault: Option<Mutation>, model: impl Fn() + Send + Sync + 'static) -> (bool, usize) {
-    Mutation::plant(fault);
+fn run(fault: Option<Mistake>, model: impl Fn() + Send + Sync + 'static) -> (bool, usize) {
+    plant(fault);
     let executions = Arc::new(AtomicUsize::new(0));
     let counted = AssertUnwindSafe(executions.clone());
     let result = catch_unwind(AssertUnwindSafe(|| {
@@ -34,11 +34,11 @@ fn run(fault: Option<Mutation>, model: impl Fn() + Send + Sync + 'static) -> (bo
             model();
         });
     }));
-    Mutation::plant(None);
+    plant(None);
     (result.is_ok(), executions.load(Relaxed))
 }
 
-fn holds_but_for(faults: &[Mutation], wrong: &[Owner], model: fn(Owner)) {
+fn holds_but_for(faults: &[Mistake], wrong: &[Owner], model: fn(Owner)) {
     let (held, executions) = run(None, move || model(Owner::Correct));
     println!("{executions} executions");
     assert!(held, "the model fails without a fault");
@@ -105,8 +105,8 @@ fn a_read_beside_changes(owner: Owner) {
 
 #[test]
 fn a_read_answers_what_is_committed() {
-    use Mutation::{NoFence, RelaxedTurn, Unvalidated};
-    let faults = [Unvalidated, NoFence, RelaxedTurn];
+    use Mistake::{DirectUnvalidated, DirectWithoutFence, OpensRelaxed};
+    let faults = [DirectUnvalidated, DirectWithoutFence, OpensRelaxed];
     holds_but_for(&faults, &[Owner::ClosesLate, Owner::OpensEarly], a_read_beside_changes);
 }
 
