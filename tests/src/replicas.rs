@@ -155,6 +155,12 @@ impl Replicas {
         }
     }
 
+    /// A node's directory.
+    #[must_use]
+    pub fn store_of(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("store-{name}"))
+    }
+
     /// Where clients and other nodes reach a node.
     #[must_use]
     pub fn ports(&self, name: &str) -> [u16; 2] {
@@ -174,7 +180,7 @@ impl Replicas {
     /// # Errors
     /// It doesn't start.
     pub fn try_begin(&mut self, name: &'static str) -> Result<(), Refused> {
-        let store = self.directory.join(format!("store-{name}")).display().to_string();
+        let store = self.store_of(name).display().to_string();
         let [clients, peers] = self.ports[name];
         let (place, peers) = (self.place_of(name), format!("127.0.0.1:{peers}"));
         let (port, at) = (clients.to_string(), Address::Tcp(clients));

@@ -81,7 +81,7 @@ fn a_cluster_that_etcd_has_lost_serves_on_and_goes_on_once_its_view_is_put_back(
 }
 
 #[test]
-fn a_node_with_the_name_of_one_that_lives_is_refused() {
+fn a_node_with_the_name_or_the_directory_of_one_that_lives_is_refused() {
     let cluster = Replicas::start();
     let directory = own_directory();
     let store = directory.join("store").display().to_string();
@@ -102,6 +102,24 @@ fn a_node_with_the_name_of_one_that_lives_is_refused() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("which lives, has the name jay"), "{said}");
     assert_eq!(ids(), before, "no number is used up");
+    // What the refused process left is no store of any node.
+    fs::remove_dir_all(directory.join("store")).expect("a directory");
+    fs::create_dir(directory.join("store")).expect("a directory");
+    for entry in fs::read_dir(cluster.store_of("jay")).expect("jay's directory") {
+        let from = entry.expect("an entry").path();
+        fs::copy(&from, directory.join("store").join(from.file_name().expect("a name")))
+            .expect("a copy");
+    }
+    for name in ["jay", "owl"] {
+        let (code, said) = refused(name);
+        assert_eq!(code, Some(2), "{said}");
+        let part = format!(
+            "node 3 lives, and its process listens for other nodes at 127.0.0.1:{}",
+            cluster.ports("jay")[1]
+        );
+        assert!(said.contains(&part), "{said}");
+    }
+    assert_eq!(cluster.get("jay", "k"), None, "jay serves");
     fs::remove_dir_all(directory).ok();
     nodes_whose_keys_are_gone_are_told_from_those_that_are(&cluster);
 }

@@ -36,6 +36,13 @@ pub enum Fault {
         /// The other node.
         by: NodeId,
     },
+    /// Another process that lives has the node's number.
+    NumberTaken {
+        /// The number.
+        by: NodeId,
+        /// Where other nodes reach that process.
+        at: String,
+    },
     /// There is already one of this name.
     Exists(String),
     /// The value of a key can't be read.
@@ -92,6 +99,10 @@ impl fmt::Display for Fault {
             Self::NameTaken { name, by } => write!(
                 f,
                 "node {by}, which lives, has the name {name}: give this one another --name"
+            ),
+            Self::NumberTaken { by, at } => write!(
+                f,
+                "node {by} lives, and its process listens for other nodes at {at}: this directory is that node's, or a copy of it. Give this node an empty directory, or end the other process first"
             ),
             Self::Exists(name) => write!(
                 f,

@@ -72,7 +72,7 @@ pub use dev::lacks;
 pub use fault::Fault;
 pub use names::{NAME_FORM, is_name};
 pub use parts::Parts;
-pub use present::{Present, await_name};
+pub use present::{Present, await_place};
 pub use records::{AwayRecord, GroupReport, Report, WishRecord};
 pub use register::{Lead, Register, RegisterSnapshot, Seen, first_view};
 pub use watch::{Sight, watch, watch_anyway};

@@ -77,7 +77,7 @@ impl Present {
             ..Said::default()
         });
         let shared = Arc::new(Shared { register, id, ttl_s, said, changed: Condvar::new() });
-        await_name(&shared.register, Some(id), &member.name, ttl_s)?;
+        await_place(&shared.register, Some(id), (&member.name, &member.peers), ttl_s)?;
         shared.renew()?;
         shared.register.know_process(id, &member.run);
         let start = |name: &str, work: fn(&Shared)| {
@@ -138,31 +138,43 @@ impl Said {
     }
 }
 
-/// Waits until no other node than `own` has the name. The lease of one that has just died lasts for a while, `ttl_s`
-/// seconds as a rule.
+/// Waits until no process that lives has the name, or `own` number at another address than `peers`. The lease of one that
+/// has just died lasts for a while, `ttl_s` seconds as a rule. One at the same address is dead: this process listens there.
 ///
 /// # Errors
-/// [`Fault::NameTaken`], or etcd fails.
-pub fn await_name(
+/// [`Fault::NameTaken`], [`Fault::NumberTaken`], or etcd fails.
+pub fn await_place(
     register: &Register,
     own: Option<NodeId>,
-    name: &str,
+    (name, peers): (&str, &str),
     ttl_s: u64,
 ) -> Result<(), Fault> {
     let waits = usize::try_from(ttl_s).unwrap_or(0).min(NAME_WAITS_MAX) + 1;
-    for wait in 0..=waits {
-        let snapshot = register.snapshot()?;
-        let mut others =
-            snapshot.nodes.iter().filter(|(id, it)| Some(**id) != own && it.name == name);
-        match others.next() {
-            None => break,
-            Some((by, _)) if wait == waits => {
-                return Err(Fault::NameTaken { name: name.to_owned(), by: *by });
-            }
-            Some(_) => thread::sleep(Duration::from_secs(1)),
+    let mut waited = 0;
+    while let Some(taken) = taken(&register.snapshot()?.nodes, own, (name, peers)) {
+        if waited == waits {
+            return Err(taken);
         }
+        waited += 1;
+        thread::sleep(Duration::from_secs(1));
     }
     Ok(())
+}
+
+/// Why a process with this number, name and address can't enter beside those that live.
+fn taken(
+    living: &BTreeMap<NodeId, Member>,
+    own: Option<NodeId>,
+    (name, peers): (&str, &str),
+) -> Option<Fault> {
+    living.iter().find_map(|(&id, it)| {
+        let (name, at) = (name.to_owned(), it.peers.clone());
+        match (Some(id) == own, it.name == name, at == peers) {
+            (true, _, false) => Some(Fault::NumberTaken { by: id, at }),
+            (false, true, _) => Some(Fault::NameTaken { name, by: id }),
+            _ => None,
+        }
+    })
 }
 
 impl Shared {
@@ -331,5 +343,33 @@ impl Shared {
 const WATCH_MAX: Duration = Duration::from_secs(10);
 /// The pause until keys are looked for again while some are missing, or etcd is away.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The longest wait for the lease of a node that had the name. Seconds.
+/// The longest wait for the lease of a process that had the name or the number. Seconds.
 const NAME_WAITS_MAX: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_and_a_number_are_one_living_process_s() {
+        let member = |name: &str, peers: &str| Member {
+            name: name.to_owned(),
+            peers: peers.to_owned(),
+            clients: String::new(),
+            zone: String::new(),
+            weight: 1,
+            run: String::new(),
+        };
+        let living = [(1, member("heron", "h:1")), (2, member("ibis", "i:1"))].into();
+        let taken = |own, name, peers| taken(&living, own, (name, peers));
+        let number = Some(Fault::NumberTaken { by: 1, at: "h:1".to_owned() });
+        let name = Some(Fault::NameTaken { name: "ibis".to_owned(), by: 2 });
+        assert_eq!(taken(Some(1), "heron", "h:1"), None, "its own former process");
+        assert_eq!(taken(Some(1), "heron", "h:2"), number, "on a copy of its directory");
+        assert_eq!(taken(Some(1), "jay", "h:2"), number, "that has another name");
+        assert_eq!(taken(Some(1), "ibis", "h:1"), name, "renamed");
+        assert_eq!(taken(None, "ibis", "j:1"), name, "a new node");
+        assert_eq!(taken(None, "jay", "h:1"), None, "a new node in a dead one's place");
+        assert_eq!(taken(Some(3), "jay", "j:1"), None);
+    }
+}

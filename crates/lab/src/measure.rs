@@ -11,8 +11,8 @@
 //! Bad at: caches and memory that neighbours use. Their influence is measured with ours.
 
 use std::fs;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -147,21 +147,23 @@ pub(crate) fn threads(n: usize, work: impl Fn(usize) -> u64 + Sync) -> Work {
     }
 }
 
-/// Like [`threads`], for `time`: `work` gets a flag that tells it to stop, which it should read every few hundred
-/// operations.
+/// Like [`threads`], for `time` from the moment at which the first thread begins, however long a busy machine takes to
+/// start the others: `work` gets a flag that tells it to stop, which it should read every few hundred operations.
 pub(crate) fn threads_for(
     n: usize,
     time: Duration,
     work: impl Fn(usize, &AtomicBool) -> u64 + Sync,
 ) -> Work {
-    let stop = AtomicBool::new(false);
-    let begun = now();
+    let (stop, begun) = (AtomicBool::new(false), OnceLock::new());
     std::thread::scope(|scope| {
         let timer = scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) && begun.elapsed() < time {
-                std::thread::park_timeout(time.saturating_sub(begun.elapsed()));
+            while !stop.load(Ordering::Relaxed) {
+                match begun.get().map(|it: &Instant| time.saturating_sub(it.elapsed())) {
+                    None => std::thread::park(),
+                    Some(Duration::ZERO) => stop.store(true, Ordering::Relaxed),
+                    Some(left) => std::thread::park_timeout(left),
+                }
             }
-            stop.store(true, Ordering::Relaxed);
         });
         let end = || {
             stop.store(true, Ordering::Relaxed);
@@ -169,6 +171,9 @@ pub(crate) fn threads_for(
         };
         let done = threads(n, |thread| {
             let _others_must_not_wait = OnPanic(&end);
+            if begun.set(now()).is_ok() {
+                timer.thread().unpark();
+            }
             work(thread, &stop)
         });
         end();
@@ -304,6 +309,7 @@ mod tests {
 
     #[test]
     fn a_flag_ends_timed_work() {
+        // However late the second thread starts, the time counts from the first one's beginning.
         let work = threads_for(2, Duration::from_millis(1), |_, stop| {
             let mut ops = 0;
             while !stop.load(Ordering::Relaxed) {

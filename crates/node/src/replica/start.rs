@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use guira_chain::direct::DirectReads;
 use guira_chain::frames::PeerHello;
 use guira_chain::{Member, NodeId, SlotHash, View};
-use guira_cluster::{Fault, Register, Sight, await_name};
+use guira_cluster::{Fault, Register, Sight, await_place};
 use guira_front::rewrites::LongValues;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -164,15 +164,15 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
             let views = guira_cluster::watch(Arc::clone(&register)).map_err(told)?;
             let view = views.borrow().view.clone();
             let view = view.map(|view| View::clone(&view)).ok_or("no view")?;
+            let peers = options.peers.clone().unwrap_or_default();
             let node = match found {
                 Some(found) => found.node,
                 // Before the node has a number, and its store an owner.
                 None => {
-                    await_name(&register, None, name, LEASE_S).map_err(told)?;
+                    await_place(&register, None, (name, &peers), LEASE_S).map_err(told)?;
                     register.take_id().map_err(told)?
                 }
             };
-            let peers = options.peers.clone().unwrap_or_default();
             let (name, clients, zone) = (name.clone(), clients.clone(), zone.clone());
             let (weight, run) = (*weight, String::new());
             let member = Member { name, peers, clients, zone, weight, run };
