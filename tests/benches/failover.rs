@@ -4,9 +4,10 @@
 //! Five nodes of `guira store --cluster` with three copies, a real etcd, and `guira route` with a `ClusterRoute`. Twenty
 //! clients ask the router 50 times a second each, for gets and sets alike, of keys drawn at random. Each round kills another
 //! node with SIGKILL, and starts it again afterwards. A request belongs to the role that the killed node had in the chain
-//! of the key's slot before: its head, a middle, its reader, or none.
+//! of the key's slot before: its head, a middle, its reader, or none. A round takes a minute or two: the
+//! node is filled again, and heads and readers are spread.
 //!
-//! `GUIRA_BIN` names the binary, else this profile's is built. `--rounds 5`, `--seconds 5` after a kill, `--keys 5000`.
+//! `GUIRA_BIN` names the binary, else this profile's is built. `--rounds 3`, `--seconds 5` after a kill, `--keys 5000`.
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -37,34 +38,39 @@ fn main() {
     let mut fills = BufReader::new(connect(router.port()));
     (0..asked.keys).for_each(|key| assert!(one(&mut fills, true, key), "key {key} is stored"));
     let mut rounds = Vec::new();
+    println!(
+        "longest wait in milliseconds, of gets and sets of slots in whose chain the killed node was"
+    );
+    let roles = ROLES.iter().flat_map(|role| ["get", "set"].map(|it| format!("{role} {it}")));
+    println!("{:18}{}", "requests", roles.map(|it| format!("{it:>11}")).collect::<String>());
     for round in 0..asked.rounds {
         let victim = NAMES[round % NAMES.len()];
         let roles: Vec<_> = (0..asked.keys).map(|key| role(&mut fills, key, victim)).collect();
         let seen = watch(router.port(), &asked, &roles, || cluster.kill(victim));
-        println!(
-            "round {}: {victim} is killed; {} requests, {} without a good reply",
-            round + 1,
-            seen.requests,
-            seen.errors
-        );
-        rounds.push(seen);
-        cluster.begin(victim);
-        cluster.until_whole();
-    }
-    println!("longest wait in milliseconds: each round, then the median of all");
-    for (role, name) in ROLES.iter().enumerate() {
-        for (request, is_set) in [("get", 0), ("set", 1)] {
-            let mut waits: Vec<_> =
-                rounds.iter().map(|it| it.longest[role][is_set].as_millis()).collect();
-            let all: String = waits.iter().map(|it| format!("{it:7}")).collect();
-            waits.sort_unstable();
-            println!("{name:8} {request} {all}   {:7}", waits[waits.len() / 2]);
+        let all: Vec<_> = seen.longest.iter().flatten().map(Duration::as_millis).collect();
+        print(&format!("{}, {} errors", seen.requests, seen.errors), &all);
+        rounds.push(all);
+        if round + 1 < asked.rounds {
+            cluster.begin(victim);
+            cluster.until_whole();
         }
     }
+    let median = |of: usize| {
+        let mut all: Vec<_> = rounds.iter().map(|it| it[of]).collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    print("median", &(0..2 * ROLES.len()).map(median).collect::<Vec<_>>());
+}
+
+/// Prints a row of waits in milliseconds.
+fn print(name: &str, waits: &[u128]) {
+    let waits: String = waits.iter().map(|it| format!("{it:11}")).collect();
+    println!("{name:18}{waits}");
 }
 
 fn asked() -> Asked {
-    let mut asked = Asked { rounds: 5, after: Duration::from_secs(5), keys: 5_000 };
+    let mut asked = Asked { rounds: 3, after: Duration::from_secs(5), keys: 5_000 };
     let mut words = std::env::args().skip(1).filter(|it| it != "--bench");
     while let Some(word) = words.next() {
         let value = words.next().and_then(|it| it.parse::<u64>().ok()).filter(|&it| it > 0);
@@ -82,9 +88,9 @@ fn asked() -> Asked {
 /// What the killed node was in a chain.
 const ROLES: [&str; 4] = ["head", "middle", "reader", "none"];
 
-/// Which of [`ROLES`] a node has in the chain of a key: the router tells.
+/// Which of [`ROLES`] a node has in the chain of a key: the router tells. The last of a chain is its reader.
 fn role(stream: &mut BufReader<TcpStream>, key: u64, node: &str) -> usize {
-    let asks = format!("get __mcrouter__.route_handles(get,{})\r\n", name(key));
+    let asks = format!("get __mcrouter__.route_handles(set,{})\r\n", name(key));
     stream.get_mut().write_all(asks.as_bytes()).expect("it reads");
     let (mut said, mut line) = (String::new(), String::new());
     while line != "END\r\n" {
@@ -92,16 +98,14 @@ fn role(stream: &mut BufReader<TcpStream>, key: u64, node: &str) -> usize {
         assert!(stream.read_line(&mut line).expect("it answers") > 0, "{said}");
         said.push_str(&line);
     }
-    let named = |what: &str| {
-        let of = said.split_once(&format!("|{what}=")).map(|it| it.1);
-        of.and_then(|it| it.split(['|', '\r', '\n']).next())
-            .unwrap_or_else(|| panic!("{what}: {said}"))
-    };
-    match () {
-        () if named("head") == node => 0,
-        () if named("reader") == node => 2,
-        () if named("chain").split('>').any(|it| it == node) => 1,
-        () => 3,
+    let chain = said.split_once("|chain=").map(|it| it.1);
+    let chain = chain.and_then(|it| it.split(['|', '\r', '\n']).next());
+    let chain: Vec<_> = chain.unwrap_or_else(|| panic!("no chain: {said}")).split('>').collect();
+    match chain.iter().position(|it| *it == node) {
+        None => 3,
+        Some(0) => 0,
+        Some(at) if at + 1 == chain.len() => 2,
+        Some(_) => 1,
     }
 }
 
@@ -115,12 +119,7 @@ struct Seen {
 }
 
 /// Runs the clients while `kill` happens.
-fn watch(
-    port: u16,
-    asked: &Asked,
-    role: &(impl Fn(u64) -> usize + Sync),
-    kill: impl FnOnce(),
-) -> Seen {
+fn watch(port: u16, asked: &Asked, roles: &[usize], kill: impl FnOnce()) -> Seen {
     let (seen, ends, begun) = (Mutex::new(Seen::default()), AtomicBool::new(false), Instant::now());
     let client = |place: u64| {
         let mut stream = BufReader::new(connect(port));
@@ -134,9 +133,9 @@ fn watch(
             let is_good = one(&mut stream, is_set, key);
             let waited = at.elapsed();
             due = (due + EACH).max(at);
+            let role = roles[usize::try_from(key).expect("few")];
             let mut seen = seen.lock().expect("no client panics");
-            let longest =
-                &mut seen.longest[roles[usize::try_from(key).expect("few")]][usize::from(is_set)];
+            let longest = &mut seen.longest[role][usize::from(is_set)];
             *longest = waited.max(*longest);
             seen.requests += 1;
             seen.errors += u64::from(!is_good);
