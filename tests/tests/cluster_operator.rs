@@ -2,13 +2,15 @@
 //! etcd, and what the nodes say of themselves in `stats cluster`.
 
 use guira_tests::client::try_ask;
-use guira_tests::replicas::{NAMES, Replicas};
+use guira_tests::replicas::{NAMES, Replicas, told};
 use guira_tests::server::{Address, Program, Server, own_directory, within, workspace};
+use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 /// The lines of `stats cluster` of a node.
 fn stats(cluster: &Replicas, name: &str) -> BTreeMap<String, f64> {
@@ -190,6 +192,7 @@ fn a_node_comes_in_after_a_pause_and_another_is_drained_and_no_client_sees_an_er
     );
     let names = ["heron", "ibis", "jay", "kite"];
     within(20, "all have their share", || uneven(&cluster, &names) < 12.0);
+    a_change_that_waits_holds_up_no_other(&cluster);
     other_copies_are_wanted_at_once(&cluster);
 }
 
@@ -207,6 +210,43 @@ fn a_pause_keeps_copies_where_they_are(cluster: &mut Replicas) {
     assert_eq!((code, said.contains("3 copies of each slot\n")), (Some(0), true), "{said}");
     cluster.until_spread();
     assert!(cluster.slots_of("kite") > 0);
+}
+
+/// A router asks one node for both, on one thread: what waits for a node that hangs is passed by what doesn't.
+fn a_change_that_waits_holds_up_no_other(cluster: &Replicas) {
+    let place = cluster.place().replace("etcd:", "");
+    // Who isn't answered within this time asks another node, on another connection.
+    let route = format!(r#"{{"type": "ClusterRoute", "etcd": "{place}", "timeout_ms": 9000}}"#);
+    let config = format!(r#"{{"route": {route}}}"#);
+    let router = Server::start_router(&["--num-proxies", "1", "--config", &config]);
+    let mut client = router.connect();
+    assert_eq!(told(&mut client, "set probe 0 0 1\r\n1"), "STORED\r\n");
+    let mut key = |has_kite: bool| {
+        let of =
+            |n: usize| (n, client.ask(&format!("get __mcrouter__.route_handles(set,key-{n})")));
+        let chain = |it: &(usize, String)| {
+            let chain = it.1.split_once("|chain=").expect("a chain").1;
+            let chain = chain.split('|').next().expect("names");
+            chain.starts_with("heron>") && chain.contains(">kite") == has_kite
+        };
+        let found = (0..300).map(of).find(chain).expect("a hundred chains begin with heron");
+        format!("key-{}", found.0)
+    };
+    let (waits, passes) = (key(true), key(false));
+    // Nobody is put out meanwhile.
+    cluster.etcd.signal(Signal::STOP);
+    cluster.nodes["kite"].signal(Signal::STOP);
+    let mut other = router.connect();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| other.ask(&format!("set {waits} 0 0 1\r\n1")));
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(client.ask(&format!("set {passes} 0 0 1\r\n2")), "STORED\r\n");
+        assert!(!waiting.is_finished(), "kite has it not");
+        cluster.nodes["kite"].signal(Signal::CONT);
+        assert_eq!(waiting.join().expect("an answer"), "STORED\r\n");
+    });
+    cluster.etcd.signal(Signal::CONT);
+    cluster.until_whole();
 }
 
 fn other_copies_are_wanted_at_once(cluster: &Replicas) {

@@ -18,8 +18,9 @@
 //! 4. A cached reply is used only while its key's reader lets nobody change the key ([`crate::hot_cache::HeldCache`]).
 //!
 //! # Costs
-//! One heap-allocated future per key. Each thread has three connections to a node, because a node answers on each in
-//! the order of requests. So a request that waits for the next view doesn't block the others.
+//! One heap-allocated future per key. A node answers on each connection in the order of requests. So that a change that
+//! waits for the next view blocks no others, one goes to a connection on which none waits. Each thread has up to thirteen
+//! connections to a node: one for reads, eight for changes, and four for requests that the node passes on.
 //!
 //! # Bad at
 //! Failed deletes: they aren't logged to be sent later.

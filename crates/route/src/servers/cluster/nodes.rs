@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use guira_chain::{Chart, Group, NodeId};
@@ -31,11 +32,22 @@ pub(in crate::servers) trait NodeLinks: fmt::Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Role {
     /// Reads, to readers.
-    Read = 0,
+    Read,
     /// Changes, to heads.
-    Change = 1,
+    Change,
     /// Requests that the node passes on.
-    Pass = 2,
+    Pass,
+}
+
+impl Role {
+    /// The number of the role's first link to a node, and how many links it has at most.
+    fn lanes(self) -> (u32, usize) {
+        match self {
+            Self::Read => (0, 1),
+            Self::Change => (1, 8),
+            Self::Pass => (9, 4),
+        }
+    }
 }
 
 /// See the module's head.
@@ -47,7 +59,7 @@ pub(super) struct Nodes {
     chart: Option<Arc<Chart>>,
     /// Nodes that are members of a chain.
     members: HashSet<NodeId>,
-    links: HashMap<(NodeId, Role), Arc<Link>>,
+    links: HashMap<(NodeId, Role), Vec<Arc<Link>>>,
     /// Nodes that didn't answer in time, and until when others are asked before them.
     slow: HashMap<NodeId, Instant>,
 }
@@ -96,11 +108,12 @@ impl Nodes {
         if let Some(chart) = &chart {
             let groups = chart.view.groups.iter();
             let members: HashSet<NodeId> = groups.flat_map(Group::members).collect();
-            self.links.retain(|(node, _), link| {
-                let stays = server_of(chart, *node, &self.wanted).is_ok_and(|it| it == link.server);
+            self.links.retain(|(node, _), lanes| {
+                let server = server_of(chart, *node, &self.wanted);
+                let stays = server.is_ok_and(|it| lanes.iter().all(|link| it == link.server));
                 if !stays || (self.members.contains(node) && !members.contains(node)) {
                     // The requests there may never be answered. Fail them, so that other nodes are asked.
-                    link.abandon();
+                    lanes.iter().for_each(|link| link.abandon());
                 }
                 stays
             });
@@ -111,17 +124,20 @@ impl Nodes {
         self.chart = chart;
     }
 
-    /// Returns the link to a node for a role.
+    /// Returns a link to a node for a role, on which few requests wait.
     pub(super) fn link(
         &mut self,
         (node, role): (NodeId, Role),
         chart: &Chart,
         fleet: &dyn NodeLinks,
     ) -> Result<Arc<Link>, String> {
-        if let Some(link) = self.links.get(&(node, role)) {
+        let (wanted, (first, most)) = (&self.wanted, role.lanes());
+        let lanes = self.links.entry((node, role)).or_default();
+        let waiting = lanes.iter().map(|link| link.stats.outstanding.load(Relaxed));
+        let at = lane(waiting, most);
+        if let Some(link) = lanes.get(at) {
             return Ok(Arc::clone(link));
         }
-        let wanted = &self.wanted;
         let spec = LeafSpec {
             server: server_of(chart, node, wanted)?,
             timeout: wanted.timeout,
@@ -135,8 +151,8 @@ impl Nodes {
             stale_on_delete_s: 0,
             connections: 1,
         };
-        let link = fleet.node_link(&spec, role as u32);
-        self.links.insert((node, role), Arc::clone(&link));
+        let link = fleet.node_link(&spec, first + u32::try_from(at).unwrap_or(0));
+        lanes.push(Arc::clone(&link));
         Ok(link)
     }
 
@@ -180,6 +196,15 @@ impl Nodes {
     /// The number of nodes in the view.
     pub(super) fn count(&self) -> usize {
         self.chart.as_ref().map_or(0, |chart| chart.view.nodes.len())
+    }
+}
+
+/// Chooses the first link on which least requests wait, or a new one if some wait on each, up to so many links.
+fn lane(waiting: impl ExactSizeIterator<Item = usize>, most: usize) -> usize {
+    let links = waiting.len();
+    match waiting.enumerate().min_by_key(|it| it.1) {
+        Some((at, waiting)) if waiting == 0 || links >= most => at,
+        _ => links,
     }
 }
 
@@ -240,6 +265,16 @@ mod tests {
         assert_eq!(order(&nodes, 2), [3, 1, 2, 3], "one that didn't answer in time comes last");
         nodes.note(2, false);
         assert_eq!(order(&nodes, 2), [2, 3, 1, 2]);
+    }
+
+    #[test]
+    fn a_request_takes_the_link_on_which_least_wait() {
+        let lane = |waiting: &[usize]| lane(waiting.iter().copied(), 3);
+        assert_eq!(lane(&[]), 0);
+        assert_eq!(lane(&[0, 0]), 0, "one link is enough where nobody waits");
+        assert_eq!(lane(&[4, 0]), 1);
+        assert_eq!(lane(&[4, 1]), 2, "a new one");
+        assert_eq!(lane(&[4, 1, 1]), 1, "three are the most");
     }
 
     #[test]
