@@ -410,3 +410,39 @@ fn a_checkpoint_is_a_store_of_its_own_and_compaction_drops_what_is_dead() {
     assert_eq!((client.get("k149"), client.get("k150")), (None, Some(vec![b'v'; 1000])));
     assert_eq!(server.connect().get("k150"), None, "the other one was flushed");
 }
+
+/// A change that reads the device before it begins is overtaken neither by the client's gets nor by its later changes.
+#[test]
+fn a_get_sees_the_changes_that_its_client_sent_before_it() {
+    let folder = Folder::new();
+    let mut server = folder.start(&["--durability", "os"]);
+    let fill: String = (0..300).map(|n| format!("set k{n} 0 0 3\r\n100\r\n")).collect();
+    server.connect().exchange(fill.as_bytes());
+    end(&mut server, Signal::TERM);
+    let server = folder.start(&["--durability", "os"]);
+    let mut client = server.connect();
+    let cases = [
+        ("delete K\r\nget K", "DELETED\r\nEND\r\n"),
+        ("incr K 1\r\nget K", "101\r\nVALUE K 0 3\r\n101\r\nEND\r\n"),
+        ("append K 0 0 1\r\n7\r\nmg K v", "STORED\r\nVA 4\r\n1007\r\n"),
+        ("md K\r\nmg K v", "HD\r\nEN\r\n"),
+        (
+            "delete K\r\nset K 0 0 1\r\n5\r\nget K",
+            "DELETED\r\nSTORED\r\nVALUE K 0 1\r\n5\r\nEND\r\n",
+        ),
+        (
+            "delete nK\r\nset nK 0 0 1\r\n5\r\nget nK",
+            "NOT_FOUND\r\nSTORED\r\nVALUE nK 0 1\r\n5\r\nEND\r\n",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for n in 0..300 {
+        let (asked, wanted) = cases[n % cases.len()];
+        let key = format!("k{n}");
+        let told = client.ask(&asked.replace('K', &key));
+        if told != wanted.replace('K', &key) {
+            wrong.push(format!("{asked:?} of {key}: {told:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of 300, such as {}", wrong.len(), wrong[0]);
+}

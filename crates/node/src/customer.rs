@@ -18,6 +18,10 @@ pub(crate) struct Customer {
     /// Limits how many of the client's changes read at once.
     pub(crate) looks: Semaphore,
     pub(crate) rewrites: rewrites::Own,
+    /// The client's changes that perhaps aren't submitted yet. Keys share counters.
+    changing: [AtomicUsize; CHANGING],
+    /// The sum of these.
+    changes: AtomicUsize,
     /// Bytes that the client's changes moved since [`take_spent`](Self::take_spent) was called last.
     spent: AtomicUsize,
 }
@@ -30,8 +34,23 @@ impl Customer {
             reads: Arc::default(),
             looks: Semaphore::new(LOOKS_MAX),
             rewrites: rewrites::Own::default(),
+            changing: Default::default(),
+            changes: AtomicUsize::new(0),
             spent: AtomicUsize::new(0),
         }
+    }
+
+    /// Whether a change of this key perhaps isn't submitted yet. Only the client's own thread asks, and begins changes.
+    pub(crate) fn is_changing(&self, key: &[u8]) -> bool {
+        self.changes.load(Relaxed) > 0 && self.changing[place(key)].load(Relaxed) > 0
+    }
+
+    /// Counts a change of this key until the result is dropped.
+    pub(crate) fn begin_change(self: &Arc<Self>, key: &[u8]) -> Changing {
+        let place = place(key);
+        self.changes.fetch_add(1, Relaxed);
+        self.changing[place].fetch_add(1, Relaxed);
+        Changing(Arc::clone(self), place)
     }
 
     /// Records the bytes that a change moves when it reads a value in order to change it.
@@ -45,5 +64,23 @@ impl Customer {
     }
 }
 
+/// A change of a client that perhaps isn't submitted yet.
+pub(crate) struct Changing(Arc<Customer>, usize);
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.0.changes.fetch_sub(1, Relaxed);
+        self.0.changing[self.1].fetch_sub(1, Relaxed);
+    }
+}
+
+/// The counter of a key. A client that has many keys share one makes its own gets slower, and nobody else's.
+fn place(key: &[u8]) -> usize {
+    let sum =
+        key.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add((*byte).into()));
+    sum % CHANGING
+}
+
+const CHANGING: usize = 16;
 /// Most reads of one client's changes under way at once.
 pub(crate) const LOOKS_MAX: usize = 8;

@@ -38,8 +38,8 @@ pub(crate) struct Desk<E> {
 /// The state of a client.
 pub(crate) struct Guest {
     pub(crate) customer: Arc<Customer>,
-    /// Flushes that aren't submitted.
-    flushes: Rc<Cell<usize>>,
+    /// Flushes that aren't submitted, and requests behind them that haven't begun.
+    gated: Rc<Cell<usize>>,
     /// Held for writing by a flush, and for reading by every other request. Those that came first have it first.
     gate: Arc<RwLock<()>>,
     /// The lines in which requests of a replicated store wait for each other.
@@ -72,6 +72,10 @@ impl<E: Engine> Desk<E> {
     }
 
     fn get(&self, guest: &Guest, request: Request, terms: Terms) -> Pending<E> {
+        if guest.customer.is_changing(&request.key) {
+            // It would overtake the client's own change: it waits for the key's turn behind it.
+            return self.change(guest, request, false);
+        }
         match self.process.node.fetch(&request.key, &guest.customer) {
             Fetched::Known(found) => {
                 match self.process.node.found((&request, &terms), found, &guest.customer) {
@@ -149,14 +153,14 @@ impl<E: Engine> Desk<E> {
         }
         let at = if exptime > 0 { expiry(exptime, now()) } else { 0 };
         let (node, counts) = (Arc::clone(&self.process.node), Arc::clone(&self.counts));
-        let (gate, flushes) = (Arc::clone(&guest.gate), Rc::clone(&guest.flushes));
+        let (gate, gated) = (Arc::clone(&guest.gate), Rc::clone(&guest.gated));
         let customer = Arc::clone(&guest.customer);
-        flushes.set(flushes.get() + 1);
+        gated.set(gated.get() + 1);
         Pending::Doing(Box::pin(async move {
             let closed = gate.write().await;
             node.give_way(&customer).await;
             let begun = node.begin_flush(at);
-            flushes.set(flushes.get() - 1);
+            gated.set(gated.get() - 1);
             drop(closed);
             let done = match begun {
                 Ok(write) => write.wait().await,
@@ -183,7 +187,7 @@ impl<E: Engine> Service for Desk<E> {
         let counts = Arc::clone(&self.counts);
         Guest {
             customer: Arc::new(Customer::new(purse, counts)),
-            flushes: Rc::default(),
+            gated: Rc::default(),
             gate: Arc::default(),
             lines: self.process.replica.is_some().then(Lines::default),
         }
@@ -200,14 +204,17 @@ impl<E: Engine> Service for Desk<E> {
         if request.op == Op::FlushAll {
             return self.flush(guest, request.exptime);
         }
-        if guest.flushes.get() == 0 {
+        if guest.gated.get() == 0 {
             return self.ask(guest, request);
         }
         let (node, customer) = (Arc::clone(&self.process.node), Arc::clone(&guest.customer));
-        let gate = Arc::clone(&guest.gate);
+        let (gate, gated) = (Arc::clone(&guest.gate), Rc::clone(&guest.gated));
+        gated.set(gated.get() + 1);
         Pending::Doing(Box::pin(async move {
             let _place = gate.read_owned().await;
-            node.change(request, false, customer).await
+            let line = (node.stripes.line_up(&request.key), customer.begin_change(&request.key));
+            gated.set(gated.get() - 1);
+            node.change(line, (request, false), customer).await
         }))
     }
 

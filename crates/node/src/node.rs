@@ -9,7 +9,8 @@
 //! # Invariants
 //! 1. A submitted change is visible. An answered change is as durable as `--durability` says.
 //! 2. No event loop waits for a device.
-//! 3. Long values that are read or written for a client are charged to its purse while they are held.
+//! 3. A client's get of a key sees the client's own earlier changes of it, answered or not.
+//! 4. Long values that are read or written for a client are charged to its purse while they are held.
 
 use std::io;
 use std::sync::Arc;
@@ -22,13 +23,13 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::counts::Count;
-use crate::customer::Customer;
+use crate::customer::{Changing, Customer};
 use crate::damage::Damage;
 use crate::decide::{Current, Effect, Gone, Order, Said, brought, decide, failed, plain, say};
 use crate::engine::{Begun, Delay, Engine, EngineError, Record};
 use crate::horizon::{self, Flush, Horizon};
 use crate::readers::Readers;
-use crate::stripes::{Stripes, Turn, Write};
+use crate::stripes::{Coming, Stripes, Turn, Write};
 use crate::terms::Terms;
 
 /// See the module's head.
@@ -221,20 +222,20 @@ impl<E: Engine> Node<E> {
         Ok((write, say(order, said, Some(seq))))
     }
 
-    /// Carries out a change, or a get that may write, to its end.
+    /// Carries out a change, or a get in the turn of its key, to its end. It has a place in the line for that turn.
     pub(crate) async fn change(
         self: Arc<Self>,
-        request: Request,
-        is_blind: bool,
+        (coming, changing): (Coming, Changing),
+        (request, is_blind): (Request, bool),
         customer: Arc<Customer>,
     ) -> Reply {
         let terms = Terms::of(&request);
-        let turn = self.stripes.turn(&request.key).await;
+        let Some(turn) = coming.turn().await else { return lost() };
         self.give_way(&customer).await;
         if is_blind {
             return match self.put_blind(&turn, &request, &terms, &customer) {
                 Ok((write, reply)) => {
-                    drop(turn);
+                    drop((turn, changing));
                     self.landed(write.wait().await, reply, (&request, &terms), &customer)
                 }
                 Err(reply) => reply,
@@ -259,7 +260,7 @@ impl<E: Engine> Node<E> {
             Ok(submitted) => submitted,
             Err(reply) => return self.ended(reply, &request, &terms, &customer),
         };
-        drop(turn);
+        drop((turn, changing));
         let reply = say(order, said, Some(seq));
         // A long value has another copy on its way to the engine.
         drop(current);

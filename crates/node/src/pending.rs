@@ -74,7 +74,7 @@ impl<E: Engine> Putting<E> {
 }
 
 impl<E: Engine> Pending<E> {
-    /// Begins a change: it waits for the turn of its key first.
+    /// Begins a change: it is in the line for the turn of its key from now on.
     pub(crate) fn change(
         node: &Arc<Node<E>>,
         (customer, place): (&Arc<Customer>, Option<Place>),
@@ -82,9 +82,10 @@ impl<E: Engine> Pending<E> {
         is_blind: bool,
     ) -> Self {
         let (node, customer) = (Arc::clone(node), Arc::clone(customer));
+        let line = (node.stripes.line_up(&request.key), customer.begin_change(&request.key));
         Self::Doing(Box::pin(async move {
             let _place = place;
-            node.change(request, is_blind, customer).await
+            node.change(line, (request, is_blind), customer).await
         }))
     }
 

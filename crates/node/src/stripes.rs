@@ -68,6 +68,22 @@ impl Drop for Turn {
     }
 }
 
+/// A place in the line for the turn of a key.
+pub(crate) enum Coming {
+    Now(Turn),
+    Later(oneshot::Receiver<Turn>),
+}
+
+impl Coming {
+    /// Waits for the turn; `None`: the process ends.
+    pub(crate) async fn turn(self) -> Option<Turn> {
+        match self {
+            Self::Now(turn) => Some(turn),
+            Self::Later(coming) => coming.await.ok(),
+        }
+    }
+}
+
 impl Stripes {
     pub(crate) fn new() -> Arc<Self> {
         let stripes = (0..STRIPES).map(|_| Stripe::default()).collect();
@@ -87,22 +103,16 @@ impl Stripes {
         }
     }
 
-    /// Takes the turn of a key after those that came before.
-    pub(crate) async fn turn(self: &Arc<Self>, key: &Bytes) -> Turn {
-        loop {
-            let coming = match self.of(key).turns.lock().entry(own(key)) {
-                Entry::Occupied(mut waiting) => {
-                    let (send, receive) = oneshot::channel();
-                    waiting.get_mut().push_back(send);
-                    receive
-                }
-                Entry::Vacant(vacant) => {
-                    return self.begin(vacant.insert_entry(VecDeque::new()).key());
-                }
-            };
-            // A sender is dropped unused only when the process ends.
-            if let Ok(turn) = coming.await {
-                return turn;
+    /// Lines up for the turn of a key, behind those that came before.
+    pub(crate) fn line_up(self: &Arc<Self>, key: &Bytes) -> Coming {
+        match self.of(key).turns.lock().entry(own(key)) {
+            Entry::Occupied(mut waiting) => {
+                let (send, receive) = oneshot::channel();
+                waiting.get_mut().push_back(send);
+                Coming::Later(receive)
+            }
+            Entry::Vacant(vacant) => {
+                Coming::Now(self.begin(vacant.insert_entry(VecDeque::new()).key()))
             }
         }
     }
@@ -273,13 +283,13 @@ mod tests {
     #[tokio::test]
     async fn a_turn_keeps_no_other_key_and_goes_to_whoever_has_waited_longest_and_is_there() {
         let stripes = Stripes::new();
-        let turn = stripes.turn(&key()).await;
+        let turn = stripes.line_up(&key()).turn().await;
         for n in 0..4 * STRIPES {
             assert!(stripes.try_turn(&Bytes::from(format!("{n}"))).is_some(), "{n}");
         }
         let order = std::sync::Mutex::new(Vec::new());
         let taken = async |n: u32| {
-            let turn = stripes.turn(&key()).await;
+            let turn = stripes.line_up(&key()).turn().await;
             order.lock().expect("no panic").push(n);
             drop(turn);
         };

@@ -149,10 +149,11 @@ fn request(op: Op, key: String) -> Request {
     Request::new(op, key)
 }
 
-type Changing = JoinHandle<Reply>;
+type Answering = JoinHandle<Reply>;
 
-fn begin(node: &Arc<Node<Held>>, request: Request, customer: &Arc<Customer>) -> Changing {
-    spawn_local(Arc::clone(node).change(request, false, Arc::clone(customer)))
+fn begin(node: &Arc<Node<Held>>, request: Request, customer: &Arc<Customer>) -> Answering {
+    let line = (node.stripes.line_up(&request.key), customer.begin_change(&request.key));
+    spawn_local(Arc::clone(node).change(line, (request, false), Arc::clone(customer)))
 }
 
 /// Waits until nothing goes on unless something lands.
@@ -162,7 +163,7 @@ async fn settle() {
     }
 }
 
-async fn outcomes(changes: impl IntoIterator<Item = Changing>) -> Vec<Outcome> {
+async fn outcomes(changes: impl IntoIterator<Item = Answering>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for change in changes {
         outcomes.push(change.await.expect("no panic").outcome);
