@@ -146,7 +146,7 @@ fn watch(port: u16, asked: &Asked, roles: &[usize], kill: impl FnOnce()) -> Seen
             drop(scope.spawn({
                 let client = &client;
                 move || client(place)
-            }))
+            }));
         });
         thread::sleep(BEFORE);
         kill();

@@ -165,7 +165,7 @@ const ROUTE: &[Mistake] = &[
     (
         "--ssl-port 0 --pem-cert-path {dir}/chain.pem",
         3,
-        &["--pem-key-path {dir}/chain.pem: the key can't be read"],
+        &["--pem-key-path {dir}/chain.pem: no private key is in it"],
     ),
     ("--ssl-port 0 --pem-cert-path {dir}/none", 3, &["--pem-cert-path {dir}/none: No such file"]),
     (

@@ -45,12 +45,13 @@ impl Said {
         Self { stats: stats.collect(), ahead_s: 0.0 }
     }
 
-    /// Who said this, unless it is the node `id` of the view's cluster.
-    fn somebody_else(&self, view: &View, id: NodeId) -> Option<String> {
+    /// Who said this, unless it is the node `id` of the view's cluster: in words, and its number if it is another one of its
+    /// nodes.
+    fn somebody_else(&self, view: &View, id: NodeId) -> Option<(String, Option<NodeId>)> {
         let of = |name| self.text(name).unwrap_or_default();
         let (cluster, node) = (of("cluster_name"), of("cluster_node"));
         if cluster.is_empty() {
-            return Some("no node of a cluster".to_owned());
+            return Some(("no node of a cluster".to_owned(), None));
         }
         let is_same = cluster == view.cluster && of("cluster_id") == view.id();
         if is_same && node == id.to_string() {
@@ -58,7 +59,8 @@ impl Said {
         }
         let another =
             if !is_same && cluster == view.cluster { "another cluster" } else { "the cluster" };
-        Some(format!("node {node} ({}) of {another} {cluster}", of("cluster_node_name")))
+        let words = format!("node {node} ({}) of {another} {cluster}", of("cluster_node_name"));
+        Some((words, node.parse().ok().filter(|_| is_same)))
     }
 }
 
@@ -70,8 +72,8 @@ pub(crate) type Answers = BTreeMap<NodeId, Result<Said, Unheard>>;
 pub(crate) enum Unheard {
     /// It couldn't be asked.
     Unasked(String),
-    /// Somebody else answers at its address.
-    Else(String),
+    /// Somebody else answers at its address: in words, and the number if it is another node of the cluster.
+    Else(String, Option<NodeId>),
 }
 
 /// Asks all these nodes of the view's cluster at once that say where clients reach them.
@@ -92,7 +94,9 @@ pub(crate) fn ask_all<'a>(
         let said = said.map_err(Unheard::Unasked)?;
         match said.somebody_else(view, id) {
             None => Ok(said),
-            Some(who) => Err(Unheard::Else(format!("at {} answers {who}", member.clients))),
+            Some((who, node)) => {
+                Err(Unheard::Else(format!("at {} answers {who}", member.clients), node))
+            }
         }
     };
     asked.into_iter().map(|(id, member, thread)| (id, answer(id, member, thread))).collect()
@@ -105,6 +109,8 @@ pub(crate) struct Keyless {
     pub(crate) serving: BTreeSet<NodeId>,
     /// Who else answers there, in words.
     pub(crate) strangers: BTreeMap<NodeId, String>,
+    /// Those that another living node of the cluster has taken the address of, and that node: the operator began it anew.
+    pub(crate) replaced: BTreeMap<NodeId, NodeId>,
 }
 
 impl Keyless {
@@ -118,7 +124,10 @@ impl Keyless {
                 Ok(said) if said.number("cluster_is_member") == Some(1.0) => {
                     found.serving.insert(id);
                 }
-                Err(Unheard::Else(who)) => drop(found.strangers.insert(id, who)),
+                Err(Unheard::Else(_, Some(by))) if snapshot.nodes.contains_key(&by) => {
+                    found.replaced.insert(id, by);
+                }
+                Err(Unheard::Else(who, _)) => drop(found.strangers.insert(id, who)),
                 Ok(_) | Err(Unheard::Unasked(_)) => {}
             }
         }
@@ -161,6 +170,10 @@ fn ask(address: &str) -> Result<Said, String> {
         }
     }
     let Some(time) = said.number("time") else {
+        // What TLS answers to a plain request: an alert.
+        if text.starts_with('\u{15}') {
+            return Err("it speaks TLS, and this command doesn't".to_owned());
+        }
         let first: String = text.lines().next().unwrap_or("nothing").chars().take(80).collect();
         return Err(format!("its answer isn't a node's ({first:?}): it may want TLS or a login"));
     };

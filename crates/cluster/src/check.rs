@@ -56,6 +56,10 @@ impl Check {
             Err(fault) if fault.is_of_etcd_away() => return Ok(found.blind(register, &fault)),
             snapshot => snapshot?,
         };
+        if snapshot.is_new() {
+            found.problem("no node has ever entered this cluster", NO_NODE);
+            return Ok(found.of(&snapshot, 0));
+        }
         let (said, moving) = ask_twice(&snapshot);
         found.register(&snapshot);
         found.leader(register, &snapshot, &behind(&said, &moving));
@@ -65,11 +69,7 @@ impl Check {
         found.answers(&snapshot, &said, &moving);
         // Read now, since a node may have heard of it before the snapshot's end.
         found.ahead(&snapshot, &said, register.view()?.view.epoch);
-        let mut findings = found.0;
-        findings.sort_by_key(|it| it.grade);
-        let view = &snapshot.seen.view;
-        let nodes = said.values().filter(|it| it.is_ok()).count();
-        Ok(Self { cluster: view.cluster.clone(), epoch: Some(view.epoch), nodes, findings })
+        Ok(found.of(&snapshot, said.values().filter(|it| it.is_ok()).count()))
     }
 
     /// Whether nothing was found out but about etcd.
@@ -100,6 +100,13 @@ impl Findings {
             self.problem(fault.to_string(), WITHOUT_ETCD);
         }
         Check { cluster: register.name().to_owned(), epoch: None, nodes: 0, findings: self.0 }
+    }
+
+    /// All that was found, worst first.
+    fn of(mut self, snapshot: &RegisterSnapshot, nodes: usize) -> Check {
+        self.0.sort_by_key(|it| it.grade);
+        let view = &snapshot.seen.view;
+        Check { cluster: view.cluster.clone(), epoch: Some(view.epoch), nodes, findings: self.0 }
     }
 
     fn problem(&mut self, what: impl Into<String>, fix: impl Into<String>) {
@@ -240,13 +247,22 @@ impl Findings {
         }
         let has_key = |id: &NodeId| snapshot.nodes.contains_key(id) || keyless.contains(id);
         for id in view.nodes.keys().filter(|id| !has_key(id)) {
-            let what = format!("{} is gone", name_of(snapshot, *id));
+            let replaced = found.replaced.get(id);
+            let is_drained = wish.drain.contains(id);
+            if replaced.is_some() && is_drained && !has_copies(*id) {
+                continue;
+            }
+            let is = replaced.map(|by| format!(", and {} has its address", name_of(snapshot, *by)));
+            let what = format!("{} is gone{}", name_of(snapshot, *id), is.unwrap_or_default());
             let fix = match only_copies(snapshot, keyless, *id) {
-                0 if wish.drain.contains(id) => {
-                    "other nodes get its copies, as it is drained; if it is to be back: guira cluster drain --undo"
-                }
-                0 => "start it again on its directory; after 10 minutes other nodes get its copies",
-                _ => "start it again on its directory: no node lives that has all that it has",
+                0 if is_drained => format!(
+                    "other nodes get its copies, as it is drained; if it is to be back: guira cluster drain PLACE {id} --undo"
+                ),
+                0 => format!(
+                    "start it again on its directory; after 10 minutes other nodes get its copies, or at once if it won't be back: guira cluster drain PLACE {id}"
+                ),
+                _ => "start it again on its directory: no node lives that has all that it has"
+                    .to_owned(),
             };
             match has_copies(*id) {
                 true => self.problem(what + ", and the view counts on it", fix),
@@ -259,7 +275,7 @@ impl Findings {
         for id in snapshot.nodes.keys().filter(|id| snapshot.is_to_restart(**id)) {
             self.warning(
                 format!("{} is to be restarted, and hasn't been", name_of(snapshot, *id)),
-                "stop it and start it again, or take that back (guira cluster restart --undo)",
+                format!("stop it and start it again, or take that back: guira cluster restart PLACE {id} --undo"),
             );
         }
         self.suspects(snapshot);
@@ -372,7 +388,7 @@ impl Findings {
                         self.moving(&name, said, (what.1, snapshot.seen.view.epoch));
                     }
                 }
-                Err(Unheard::Else(who)) => self.stranger(&name, "has a key in etcd", who),
+                Err(Unheard::Else(who, _)) => self.stranger(&name, "has a key in etcd", who),
                 Err(Unheard::Unasked(why)) => self.warning(
                     format!("{name} couldn't be asked as a client: {why}"),
                     "see whether clients reach that address; behind TLS or logins, its metrics say the same",
@@ -509,6 +525,7 @@ impl Display for Check {
     }
 }
 
+const NO_NODE: &str = "start one: guira store --cluster …; if there was a cluster of this name before, start none: its keys are lost (docs/how-to/lost-etcd.md)";
 const SLOW: Duration = Duration::from_millis(500);
 const DB_BYTES: u64 = 3 << 29;
 /// Seconds by which a clock may differ. The node's time is in whole seconds.

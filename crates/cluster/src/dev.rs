@@ -72,6 +72,8 @@ impl Dev {
         let register = Register::open(&self.place(), EtcdFlags::default().access(false)?)
             .map_err(|fault| fault.to_string())?;
         let until_made = || Ok((!self.is_made(&register)?).then(|| NO_ANSWER.to_owned()));
+        let place = self.place();
+        let tell_lack = |what: &str| tell_lack(what, &place);
         if !parts.wait(&mut is_asked_to_end, until_made, tell_lack)? {
             return Ok(());
         }
@@ -227,8 +229,10 @@ fn guira() -> Result<Command, String> {
     Ok(Command::new(program.map_err(|error| format!("this program's path: {error}"))?))
 }
 
-fn tell_lack(what: &str) {
-    say(&format!("It still waits: {what}. The logs tell more; Ctrl-C ends it.\n"));
+fn tell_lack(what: &str, place: &str) {
+    say(&format!(
+        "It still waits: {what}. For what, and for how long: guira cluster plan {place}. Ctrl-C ends it.\n"
+    ));
 }
 
 /// Prints at once. Nobody may be reading.

@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     views: Option<usize>,
     /// Copies of slots that these views begin.
     copies: usize,
+    /// Slots that nobody serves.
+    lost: usize,
 }
 
 /// Some slots, what happens to them, and why.
@@ -73,6 +75,7 @@ impl Plan {
             waits: told.waits(replace_after),
             views,
             copies,
+            lost: told.lost().map(|it| it.slots.len()).sum(),
         }
     }
 
@@ -110,6 +113,12 @@ impl Teller<'_> {
 
     fn name(&self, id: NodeId) -> String {
         name_of(self.snapshot, id)
+    }
+
+    /// The groups of which no process lives that serves.
+    fn lost(&self) -> impl Iterator<Item = &Group> {
+        let is_lost = |it: &&Group| !it.serving.iter().any(|it| self.lives(*it));
+        self.view().groups.iter().filter(is_lost)
     }
 
     fn reader(&self, group: &Group) -> String {
@@ -245,6 +254,11 @@ impl Teller<'_> {
     fn waits(&self, replace_after: Duration) -> Vec<Deed> {
         let (wish, mut deeds) = (&self.snapshot.wish, Deeds::default());
         let none = Ranges::default();
+        if self.snapshot.is_new() {
+            let why = "no node has ever entered this cluster";
+            deeds.add(&none, "the first node is waited for".to_owned(), why);
+            return deeds.all();
+        }
         if !self.is_led {
             let why = self.snapshot.stray_lead().map_or("start one".to_owned(), |stray| {
                 format!("the key controller {stray}, and has no lease: see guira cluster check")
@@ -303,25 +317,40 @@ impl Teller<'_> {
         }
     }
 
+    /// What slots wait for that nobody serves, and why.
+    fn lost_words(&self, group: &Group) -> (String, String) {
+        let names = |is_one: &dyn Fn(&NodeId) -> bool| {
+            let nodes: BTreeSet<NodeId> = group.serving.iter().copied().filter(is_one).collect();
+            nodes.into_iter().map(|it| self.name(it)).collect::<Vec<_>>().join(", ")
+        };
+        let serving = names(&|it| self.keyless.serving.contains(it));
+        let back = names(&|it| self.snapshot.nodes.contains_key(it));
+        let gone = names(&|it| !self.snapshot.nodes.contains_key(it));
+        if !serving.is_empty() {
+            let why = "they serve, but etcd has no key of them: their logs say why";
+            return (format!("no change until etcd has keys of {serving}"), why.to_owned());
+        }
+        match (&*back, &*gone) {
+            ("", _) => (
+                format!("no answers until one of {gone} is back"),
+                "all copies were lost: start these nodes again, on their directories".to_owned(),
+            ),
+            (_, "") => (
+                "no answers until the next view".to_owned(),
+                "all copies were lost, and all these nodes are back".to_owned(),
+            ),
+            _ => (
+                format!("no answers until {gone} is back, for half a minute at most"),
+                format!("all copies were lost: then {back} may begin with what is there"),
+            ),
+        }
+    }
+
     fn wait(&self, group: &Group, deeds: &mut Deeds) {
         let mut add = |what, why: &str| deeds.add(&group.slots, what, why);
         if !group.serving.iter().any(|it| self.lives(*it)) {
-            let serving: Vec<NodeId> = group
-                .serving
-                .iter()
-                .copied()
-                .filter(|it| self.keyless.serving.contains(it))
-                .collect();
-            let names = |nodes: &[NodeId]| -> String {
-                nodes.iter().map(|it| self.name(*it)).collect::<Vec<_>>().join(", ")
-            };
-            if serving.is_empty() {
-                let why = "all copies were lost: start these nodes again, on their directories";
-                add(format!("no answers until one of {} is back", names(&group.serving)), why);
-            } else {
-                let why = "they serve, but etcd has no key of them: their logs say why";
-                add(format!("no change until etcd has keys of {}", names(&serving)), why);
-            }
+            let (what, why) = self.lost_words(group);
+            add(what, &why);
         }
         for id in &group.syncing {
             add(format!("{} is being filled by {}", self.name(*id), self.reader(group)), "");
@@ -369,6 +398,10 @@ impl Display for Plan {
         let leader = leader_words(self.controller.as_deref(), self.stray.as_deref());
         writeln!(f, "controller  {leader}")?;
         match self.views {
+            Some(0) if self.lost > 0 => {
+                let lost = counted(self.lost, "slot isn't served", "slots aren't served");
+                writeln!(f, "left        nothing, until what is waited for happens: {lost}")?;
+            }
             Some(0) => writeln!(f, "left        nothing is to be done")?,
             Some(views) => writeln!(
                 f,
@@ -404,6 +437,7 @@ const VIEWS_MAX: usize = 2000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::register::first_view;
     use crate::sample::snapshot;
 
     #[test]
@@ -415,6 +449,16 @@ mod tests {
         seen.wish.drain.insert(3);
         let drained = "store-3 (3) isn't waited for\n      because it is gone, and drained: other";
         assert!(told(&seen).contains(drained), "{}", told(&seen));
+        let some = told(&snapshot(&[(1, "second"), (3, "second")]));
+        let waits = "no answers until store-2 (2) is back, for half a minute at most: 16384 slots\n      because all copies were lost: then store-1 (1), store-3 (3) may begin";
+        assert!(some.contains(waits), "{some}");
+        let left =
+            "left        nothing, until what is waited for happens: 16384 slots aren't served\n";
+        assert!(some.contains(left), "{some}");
+        let mut made = snapshot(&[]);
+        made.seen.view = first_view("c1", 3, 2).expect("random numbers").into();
+        let first = "now\n  the first node is waited for\n      because no node has ever entered";
+        assert!(told(&made).contains(first) && !told(&made).contains("lost"), "{}", told(&made));
         let all = told(&snapshot(&[]));
         let only = "store-3 (3) is waited for\n      because it is gone, and no copy of 16384 slots lives\n";
         assert!(all.contains(only) && !all.contains("10 minutes"), "{all}");

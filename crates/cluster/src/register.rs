@@ -450,6 +450,11 @@ impl Register {
 }
 
 impl RegisterSnapshot {
+    /// Whether no process was ever a node. The view has a node all the same, which all slots belong to.
+    pub(crate) fn is_new(&self) -> bool {
+        self.nodes.is_empty() && self.seen.view.is_draft()
+    }
+
     /// Whether a node that lives is to be restarted: its process, not a later one.
     pub(crate) fn is_to_restart(&self, id: NodeId) -> bool {
         let run = self.nodes.get(&id).map(|it| &it.run);

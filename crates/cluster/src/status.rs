@@ -24,7 +24,6 @@ pub(crate) struct Status {
     /// What the key says that somebody put there by hand.
     #[serde(skip)]
     stray: Option<String>,
-    /// No process was ever a node. The view has a node all the same, which all slots belong to.
     #[serde(skip)]
     is_new: bool,
     nodes: Vec<Node>,
@@ -125,7 +124,7 @@ impl Status {
             is_paused: snapshot.wish.is_paused,
             controller: leader,
             stray: snapshot.stray_lead(),
-            is_new: snapshot.nodes.is_empty() && view.nodes.values().all(|it| it.run.is_empty()),
+            is_new: snapshot.is_new(),
             nodes: nodes.into_values().collect(),
             slots,
             unread: snapshot.unread.clone(),

@@ -12,7 +12,7 @@ pub use expiry::CertificateEnd;
 pub use peers::{PeerPems, PeerTlsFiles, peer_name};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -83,7 +83,10 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> 
 /// # Errors
 /// The PEM holds no private key, or one that can't be read.
 pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(pem).map_err(|error| format!("the key can't be read: {error}"))
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        pem::Error::NoItemsFound => "no private key is in it".to_owned(),
+        error => format!("the key can't be read: {error}"),
+    })
 }
 
 /// The certificates in a PEM, as authorities that sign others.
@@ -96,6 +99,14 @@ pub fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
         roots.add(certificate).map_err(|error| format!("an authority can't be used: {error}"))?;
     }
     Ok(roots)
+}
+
+/// Why a certificate and a key can't be used together.
+fn unfit(error: &Error) -> String {
+    match error {
+        Error::InconsistentKeys(_) => "the key is another certificate's".to_owned(),
+        error => error.to_string(),
+    }
 }
 
 /// The certificate that a listener demands of its clients.
@@ -124,16 +135,17 @@ impl Material {
     /// `has_suite` accepts are offered.
     ///
     /// # Errors
-    /// The certificate and the key don't belong together.
+    /// A sentence: the certificate and the key don't belong together, or one of them can't be used.
     pub fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
         roots: Option<RootCertStore>,
         has_suite: impl Fn(CipherSuite) -> bool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, String> {
         let mut provider = ring::default_provider();
         provider.cipher_suites.retain(|it| it.tls13().is_some() || has_suite(it.suite()));
-        let own = Arc::new(CertifiedKey::from_der(chain.clone(), key, &provider)?.into());
+        let own = CertifiedKey::from_der(chain.clone(), key, &provider);
+        let own = Arc::new(own.map_err(|error| unfit(&error))?.into());
         Ok(Self { provider: Arc::new(provider), own, chain, roots: roots.map(Arc::new) })
     }
 

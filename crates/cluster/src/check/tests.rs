@@ -44,10 +44,28 @@ fn who_is_gone_is_to_be_started_and_who_is_back_is_waited_for() {
 fn of_a_node_that_is_gone_it_is_told_what_becomes_of_its_copies() {
     let said = |seen: &RegisterSnapshot| found(|it| it.nodes(seen, &Keyless::default()));
     let mut seen = snapshot(&ALL[..2]);
-    assert!(said(&seen)[0].ends_with("after 10 minutes other nodes get its copies"));
+    assert!(said(&seen)[0].contains("after 10 minutes other nodes get its copies, or at once"));
     seen.wish.drain.insert(3);
     assert!(said(&seen)[0].contains(": other nodes get its copies, as it is drained"));
     assert!(!said(&snapshot(&[]))[0].contains("10 minutes"), "nobody has what it has");
+}
+
+#[test]
+fn a_node_that_was_begun_anew_in_the_place_of_one_that_is_gone_is_not_to_be_ended() {
+    let mut seen = snapshot(&[ALL[0], ALL[1], (4, "first")]);
+    let keyless = Keyless { replaced: [(3, 4)].into(), ..Keyless::default() };
+    let said = |seen: &RegisterSnapshot| found(|it| it.nodes(seen, &keyless));
+    let words = "store-3 (3) is gone, and store-4 (4) has its address, and the view counts on it: start it again";
+    assert!(said(&seen)[0].starts_with(words), "{:?}", said(&seen));
+    assert!(
+        said(&seen)[0].ends_with("or at once if it won't be back: guira cluster drain PLACE 3")
+    );
+    let mut view = (*seen.seen.view).clone();
+    view.groups[0].serving = vec![1, 2, 4];
+    seen.seen.view = view.into();
+    assert_eq!(said(&seen).len(), 1, "it may be back");
+    seen.wish.drain.insert(3);
+    assert_eq!(said(&seen), Vec::<String>::new());
 }
 
 #[test]

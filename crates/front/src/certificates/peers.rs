@@ -1,6 +1,6 @@
 //! Certificates by which the nodes of a cluster, and its routers, know each other: both ends of a link show one.
 
-use super::{NamedFile, certificates, key, roots};
+use super::{NamedFile, certificates, key, roots, unfit};
 use rustls::client::Resumption;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -45,7 +45,7 @@ impl PeerTlsFiles {
     /// # Errors
     /// A sentence: the certificate and its key don't belong together.
     pub fn dialling(&self, pems: &PeerPems) -> Result<ClientConfig, String> {
-        let unusable = |error: rustls::Error| self.chain.complaint(error);
+        let unusable = |error: rustls::Error| self.chain.complaint(unfit(&error));
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&TLS13])
             .map_err(unusable)?

@@ -55,6 +55,17 @@ pub(super) fn replica(
     if args.cluster.is_some() && !is_name(&name) {
         return Err(format!("--name {name:?}: {NAME_FORM}"));
     }
+    if args.cluster.is_some() && name.bytes().all(|it| it.is_ascii_digit()) {
+        return Err(format!(
+            "--name {name}: commands would take it for a node's number: add a letter"
+        ));
+    }
+    let clients = clients(args);
+    if let Some(peers) = args.peers.as_ref().filter(|it| **it == clients) {
+        return Err(format!(
+            "--peers {peers}: clients have this port (-p): other nodes need another one"
+        ));
+    }
     let source = match (&args.cluster, &args.view, args.node) {
         (Some(place), _, _) => ViewSource::Register(Joining {
             place: place.clone(),
@@ -62,7 +73,7 @@ pub(super) fn replica(
             name,
             zone: args.zone.clone().unwrap_or_default(),
             weight: args.weight.unwrap_or(1),
-            clients: clients(args),
+            clients,
         }),
         (None, ..) if has_etcd => return Err("--etcd-…: name the --cluster".to_owned()),
         (None, Some(path), Some(node)) => ViewSource::File { path: path.clone(), node },
