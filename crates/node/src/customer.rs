@@ -17,6 +17,8 @@ pub(crate) struct Customer {
     pub(crate) reads: Arc<Share>,
     /// Limits how many of the client's changes read at once.
     pub(crate) looks: Semaphore,
+    /// Limits how many of the client's gets wait for other nodes at once.
+    pub(crate) asks: Semaphore,
     pub(crate) rewrites: rewrites::Own,
     /// The client's changes that perhaps aren't submitted yet. Keys share counters.
     changing: [AtomicUsize; CHANGING],
@@ -33,6 +35,7 @@ impl Customer {
             counts,
             reads: Arc::default(),
             looks: Semaphore::new(LOOKS_MAX),
+            asks: Semaphore::new(ASKS_MAX),
             rewrites: rewrites::Own::default(),
             changing: Default::default(),
             changes: AtomicUsize::new(0),
@@ -82,5 +85,7 @@ fn place(key: &[u8]) -> usize {
 }
 
 const CHANGING: usize = 16;
+/// Most gets of one client that wait for other nodes at once. A router asks the node that has the key, and waits for none.
+const ASKS_MAX: usize = 32;
 /// Most reads of one client's changes under way at once.
 pub(crate) const LOOKS_MAX: usize = 8;

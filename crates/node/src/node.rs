@@ -358,7 +358,7 @@ pub(crate) fn charge(value: Bytes, purse: &Arc<dyn Purse>) -> Result<Bytes, Repl
     charged(value, purse).ok_or_else(no_room)
 }
 
-fn no_room() -> Reply {
+pub(crate) fn no_room() -> Reply {
     Reply::failure(Outcome::LocalError, NO_ROOM)
 }
 

@@ -83,6 +83,11 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// Expected bytes of the next read.
+    pub(crate) fn expected(&self) -> usize {
+        self.expected.load(Relaxed)
+    }
+
     /// Records that a read brought this many bytes.
     pub(crate) fn learn(&self, bytes: usize) {
         self.expected.store(bytes.max(self.expected.load(Relaxed) / 2), Relaxed);

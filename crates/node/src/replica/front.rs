@@ -17,7 +17,7 @@
 //! them waits for the device.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use guira_chain::direct::{DirectRead, DirectReads};
 use guira_chain::frames::Asked;
 use guira_chain::slot::{REPEATED, Told, WriteId, WriteTag, WriteVerdict};
 use guira_chain::{Chart, SlotHash};
-use guira_client::{NO_ROOM, Op, Outcome, Reply, Request};
+use guira_client::{CHARGED_BYTES_MIN, NO_ROOM, Op, Outcome, Reply, Request};
 use guira_front::rewrites::LongValues;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot, watch};
@@ -39,7 +39,7 @@ use crate::customer::Customer;
 use crate::decide::{Current, Order, Said, failed, plain, say};
 use crate::engine::Record;
 use crate::horizon::Horizon;
-use crate::node::{charge, now};
+use crate::node::{charge, no_room, now};
 use crate::terms::Terms;
 
 /// See the module's head.
@@ -50,7 +50,7 @@ pub(crate) struct Front {
     pub(super) hash: SlotHash,
     /// The number of this process among all that ask.
     pub(super) client: u32,
-    pub(super) numbers: std::sync::atomic::AtomicU64,
+    pub(super) numbers: AtomicU64,
     /// The longest value.
     pub(super) value_max: usize,
     pub(super) long: LongValues,
@@ -188,17 +188,10 @@ impl Front {
                 Some(place) => place,
                 None => BeforeChanges(Arc::clone(&line.lock).read_owned().await),
             };
-            let Told::Read(found) = self.ask(&request.key, None).await? else {
-                return Err(odd());
-            };
-            let record = match found {
-                Some((item, seq)) => match charge(item.into(), &customer.purse) {
-                    Ok(value) => Some(Record { seq, value }),
-                    Err(reply) => return Ok(reply),
-                },
-                None => None,
-            };
-            return Ok(hit(order, record.as_ref()));
+            return Ok(match self.read(&request.key, customer).await? {
+                Ok(record) => hit(order, record.as_ref()),
+                Err(reply) => reply,
+            });
         }
         let Some(command) = wire::command(request) else {
             return Ok(Reply::new(Outcome::BadCommand));
@@ -217,6 +210,25 @@ impl Front {
             self.long.note(&request.key, bytes);
         }
         Ok(say(order, said, written))
+    }
+
+    /// Reads a key at its reader.
+    async fn read(
+        &self,
+        key: &Bytes,
+        customer: &Customer,
+    ) -> Result<Result<Option<Record>, Reply>, Unanswered> {
+        let _ask = customer.asks.acquire().await;
+        // A value without room would be read and sent in vain. Who is refused some times is trusted with less again.
+        let expected = customer.reads.expected();
+        if expected >= CHARGED_BYTES_MIN && !customer.purse.has_room(expected) {
+            customer.reads.learn(0);
+            return Ok(Err(no_room()));
+        }
+        let Told::Read(found) = self.ask(key, None).await? else { return Err(odd()) };
+        customer.reads.learn(found.as_ref().map_or(0, |it| it.0.len()));
+        let Some((item, seq)) = found else { return Ok(Ok(None)) };
+        Ok(charge(item.into(), &customer.purse).map(|value| Some(Record { seq, value })))
     }
 
     /// A number that no other request has.
@@ -328,3 +340,60 @@ const TRY_MAX: Duration = Duration::from_millis(500);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 const LINES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use guira_client::Purse;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::counts::Counts;
+
+    #[derive(Debug)]
+    struct Empty;
+
+    impl Purse for Empty {
+        fn charge(&self, _: usize) -> bool {
+            false
+        }
+
+        fn refund(&self, _: usize) {}
+
+        fn has_room(&self, _: usize) -> bool {
+            false
+        }
+    }
+
+    /// Regression: the reader of a key read and sent values for which the client's node then had no room.
+    #[tokio::test]
+    async fn a_client_without_room_is_refused_before_another_node_reads_for_it() {
+        let view = guira_cluster::first_view("birds", 3, 2).expect("random numbers");
+        let ((events, _asked), (_chart, chart)) = (unbounded_channel(), watch::channel(None));
+        let front = Front {
+            events,
+            chart,
+            direct: Arc::new(DirectReads::new(1)),
+            hash: SlotHash::of(&view),
+            client: 1,
+            numbers: AtomicU64::new(1),
+            value_max: 1 << 20,
+            long: LongValues::default(),
+        };
+        let customer = Customer::new(Arc::new(Empty), Arc::new(Counts::default()));
+        let key = Bytes::from_static(b"k");
+        let mut refused = || {
+            let mut read = std::pin::pin!(front.read(&key, &customer));
+            match read.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Ok(Err(reply))) => reply.message == NO_ROOM,
+                Poll::Ready(_) => panic!("there is no other node"),
+                Poll::Pending => false,
+            }
+        };
+        assert!(!refused(), "it may want a short value");
+        customer.reads.learn(16 * CHARGED_BYTES_MIN);
+        let times = (0..100).take_while(|_| refused()).count();
+        assert_eq!(times, 5, "then it is trusted with a short one");
+    }
+}
