@@ -383,7 +383,7 @@ mod tests {
         };
         let customer = Customer::new(Arc::new(Empty), Arc::new(Counts::default()));
         let key = Bytes::from_static(b"k");
-        let mut refused = || {
+        let refused = || {
             let mut read = std::pin::pin!(front.read(&key, &customer));
             match read.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(Ok(Err(reply))) => reply.message == NO_ROOM,
