@@ -134,7 +134,10 @@ fn files_that_cannot_be_used_are_told(cluster: &Replicas, authority: &Authority)
         (fields(&nowhere, &key, &trusted), format!("peer_tls_cert {nowhere}: No such file")),
         (fields(&chain, &nowhere, &trusted), format!("peer_tls_key {nowhere}: No such file")),
         (fields(&chain, &key, &nowhere), format!("peer_tls_ca {nowhere}: No such file")),
-        (fields(&chain, &trusted, &trusted), format!("peer_tls_key {trusted}: the key can't be")),
+        (
+            fields(&chain, &trusted, &trusted),
+            format!("peer_tls_key {trusted}: no private key is in it"),
+        ),
         (fields(&chain, &key, &key), format!("peer_tls_ca {key}: no certificate is in it")),
         (fields(&chain, &others_key, &trusted), format!("peer_tls_cert {chain}: ")),
         (format!(", \"peer_tls_cert\": \"{chain}\""), "say by peer_tls_ca who signs".to_owned()),
