@@ -75,7 +75,7 @@ impl Plan {
             waits: told.waits(replace_after),
             views,
             copies,
-            lost: told.lost().map(|it| it.slots.len()).sum(),
+            lost: if snapshot.is_new() { 0 } else { told.lost().map(|it| it.slots.len()).sum() },
         }
     }
 
