@@ -246,9 +246,10 @@ fn what_cannot_join_says_what_to_do() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = listener.local_addr().expect("a port").to_string();
     let free = format!("127.0.0.1:{}", free_port());
+    let port = free.rsplit_once(':').expect("a port").1;
     let made = Command::new(guira()).args(["cluster", "init", &birds]).output();
     assert!(made.expect("guira runs").status.success());
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["--cluster", &place, "--peers", &free], "make it by guira cluster init"),
         (&["--cluster", "etcd:127.0.0.1:1/x", "--peers", &free], "Connection refused"),
         (&["--cluster", "etcd:h/x", "--peers", &free], "write etcd:HOST:PORT/NAME"),
@@ -256,12 +257,18 @@ fn what_cannot_join_says_what_to_do() {
         (&["--cluster", &place, "--peers", "0.0.0.0:11312"], "that other nodes reach"),
         (&["--cluster", &place, "--peers", "127.0.0.1:0"], "the port that other nodes reach"),
         (&["--cluster", &birds, "--peers", &taken], "name a free port of this machine"),
+        (&["--cluster", &birds, "--peers", &free, "--name", "3"], "take it for a node's number"),
+        (&["--cluster", &birds, "--peers", &free, "-p", port], "clients have this port"),
         (&["--peers", &free], "name the --cluster"),
         (&["--cluster", &birds, "--peers", &free, "--node", "4"], "cannot be used with"),
     ];
     for (flags, part) in cases {
-        let told =
-            Command::new(guira()).args(["store", "-d", &store, "-p", "0"]).args(flags).output();
+        let mut command = Command::new(guira());
+        command.args(["store", "-d", &store]).args(flags);
+        if !flags.contains(&"-p") {
+            command.args(["-p", "0"]);
+        }
+        let told = command.output();
         let told = told.expect("guira runs");
         let said = String::from_utf8_lossy(&told.stderr);
         assert!(!told.status.success() && said.contains(part), "{flags:?}: {said}");
