@@ -22,7 +22,7 @@ pub(crate) struct Customer {
     pub(crate) rewrites: rewrites::Own,
     /// The client's changes that perhaps aren't submitted yet. Keys share counters.
     changing: [AtomicUsize; CHANGING],
-    /// The sum of these.
+    /// The sum of these: the gets of a client that changes nothing look for no counter.
     changes: AtomicUsize,
     /// Bytes that the client's changes moved since [`take_spent`](Self::take_spent) was called last.
     spent: AtomicUsize,

@@ -212,7 +212,7 @@ impl<E: Engine> Service for Desk<E> {
         gated.set(gated.get() + 1);
         Pending::Doing(Box::pin(async move {
             let _place = gate.read_owned().await;
-            let line = (node.stripes.line_up(&request.key), customer.begin_change(&request.key));
+            let line = node.line_up(&request.key, &customer);
             gated.set(gated.get() - 1);
             node.change(line, (request, false), customer).await
         }))

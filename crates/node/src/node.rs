@@ -222,6 +222,11 @@ impl<E: Engine> Node<E> {
         Ok((write, say(order, said, Some(seq))))
     }
 
+    /// Takes a client's place in the line for the turn of a key. Its later gets of the key line up behind it.
+    pub(crate) fn line_up(&self, key: &Bytes, customer: &Arc<Customer>) -> (Coming, Changing) {
+        (self.stripes.line_up(key), customer.begin_change(key))
+    }
+
     /// Carries out a change, or a get in the turn of its key, to its end. It has a place in the line for that turn.
     pub(crate) async fn change(
         self: Arc<Self>,

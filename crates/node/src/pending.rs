@@ -82,7 +82,7 @@ impl<E: Engine> Pending<E> {
         is_blind: bool,
     ) -> Self {
         let (node, customer) = (Arc::clone(node), Arc::clone(customer));
-        let line = (node.stripes.line_up(&request.key), customer.begin_change(&request.key));
+        let line = node.line_up(&request.key, &customer);
         Self::Doing(Box::pin(async move {
             let _place = place;
             node.change(line, (request, is_blind), customer).await

@@ -152,7 +152,7 @@ fn request(op: Op, key: String) -> Request {
 type Answering = JoinHandle<Reply>;
 
 fn begin(node: &Arc<Node<Held>>, request: Request, customer: &Arc<Customer>) -> Answering {
-    let line = (node.stripes.line_up(&request.key), customer.begin_change(&request.key));
+    let line = node.line_up(&request.key, customer);
     spawn_local(Arc::clone(node).change(line, (request, false), Arc::clone(customer)))
 }
 
