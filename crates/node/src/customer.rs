@@ -1,11 +1,11 @@
 //! State that the requests of one client share: its purse, its counters, and what it may do at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use guira_client::Purse;
 use guira_front::rewrites;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::counts::Counts;
 use crate::readers::Share;
@@ -18,7 +18,9 @@ pub(crate) struct Customer {
     /// Limits how many of the client's changes read at once.
     pub(crate) looks: Semaphore,
     /// Limits how many of the client's gets wait for other nodes at once.
-    pub(crate) asks: Semaphore,
+    asks: Semaphore,
+    /// Whether one of them has been answered.
+    has_asked: AtomicBool,
     pub(crate) rewrites: rewrites::Own,
     /// The client's changes that perhaps aren't submitted yet. Keys share counters.
     changing: [AtomicUsize; CHANGING],
@@ -36,11 +38,27 @@ impl Customer {
             reads: Arc::default(),
             looks: Semaphore::new(LOOKS_MAX),
             asks: Semaphore::new(ASKS_MAX),
+            has_asked: AtomicBool::new(false),
             rewrites: rewrites::Own::default(),
             changing: Default::default(),
             changes: AtomicUsize::new(0),
             spent: AtomicUsize::new(0),
         }
+    }
+
+    /// Waits until another of the client's gets may ask another node. The longer its values probably are, the fewer may; the
+    /// first goes alone.
+    pub(crate) async fn ask(&self) -> Option<SemaphorePermit<'_>> {
+        let is_known = self.has_asked.load(Relaxed);
+        let expected = if is_known { self.reads.expected() } else { usize::MAX };
+        let parts = (expected / ASK_BYTES).clamp(1, ASKS_MAX);
+        self.asks.acquire_many(u32::try_from(parts).ok()?).await.ok()
+    }
+
+    /// Records the bytes that another node sent for one of the client's gets.
+    pub(crate) fn learn(&self, bytes: usize) {
+        self.reads.learn(bytes);
+        self.has_asked.store(true, Relaxed);
     }
 
     /// Whether a change of this key perhaps isn't submitted yet. Only the client's own thread asks, and begins changes.
@@ -87,5 +105,7 @@ fn place(key: &[u8]) -> usize {
 const CHANGING: usize = 16;
 /// Most gets of one client that wait for other nodes at once. A router asks the node that has the key, and waits for none.
 const ASKS_MAX: usize = 32;
+/// A get of a value that is longer counts as several.
+const ASK_BYTES: usize = 32 << 10;
 /// Most reads of one client's changes under way at once.
 pub(crate) const LOOKS_MAX: usize = 8;

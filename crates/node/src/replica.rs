@@ -25,6 +25,7 @@
 
 mod start;
 mod front;
+mod long_answers;
 mod driver;
 mod view_file;
 mod membership;

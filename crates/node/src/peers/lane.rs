@@ -1,6 +1,12 @@
 //! The lane: bytes that wait to be written to one peer.
+//!
+//! # Invariant
+//! What clients ask for leaves room for what nodes tell each other: long values of clients take half the lane at most, and
+//! short frames have room of their own beyond it. Without that, clients of a megabyte each would keep promises from
+//! being renewed, and all reads of the peer's slots would wait.
 
-use guira_chain::frames::{BadFrame, PeerFrame, PeerHello};
+use guira_chain::frames::{Asked, BadFrame, PeerFrame, PeerHello};
+use guira_chain::slot::{Told, WriteVerdict};
 use parking_lot::Mutex;
 use std::fmt;
 use tokio::sync::Notify;
@@ -73,17 +79,24 @@ impl Lane {
 
     /// Adds a frame, if the link is up and the lane has room. An empty lane has room for any frame.
     pub(super) fn put(&self, frame: &PeerFrame) -> Result<(), Unsent> {
+        let value = client_bytes(frame);
         let mut waiting = self.waiting.lock();
         if !matches!(waiting.state, LinkState::Up(_)) {
             return Err(Unsent::Down);
         }
         let before = waiting.bytes.len();
         let taken = before + waiting.writing;
-        if taken >= self.bytes_max {
+        let most = if value > SHORT_BYTES { self.bytes_max / 2 } else { self.bytes_max };
+        // A long value isn't encoded in vain.
+        if taken >= self.bytes_max + RESERVE_BYTES
+            || taken > 0 && value > SHORT_BYTES && taken + value > most
+        {
             return Err(Unsent::Full(taken));
         }
         frame.encode(&mut waiting.bytes).map_err(Unsent::Bad)?;
-        if taken > 0 && waiting.bytes.len() + waiting.writing > self.bytes_max {
+        let bytes = waiting.bytes.len() - before;
+        let most = if bytes <= SHORT_BYTES { self.bytes_max + RESERVE_BYTES } else { most };
+        if taken > 0 && taken + bytes > most {
             waiting.bytes.truncate(before);
             return Err(Unsent::Full(taken));
         }
@@ -129,5 +142,54 @@ impl Lane {
     #[cfg(test)]
     pub(super) fn state(&self) -> LinkState {
         self.waiting.lock().state.clone()
+    }
+}
+
+/// The bytes of a client's value in a frame.
+fn client_bytes(frame: &PeerFrame) -> usize {
+    match frame {
+        PeerFrame::Ask { asked: Asked::Write { command, .. }, .. } => command.len(),
+        PeerFrame::Told { told: Told::Read(Some((item, _))), .. } => item.len(),
+        PeerFrame::Told { told: Told::Wrote(WriteVerdict::Said(said)), .. } => said.len(),
+        _ => 0,
+    }
+}
+
+/// The longest frame that is short.
+const SHORT_BYTES: usize = 4 << 10;
+/// Room for short frames when the lane is full.
+const RESERVE_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use guira_chain::slot::{Effect, Message, Version};
+
+    use super::*;
+
+    /// Regression: values for clients filled the lane, no promise came through, and clients of others waited ten seconds.
+    #[test]
+    fn values_for_clients_leave_room_for_what_nodes_tell_each_other() {
+        let lane = Lane::new(8 << 20);
+        let (cluster, run) = ("birds".to_owned(), "r".to_owned());
+        let hello =
+            PeerHello { cluster, node: 2, name: "b".to_owned(), run: run.clone(), epoch: 1 };
+        lane.set_state(LinkState::Up(hello), false);
+        let fill = |frame: &PeerFrame| (0..10_000).take_while(|_| lane.put(frame).is_ok()).count();
+
+        let told =
+            |bytes| PeerFrame::Told { number: 1, told: Told::Read(Some((vec![0; bytes], 1))) };
+        assert_eq!(fill(&told(1_000_000)), 4);
+        let effect = Effect {
+            version: Version { epoch: 1, seq: 1 },
+            id: (1, 1),
+            key: b"k".to_vec(),
+            change: Some(Some(vec![0; 1_000_000])),
+            verdict: WriteVerdict::Done(1),
+        };
+        let effect = PeerFrame::Slot { slot: 1, epoch: 1, message: Message::Effect(effect) };
+        assert_eq!(fill(&effect), 4, "the other half");
+        let renew = PeerFrame::Renew { epoch: 1, asked: 1, run, has_old_holds: false };
+        assert!(fill(&renew) > 1_000, "and some for short frames");
+        assert!(lane.put(&renew).is_err(), "which is bounded, too");
     }
 }

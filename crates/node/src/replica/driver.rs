@@ -258,8 +258,12 @@ impl<E: Engine> Driver<E> {
     fn tell(&mut self, client: ClientId, number: u64, told: Told) {
         self.counted.told(&told);
         if client != self.me.node {
+            let is_value = matches!(told, Told::Read(_));
             // Without a link the client asks again.
-            let _ = self.peers.send(client, &PeerFrame::Told { number, told });
+            let sent = self.peers.send(client, &PeerFrame::Told { number, told });
+            if is_value && matches!(sent, Err(Unsent::Full(_))) {
+                let _ = self.peers.send(client, &PeerFrame::Told { number, told: Told::Busy });
+            }
         } else {
             self.requests.answer(number, told);
         }

@@ -33,6 +33,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::clock::clock;
 use super::event::{Ask, Event};
+use super::long_answers::LongAnswers;
 use super::{record, wire};
 use crate::counts::Count;
 use crate::customer::Customer;
@@ -54,6 +55,7 @@ pub(crate) struct Front {
     /// The longest value.
     pub(super) value_max: usize,
     pub(super) long: LongValues,
+    pub(super) answers: LongAnswers,
 }
 
 /// What keeps one client's requests for a key in order. Keys share lines.
@@ -218,15 +220,17 @@ impl Front {
         key: &Bytes,
         customer: &Customer,
     ) -> Result<Result<Option<Record>, Reply>, Unanswered> {
-        let _ask = customer.asks.acquire().await;
+        let _ask = customer.ask().await;
         // A value without room would be read and sent in vain. Who is refused some times is trusted with less again.
         let expected = customer.reads.expected();
         if expected >= CHARGED_BYTES_MIN && !customer.purse.has_room(expected) {
             customer.reads.learn(0);
             return Ok(Err(no_room()));
         }
+        let from = self.chart.borrow().as_ref().and_then(|it| it.place(key)?.1.reader());
+        let _room = self.answers.room(from.unwrap_or_default(), expected).await;
         let Told::Read(found) = self.ask(key, None).await? else { return Err(odd()) };
-        customer.reads.learn(found.as_ref().map_or(0, |it| it.0.len()));
+        customer.learn(found.as_ref().map_or(0, |it| it.0.len()));
         let Some((item, seq)) = found else { return Ok(Ok(None)) };
         Ok(charge(item.into(), &customer.purse).map(|value| Some(Record { seq, value })))
     }
@@ -380,6 +384,7 @@ mod tests {
             numbers: AtomicU64::new(1),
             value_max: 1 << 20,
             long: LongValues::default(),
+            answers: LongAnswers::default(),
         };
         let customer = Customer::new(Arc::new(Empty), Arc::new(Counts::default()));
         let key = Bytes::from_static(b"k");

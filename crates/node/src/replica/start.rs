@@ -23,6 +23,7 @@ use super::figures::ReplicaBoard;
 use super::front::Front;
 use super::identity::{self, Identity};
 use super::keeper::Keeper;
+use super::long_answers::LongAnswers;
 use super::membership::{self, LEASE_S, Membership};
 use super::readiness::Readiness;
 use super::view_file;
@@ -249,6 +250,7 @@ pub(crate) fn start<E: Engine>(
         numbers: AtomicU64::new(fastrand::u64(..1 << 62)),
         value_max: node.value_max,
         long: LongValues::default(),
+        answers: LongAnswers::default(),
     };
     let threads = Mutex::new(Some(Threads { chains: thread, links }));
     Ok(Replica { who, front: Arc::new(front), board, tls, readiness, ended, threads })
