@@ -6,6 +6,7 @@ use crate::peers::PeerLimits;
 use crate::replica::keeper::tests::{Slow, keeper};
 use crate::replica::wire;
 use bytes::Bytes;
+use guira_chain::View;
 use guira_client::{Op, Request};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
