@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use guira_chain::{Member, NodeId, View};
 
-use crate::register::RegisterSnapshot;
+use crate::snapshot::RegisterSnapshot;
 
 /// What a node said.
 #[derive(Debug, Default)]

@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::ask::{Answers, Keyless, Said, Unheard, leader};
 use crate::counted::counted;
 use crate::fault::Fault;
-use crate::register::{Register, RegisterSnapshot};
+use crate::register::Register;
+use crate::snapshot::RegisterSnapshot;
 use crate::trouble::{Trouble, WITHOUT_ETCD};
 use crate::wishes::{lives, name_of, only_copies};
 

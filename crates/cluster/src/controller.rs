@@ -30,7 +30,8 @@ use crate::facts::{Memory, Now, Waits, is_leader_refused, keyless, lacks_own};
 use crate::fault::{Fault, Told};
 use crate::put_out::put_out;
 use crate::records::unix_s;
-use crate::register::{Lead, Register, RegisterSnapshot};
+use crate::register::Register;
+use crate::snapshot::{Lead, RegisterSnapshot};
 use crate::watch::no_thread;
 use crate::wishes::name_of;
 

@@ -32,9 +32,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::ask::Keyless;
+use crate::draft::first_view;
 use crate::fault::Fault;
 use crate::parts::{LOOK, Parts};
-use crate::register::{Register, first_view};
+use crate::register::Register;
 use crate::status::Status;
 
 /// What a cluster for learning has.

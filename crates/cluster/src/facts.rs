@@ -23,7 +23,7 @@ use guira_chain::controller::{Facts, GroupFacts};
 use guira_chain::{Group, Member, NodeId, View};
 
 use crate::records::{AwayRecord, GroupReport, Report};
-use crate::register::RegisterSnapshot;
+use crate::snapshot::RegisterSnapshot;
 
 /// What a controller remembers between decisions.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@
 //! present     a node's keys in the register, under a lease that a thread renews
 //! watch       the newest view, in a channel
 //! register    the keys below /guira/NAME/, read and written
+//! snapshot    what stands there at one revision
 //! ```
 //! etcd orders views, and nothing else: no client's request goes through it. A cluster whose etcd is away serves by the
 //! view that it has.
@@ -59,6 +60,8 @@ mod watch;
 #[cfg(test)]
 mod sample;
 mod register;
+mod snapshot;
+mod draft;
 mod records;
 mod newcomer;
 mod health;
@@ -69,10 +72,12 @@ mod counted;
 pub use command::{EXIT_CODES, EtcdArgs, command, host_name, run};
 pub use controller::{Controller, Rules};
 pub use dev::lacks;
+pub use draft::first_view;
 pub use fault::Fault;
 pub use names::{NAME_FORM, is_name};
 pub use parts::Parts;
 pub use present::{Present, await_place};
 pub use records::{AwayRecord, GroupReport, Report, WishRecord};
-pub use register::{Lead, Register, RegisterSnapshot, Seen, first_view};
+pub use register::Register;
+pub use snapshot::{Lead, RegisterSnapshot, Seen};
 pub use watch::{Sight, watch, watch_anyway};

@@ -17,7 +17,7 @@ use crate::controller::Rules;
 use crate::counted::counted;
 use crate::facts::{Memory, Now, Waits};
 use crate::records::unix_s;
-use crate::register::RegisterSnapshot;
+use crate::snapshot::RegisterSnapshot;
 use crate::wishes::{name_of, only_copies};
 
 /// What the controller does next.
@@ -437,7 +437,7 @@ const VIEWS_MAX: usize = 2000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::register::first_view;
+    use crate::draft::first_view;
     use crate::sample::snapshot;
 
     #[test]

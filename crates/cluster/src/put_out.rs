@@ -6,7 +6,7 @@ use guira_chain::controller::Facts;
 use guira_chain::{NodeId, View};
 
 use crate::counted::counted;
-use crate::register::RegisterSnapshot;
+use crate::snapshot::RegisterSnapshot;
 use crate::wishes::name_of;
 
 /// A sentence about each node that loses its place in chains with the view `next` though nobody wanted that.

@@ -1,15 +1,12 @@
 //! The keys of a cluster in etcd, read and written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use guira_chain::{Group, Member, NodeId, Ranges, SLOTS, View};
-use guira_etcd::{Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, EtcdPlace, KeyValue};
+use guira_chain::{NodeId, View};
+use guira_etcd::{Etcd, EtcdAccess, EtcdCompare, EtcdKeys, EtcdOp, EtcdPlace};
 use parking_lot::Mutex;
-use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,7 +14,8 @@ use crate::fault::Fault;
 use crate::health::Health;
 use crate::names::is_name;
 use crate::newcomer::Newcomer;
-use crate::records::{AwayRecord, Report, WishRecord};
+use crate::records::{AwayRecord, WishRecord};
+use crate::snapshot::{Lead, RegisterSnapshot, Seen, leader, read_view, record};
 
 /// A cluster's keys in etcd. Calls block their thread, for 2 s per endpoint at most.
 #[derive(Debug)]
@@ -38,48 +36,6 @@ pub(crate) struct Known {
     view: Option<Arc<View>>,
     /// Why the newest view that the process saw is refused, if it is.
     refused: Option<Fault>,
-}
-
-/// A view, and the revision of etcd at which it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// The view, which is valid.
-    pub view: Arc<View>,
-    /// The `mod_revision` of its key.
-    pub mod_revision: u64,
-}
-
-/// The proof of an election: the key `controller` of that time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lead {
-    create_revision: u64,
-}
-
-/// All that stands in the register, at one revision.
-#[derive(Debug, Clone)]
-pub struct RegisterSnapshot {
-    /// The view.
-    pub seen: Seen,
-    /// What the operator wants.
-    pub wish: WishRecord,
-    /// The processes whose leases last.
-    pub nodes: BTreeMap<NodeId, Member>,
-    /// Nodes that others say they can't reach: the run that is meant, and the node that says so.
-    pub suspects: BTreeMap<NodeId, BTreeSet<(String, NodeId)>>,
-    /// What nodes report of their slots.
-    pub reports: BTreeMap<NodeId, Report>,
-    /// Nodes that are to be restarted: the runs that leave their chains before.
-    pub restarts: BTreeMap<NodeId, String>,
-    /// Nodes of the view that are gone, as a controller has noticed.
-    pub away: BTreeMap<NodeId, AwayRecord>,
-    /// The leader, if there is one.
-    pub controller: Option<(Lead, String)>,
-    /// Whether its key ends with a lease. A key without one outlives the leader, and no other node ever leads.
-    pub is_lead_leased: bool,
-    /// Keys whose values can't be read. They are ignored.
-    pub unread: Vec<String>,
-    /// etcd's revision.
-    pub revision: u64,
 }
 
 impl Register {
@@ -407,37 +363,7 @@ impl Register {
     pub fn snapshot(&self) -> Result<RegisterSnapshot, Fault> {
         let root = self.key("");
         let range = self.etcd.range(&EtcdKeys::prefix(&root))?;
-        let below = |pair: &KeyValue| {
-            let key = String::from_utf8_lossy(&pair.key);
-            key.strip_prefix(&root).unwrap_or_default().to_owned()
-        };
-        let named = |name: &str| range.pairs.iter().find(|pair| below(pair) == name);
-        let seen = read_view(named("view").ok_or_else(|| self.nothing())?)?;
-        let wish = match named("wish") {
-            Some(pair) => record(pair)?,
-            None => WishRecord::of(&seen.view),
-        };
-        let controller = named("controller");
-        let mut snapshot = RegisterSnapshot {
-            seen,
-            wish,
-            nodes: BTreeMap::new(),
-            suspects: BTreeMap::new(),
-            reports: BTreeMap::new(),
-            restarts: BTreeMap::new(),
-            away: BTreeMap::new(),
-            controller: controller.map(leader),
-            is_lead_leased: controller.is_some_and(|pair| pair.lease != 0),
-            unread: Vec::new(),
-            revision: range.revision,
-        };
-        for pair in &range.pairs {
-            let key = below(pair);
-            if snapshot.take(&key, pair).is_none() {
-                snapshot.unread.push(key);
-            }
-        }
-        Ok(snapshot)
+        RegisterSnapshot::read(&root, &range)?.ok_or_else(|| self.nothing())
     }
 
     pub(crate) fn delete(&self, below: &str) -> EtcdOp {
@@ -447,97 +373,6 @@ impl Register {
     pub(crate) fn put(&self, below: &str, value: String, lease: Option<i64>) -> EtcdOp {
         EtcdOp::Put { key: self.key(below).into(), value: value.into(), lease }
     }
-}
-
-impl RegisterSnapshot {
-    /// Whether no process was ever a node. The view has a node all the same, which all slots belong to.
-    pub(crate) fn is_new(&self) -> bool {
-        self.nodes.is_empty() && self.seen.view.is_draft()
-    }
-
-    /// Whether a node that lives is to be restarted: its process, not a later one.
-    pub(crate) fn is_to_restart(&self, id: NodeId) -> bool {
-        let run = self.nodes.get(&id).map(|it| &it.run);
-        run.is_some() && self.restarts.get(&id) == run
-    }
-
-    /// What the key `controller` says, if no lease ends it and it names no node that lives: somebody put it there by hand.
-    pub(crate) fn stray_lead(&self) -> Option<String> {
-        let (_, who) = self.controller.as_ref().filter(|_| !self.is_lead_leased)?;
-        let lives = self.nodes.values().any(|it| it.name == *who);
-        let was = self.seen.view.nodes.values().any(|it| it.name == *who);
-        let is = if was { "doesn't live" } else { "is no node" };
-        (!lives).then(|| format!("names {who}, which {is}"))
-    }
-
-    /// Takes one key; `None`: its value can't be read.
-    fn take(&mut self, key: &str, pair: &KeyValue) -> Option<()> {
-        let mut parts = key.split('/');
-        let (kind, id) = (parts.next()?, parts.next().map(str::parse::<NodeId>));
-        match (kind, id) {
-            ("nodes", Some(id)) => drop(self.nodes.insert(id.ok()?, record(pair).ok()?)),
-            ("sync", Some(id)) => drop(self.reports.insert(id.ok()?, record(pair).ok()?)),
-            ("restart", None) => self.restarts = record(pair).ok()?,
-            ("away", Some(id)) => drop(self.away.insert(id.ok()?, record(pair).ok()?)),
-            ("suspect", Some(id)) => {
-                let by = parts.next()?.parse().ok()?;
-                let run = String::from_utf8(pair.value.clone()).ok()?;
-                self.suspects.entry(id.ok()?).or_default().insert((run, by));
-            }
-            _ => {}
-        }
-        Some(())
-    }
-}
-
-/// The view of a cluster to which no process belongs yet. All slots are node 1's, and the first node that asks for a number
-/// gets that one.
-///
-/// # Errors
-/// A sentence: the system has no random numbers.
-pub fn first_view(cluster: &str, replicas: u32, min_write: u32) -> Result<View, String> {
-    let mut seed = [0; 16];
-    let read = getrandom(&mut seed, GetRandomFlags::empty());
-    if read.map_err(|error| format!("no random seed: {error}"))? != seed.len() {
-        return Err("no random seed".to_owned());
-    }
-    let nobody = Member {
-        name: String::new(),
-        peers: String::new(),
-        clients: String::new(),
-        zone: String::new(),
-        weight: 1,
-        run: String::new(),
-    };
-    let all = Group { slots: Ranges::of(0, SLOTS), epoch: 1, serving: vec![1], ..Group::default() };
-    Ok(View {
-        format: 1,
-        cluster: cluster.to_owned(),
-        epoch: 1,
-        seed: STANDARD.encode(seed),
-        replicas,
-        min_write,
-        nodes: [(1, nobody)].into(),
-        groups: vec![all],
-    })
-}
-
-pub(crate) fn read_view(pair: &KeyValue) -> Result<Seen, Fault> {
-    let text = String::from_utf8_lossy(&pair.value);
-    let view = View::from_json(&text).map_err(Fault::View)?.into();
-    Ok(Seen { view, mod_revision: pair.mod_revision })
-}
-
-fn record<T: DeserializeOwned>(pair: &KeyValue) -> Result<T, Fault> {
-    serde_json::from_slice(&pair.value).map_err(|error| Fault::Record {
-        key: String::from_utf8_lossy(&pair.key).into_owned(),
-        words: error.to_string(),
-    })
-}
-
-fn leader(pair: &KeyValue) -> (Lead, String) {
-    let who = String::from_utf8_lossy(&pair.value).into_owned();
-    (Lead { create_revision: pair.create_revision }, who)
 }
 
 pub(crate) fn json<T: Serialize>(record: &T) -> String {

@@ -15,7 +15,8 @@ use guira_chain::{Group, NodeId};
 
 use crate::counted::counted;
 use crate::facts::short_without;
-use crate::register::{Register, RegisterSnapshot};
+use crate::register::Register;
+use crate::snapshot::RegisterSnapshot;
 use crate::trouble::Trouble;
 use crate::wishes::{LOOK_EVERY, find, name_of, slots_of};
 

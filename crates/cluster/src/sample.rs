@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use guira_chain::{Member, NodeId};
 
+use crate::draft::first_view;
 use crate::records::WishRecord;
-use crate::register::{RegisterSnapshot, Seen, first_view};
+use crate::snapshot::{RegisterSnapshot, Seen};
 
 pub(crate) fn member(id: NodeId, run: &str) -> Member {
     let [name, peers] = [format!("store-{id}"), format!("h:{id}")];

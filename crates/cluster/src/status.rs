@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::ask::{Keyless, leader_words};
 use crate::controller::Rules;
 use crate::counted::counted;
-use crate::register::RegisterSnapshot;
+use crate::snapshot::RegisterSnapshot;
 
 /// The state of a cluster.
 #[derive(Debug, Serialize)]

@@ -22,7 +22,8 @@ use guira_etcd::{Error, EtcdEvent, EtcdKeys};
 use tokio::sync::watch::{Receiver, Sender, channel};
 
 use crate::fault::{Fault, Told};
-use crate::register::{Register, Seen, read_view};
+use crate::register::Register;
+use crate::snapshot::{Seen, read_view};
 
 /// What is known of a cluster's view.
 #[derive(Debug, Clone, Default)]

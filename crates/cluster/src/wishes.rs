@@ -8,7 +8,8 @@ use guira_chain::{Group, Member, NodeId, Ranges};
 
 use crate::counted::counted;
 use crate::facts::is_refused;
-use crate::register::{Register, RegisterSnapshot};
+use crate::register::Register;
+use crate::snapshot::RegisterSnapshot;
 use crate::trouble::Trouble;
 
 /// Wants a node to have no copies, or again to have its share. `place`: the cluster's, as it was typed. Returns the node's

@@ -7,7 +7,7 @@ use std::time::Duration;
 use guira_chain::NodeId;
 
 use crate::ask::{Answers, ask_all};
-use crate::register::RegisterSnapshot;
+use crate::snapshot::RegisterSnapshot;
 
 /// What is so for a moment at a node that a new view hasn't reached, or not all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
