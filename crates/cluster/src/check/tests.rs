@@ -1,7 +1,12 @@
 //! Tests of what is found, by what a register and nodes say.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use guira_chain::NodeId;
+
 use super::moving::{EPOCHS_BEHIND, moving};
 use super::*;
+use crate::ask::{Answers, Said};
 use crate::sample::snapshot;
 
 const ALL: [(NodeId, &str); 3] = [(1, "first"), (2, "first"), (3, "first")];
