@@ -1,4 +1,4 @@
-//! What is wrong with a cluster, and what helps: `guira cluster check`.
+//! What is wrong with a cluster, and what helps: `guira cluster check`. It asks and prints; what is found is each child's.
 
 use std::fmt::{self, Display};
 
@@ -37,7 +37,7 @@ impl Check {
     /// Looks at etcd, the register and the nodes.
     pub(crate) fn of(register: &Register) -> Result<Self, Trouble> {
         let mut found = Findings::default();
-        found.etcd(&register.etcd.health());
+        etcd::find(&mut found, &register.etcd.health());
         let snapshot = match register.snapshot() {
             Err(fault) if fault.is_of_etcd_away() => {
                 return Ok(Self::blind(found, register, &fault));
@@ -49,14 +49,14 @@ impl Check {
             return Ok(Self::full(found, &snapshot, 0));
         }
         let (said, moving) = ask_twice(&snapshot);
-        found.register(&snapshot);
-        found.leader(register, &snapshot, &behind(&said, &moving));
+        register::find(&mut found, &snapshot);
+        register::find_lead(&mut found, register, &snapshot, &behind(&said, &moving));
         let keyless = Keyless::of(&snapshot);
-        found.nodes(&snapshot, &keyless);
-        found.slots(&snapshot, &keyless.serving);
-        found.answers(&snapshot, &said, &moving);
+        nodes::find(&mut found, &snapshot, &keyless);
+        slots::find(&mut found, &snapshot, &keyless.serving);
+        answers::find(&mut found, &snapshot, &said, &moving);
         // Read now, since a node may have heard of it before the snapshot's end.
-        found.ahead(&snapshot, &said, register.view()?.view.epoch);
+        answers::find_ahead(&mut found, &snapshot, &said, register.view()?.view.epoch);
         Ok(Self::full(found, &snapshot, said.values().filter(|it| it.is_ok()).count()))
     }
 

@@ -10,61 +10,55 @@ use crate::counted::counted;
 use crate::snapshot::RegisterSnapshot;
 use crate::wishes::{lives, name_of, only_copies};
 
-impl Findings {
-    pub(super) fn slots(&mut self, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) {
-        let view = &snapshot.seen.view;
-        let lives = |id: &&NodeId| lives(snapshot, keyless, **id);
-        let is_gone = |id: &NodeId| !snapshot.nodes.contains_key(id) && !keyless.contains(id);
-        let (mut lost, mut read_only, mut degraded) = (0, 0, 0);
-        for group in &view.groups {
-            let living = group.serving.iter().filter(lives).count();
-            let is_under = |most: u32| u32::try_from(living).is_ok_and(|it| it < most);
-            let sum = match living {
-                0 => &mut lost,
-                _ if is_under(view.min_write) => &mut read_only,
-                _ if is_under(view.replicas) => &mut degraded,
-                _ => continue,
-            };
-            *sum += group.slots.len();
-        }
-        let needed = view.min_write;
-        if lost > 0 {
-            let what = counted(
-                lost,
-                "slot has no living copy: its requests fail",
-                "slots have no living copy: their requests fail",
-            );
-            self.problem(what, lost_fix(snapshot, keyless));
-        }
-        if read_only > 0 {
-            let what = format!(
-                "{} writes: a write needs {}",
-                counted(read_only, "slot refuses", "slots refuse"),
-                counted(needed, "copy", "copies")
-            );
-            let is_short = view.groups.iter().flat_map(|it| &it.serving).any(is_gone);
-            let has_few = usize::try_from(needed).is_ok_and(|it| may_have(snapshot, keyless) < it);
-            let fix = match is_short || has_few {
-                true => {
-                    "start the nodes that are gone, or others; guira cluster plan shows what is waited for"
-                }
-                false => {
-                    "wait while nodes are being filled: guira cluster plan shows how far that is"
-                }
-            };
-            self.problem(what, fix);
-        }
-        if degraded > 0 {
-            let what = format!(
-                "{} fewer than {} living copies",
-                counted(degraded, "slot has", "slots have"),
-                view.replicas
-            );
-            self.problem(
-                what,
-                "wait if nodes are being filled (guira cluster plan), else start nodes",
-            );
-        }
+pub(super) fn find(found: &mut Findings, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) {
+    let view = &snapshot.seen.view;
+    let lives = |id: &&NodeId| lives(snapshot, keyless, **id);
+    let is_gone = |id: &NodeId| !snapshot.nodes.contains_key(id) && !keyless.contains(id);
+    let (mut lost, mut read_only, mut degraded) = (0, 0, 0);
+    for group in &view.groups {
+        let living = group.serving.iter().filter(lives).count();
+        let is_under = |most: u32| u32::try_from(living).is_ok_and(|it| it < most);
+        let sum = match living {
+            0 => &mut lost,
+            _ if is_under(view.min_write) => &mut read_only,
+            _ if is_under(view.replicas) => &mut degraded,
+            _ => continue,
+        };
+        *sum += group.slots.len();
+    }
+    let needed = view.min_write;
+    if lost > 0 {
+        let what = counted(
+            lost,
+            "slot has no living copy: its requests fail",
+            "slots have no living copy: their requests fail",
+        );
+        found.problem(what, lost_fix(snapshot, keyless));
+    }
+    if read_only > 0 {
+        let what = format!(
+            "{} writes: a write needs {}",
+            counted(read_only, "slot refuses", "slots refuse"),
+            counted(needed, "copy", "copies")
+        );
+        let is_short = view.groups.iter().flat_map(|it| &it.serving).any(is_gone);
+        let has_few = usize::try_from(needed).is_ok_and(|it| may_have(snapshot, keyless) < it);
+        let fix = match is_short || has_few {
+            true => {
+                "start the nodes that are gone, or others; guira cluster plan shows what is waited for"
+            }
+            false => "wait while nodes are being filled: guira cluster plan shows how far that is",
+        };
+        found.problem(what, fix);
+    }
+    if degraded > 0 {
+        let what = format!(
+            "{} fewer than {} living copies",
+            counted(degraded, "slot has", "slots have"),
+            view.replicas
+        );
+        found
+            .problem(what, "wait if nodes are being filled (guira cluster plan), else start nodes");
     }
 }
 

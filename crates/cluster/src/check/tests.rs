@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use guira_chain::NodeId;
 
+use super::answers::answer;
 use super::moving::{EPOCHS_BEHIND, moving};
+use super::nodes::suspects;
+use super::register::unled;
 use super::*;
 use crate::ask::{Answers, Said};
 use crate::sample::snapshot;
@@ -19,7 +22,7 @@ fn found(checks: impl FnOnce(&mut Findings)) -> Vec<String> {
 }
 
 fn slots(seen: &RegisterSnapshot) -> Vec<String> {
-    found(|it| it.slots(seen, &BTreeSet::new()))
+    found(|it| slots::find(it, seen, &BTreeSet::new()))
 }
 
 #[test]
@@ -47,7 +50,7 @@ fn who_is_gone_is_to_be_started_and_who_is_back_is_waited_for() {
 
 #[test]
 fn of_a_node_that_is_gone_it_is_told_what_becomes_of_its_copies() {
-    let said = |seen: &RegisterSnapshot| found(|it| it.nodes(seen, &Keyless::default()));
+    let said = |seen: &RegisterSnapshot| found(|it| nodes::find(it, seen, &Keyless::default()));
     let mut seen = snapshot(&ALL[..2]);
     assert!(said(&seen)[0].contains("after 10 minutes other nodes get its copies, or at once"));
     seen.wish.drain.insert(3);
@@ -59,7 +62,7 @@ fn of_a_node_that_is_gone_it_is_told_what_becomes_of_its_copies() {
 fn a_node_that_was_begun_anew_in_the_place_of_one_that_is_gone_is_not_to_be_ended() {
     let mut seen = snapshot(&[ALL[0], ALL[1], (4, "first")]);
     let keyless = Keyless { replaced: [(3, 4)].into(), ..Keyless::default() };
-    let said = |seen: &RegisterSnapshot| found(|it| it.nodes(seen, &keyless));
+    let said = |seen: &RegisterSnapshot| found(|it| nodes::find(it, seen, &keyless));
     let words = "store-3 (3) is gone, and store-4 (4) has its address, and the view counts on it: start it again";
     assert!(said(&seen)[0].starts_with(words), "{:?}", said(&seen));
     assert!(
@@ -77,7 +80,7 @@ fn a_node_that_was_begun_anew_in_the_place_of_one_that_is_gone_is_not_to_be_ende
 fn nobody_who_listens_is_no_link_that_fails() {
     let mut seen = snapshot(&ALL);
     seen.suspects.insert(3, [("first".to_owned(), 1), ("before".to_owned(), 2)].into());
-    let said = found(|it| it.suspects(&seen));
+    let said = found(|it| suspects(it, &seen));
     let words =
         "nobody listens at h:3, where store-1 (1) looked for store-3 (3): its process has ended: ";
     assert_eq!(said.len(), 1);
@@ -95,13 +98,13 @@ fn without_a_leader_it_is_told_which_view_nodes_follow_instead_of_etcds() {
         .into();
     let names = |late| behind(&answers, &moving(&answers, 43, late));
     assert_eq!(names(EPOCHS_BEHIND), BTreeMap::new(), "a leader's view may be on its way");
-    let said = found(|it| it.unled(&seen, &names(0)));
+    let said = found(|it| unled(it, &seen, &names(0)));
     let first = "no node leads: store-1 (1) follows the view of epoch 41, and not the one of epoch 43 that etcd has: ";
     assert!(said[0].starts_with(first), "{said:?}");
     assert!(said[0].contains("put the one of epoch 41 back"), "{said:?}");
     assert!(said[1].contains("store-2 (2) follows the view of epoch 42"), "{said:?}");
     assert_eq!(said.len(), 2);
-    let none = found(|it| it.unled(&seen, &BTreeMap::new()));
+    let none = found(|it| unled(it, &seen, &BTreeMap::new()));
     assert!(none[0].starts_with("no node leads: no view changes"), "{none:?}");
 }
 
@@ -116,18 +119,18 @@ fn a_disk_is_told_of_before_it_is_full() {
             ("disk_limit_bytes", limit << 20),
             ("disk_reserve_bytes", 304 << 20),
         ];
-        found(|it| it.answer("ibis (2)", &Said::saying(&stats)))
+        found(|it| answer(it, "ibis (2)", &Said::saying(&stats)))
     };
     assert!(said(1000, 0, 0).is_empty());
     let near = "ibis (2) has 600 MiB of disk left, and takes no values with less than 304: ";
     assert!(said(600, 0, 0)[0].starts_with(near), "{:?}", said(600, 0, 0));
     assert!(said(9000, 400, 1000)[0].starts_with(near), "by --disk-max");
     assert!(said(9000, 100, 1000).is_empty());
-    let full = found(|it| it.answer("ibis (2)", &Said::saying(&[("is_out_of_disk", 1)])));
+    let full = found(|it| answer(it, "ibis (2)", &Said::saying(&[("is_out_of_disk", 1)])));
     assert!(
         full[0].starts_with("ibis (2) has no room for values: changes of its slots fail"),
         "{full:?}"
     );
     let silent = Said::saying(&[("cluster_epoch", 1)]);
-    assert!(found(|it| it.answer("ibis (2)", &silent)).is_empty());
+    assert!(found(|it| answer(it, "ibis (2)", &silent)).is_empty());
 }
