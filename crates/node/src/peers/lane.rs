@@ -174,7 +174,7 @@ mod tests {
         let hello =
             PeerHello { cluster, node: 2, name: "b".to_owned(), run: run.clone(), epoch: 1 };
         lane.set_state(LinkState::Up(hello), false);
-        let fill = |frame: &PeerFrame| (0..10_000).take_while(|_| lane.put(frame).is_ok()).count();
+        let fill = |frame: &PeerFrame| (0..100_000).take_while(|_| lane.put(frame).is_ok()).count();
 
         let told =
             |bytes| PeerFrame::Told { number: 1, told: Told::Read(Some((vec![0; bytes], 1))) };
@@ -189,7 +189,7 @@ mod tests {
         let effect = PeerFrame::Slot { slot: 1, epoch: 1, message: Message::Effect(effect) };
         assert_eq!(fill(&effect), 4, "the other half");
         let renew = PeerFrame::Renew { epoch: 1, asked: 1, run, has_old_holds: false };
-        assert!(fill(&renew) > 1_000, "and some for short frames");
-        assert!(lane.put(&renew).is_err(), "which is bounded, too");
+        let count = fill(&renew);
+        assert!((1_000..100_000).contains(&count), "bounded room for short frames: {count}");
     }
 }
