@@ -154,7 +154,7 @@ const NEVER: &[(&str, &str, Kept)] = &[
         "log",
         "blocks or panics because of its descriptor",
         Kept::Test(
-            "tests/log.rs::no_client_and_no_reader_of_standard_error_can_end_or_hold_up_the_server",
+            "tests/serve/log.rs::no_client_and_no_reader_of_standard_error_can_end_or_hold_up_the_server",
         ),
     ),
     ("serve", "has unsafe code", Kept::Safe),
@@ -305,11 +305,11 @@ fn a_planted_never_is_seen() {
     assert!(broken("index", &Kept::Unnamed("")).is_some());
     assert!(broken("serve", &Kept::Without(&["std::net"])).is_some());
     assert!(broken("index", &Kept::Safe).is_some());
-    assert!(broken("log", &Kept::Test("tests/log.rs::no_such_test")).is_some());
+    assert!(broken("log", &Kept::Test("tests/serve/log.rs::no_such_test")).is_some());
     let planted = read("ARCHITECTURE.md").replace("| does I/O;", "| fails; does I/O;");
     assert!(nevers(&planted).contains(&("proto", "fails")));
     let planted = "## Unreleased\n### One\n- It takes 3 MB.\n  It has `4` words.\n\n### Not yet\n";
-    let row = |part: &str| vec![(part.to_owned(), vec!["tests/log.rs".to_owned()])];
+    let row = |part: &str| vec![(part.to_owned(), vec!["tests/serve/log.rs".to_owned()])];
     assert_eq!(untested(planted, &row("words")), ["It takes 3 MB"]);
     assert_eq!(untested(planted, &row("takes")), ["It has `4` words"]);
     assert!(missing("tests/fresh-ubuntu").is_some());

@@ -1,7 +1,7 @@
 //! Which counters each command changes, by its outcome and its form: counters, prefixes (`stats detail`) and watchers'
 //! lines.
 //!
-//! tests/tests/counted.txt is the table. A row is played against a server whose key `p:k` the setup has made; the counters'
+//! counted.txt is the table. A row is played against a server whose key `p:k` the setup has made; the counters'
 //! differences, the prefix's counts and the lines that a watcher saw must be the row's. memcached plays the same rows: its
 //! counters must be the row's too, or those behind `!`, of which versions have one or the other.
 

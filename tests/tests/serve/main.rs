@@ -1,0 +1,35 @@
+//! `guira serve`: the real binary over real sockets, next to memcached where memcached says what is right.
+
+mod auth;
+mod backlog;
+mod bad_inputs;
+mod beside_memcached;
+mod binary;
+mod counted;
+mod crawler;
+mod holdoff;
+mod lease;
+mod lifecycle;
+mod limits;
+mod log;
+mod memory;
+mod metrics;
+mod restart;
+mod rewritten;
+mod signals;
+mod slabs;
+mod small_tmpfs;
+mod stats;
+mod storage;
+mod takeover;
+mod time;
+mod tls;
+mod trace;
+mod transient;
+mod udp;
+mod unfinished;
+mod unread;
+mod users;
+mod values;
+mod watch;
+mod wire;
