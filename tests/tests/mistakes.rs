@@ -2,7 +2,7 @@
 //! or the place in it that is to be put right, and the exit code is that of docs/reference/process.md.
 //!
 //! What each `-o` setting and flag of the server refuses by itself stands in `serve/src/settings/tests.rs`, typos in
-//! configurations in `router_mistakes.rs`.
+//! configurations in `router/mistakes.rs`.
 
 use guira_tests::server::{
     Program, Running, Server, command, eventually, free_port, guira, own_directory,

@@ -1,6 +1,6 @@
 //! Deletes that a router owes to a server: written down, and sent before the server is asked again.
 
-use super::{memcached, router};
+use super::basics::{memcached, router};
 use guira_tests::server::{Address, Program, Server, eventually, free_port, guira, own_directory};
 use rustix::process::Signal;
 use std::fs;
