@@ -204,7 +204,7 @@ fn exit_codes_are_those_of_the_documents() {
     }
     // Only root may become another.
     tried.insert("| `guira serve` | 67 |".to_owned());
-    // It takes a database: tests/invalidate.rs.
+    // It takes a database: invalidate/mariadb.rs.
     tried.insert("| `guira invalidate` | 4 |".to_owned());
     each_is_tried(&docs, &tried);
     kept.signal(Signal::TERM);
