@@ -51,7 +51,7 @@ fn each_statistic_is_documented_in_its_order() {
     let path = "docs/reference/store-statistics.md";
     let text = fs::read_to_string(workspace().join(path)).expect("a page");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    // Only a node has the others: cluster_operator.rs.
+    // Only a node has the others: cluster/operator.rs.
     let rows = rows.filter(|name| !name.starts_with("cluster_"));
     assert_eq!(names, rows.collect::<Vec<_>>());
     let settings = server.connect().ask("stats settings");

@@ -1,0 +1,14 @@
+//! Clusters of `guira store`, which several nodes make, with a real etcd, and the routers in front of them.
+
+mod dev;
+mod hot_tls;
+mod hung;
+mod kubernetes;
+mod operator;
+mod register;
+mod restart;
+mod router;
+mod router_hot;
+mod store;
+mod tls;
+mod views;
