@@ -92,7 +92,7 @@ miri: ## the unit tests of index, cache and filter under Miri: undefined behavio
 crashes: ## kill -9 under load and restart, 200 times (guira serve -e, guira store): never a wrong byte
 	$(CARGO) build --release --bin guira
 	GUIRA_BIN=$(abspath $(target))/release/guira $(CARGO) test --release -p guira-tests --test serve -- --ignored restart::
-	GUIRA_CRASHES=200 $(CARGO) test --package guira-tests --test store_keep a_kill_under_load -- --nocapture
+	GUIRA_CRASHES=200 $(CARGO) test --package guira-tests --test store keep::a_kill_under_load -- --nocapture
 	$(CARGO) test --release --package guira-store --test crash --test power -- --ignored --skip child
 
 linearizable: ## record RUNS (200) histories of a replicated store under faults and check each; SEED=n, RUN_SECONDS=20
