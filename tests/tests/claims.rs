@@ -166,7 +166,7 @@ const NEVER: &[(&str, &str, Kept)] = &[
     (
         "ctl",
         "prints anything but the answer to standard output",
-        Kept::Test("tests/ctl.rs::a_conversation_has_its_answers_and_exit_codes"),
+        Kept::Test("tests/commands/ctl.rs::a_conversation_has_its_answers_and_exit_codes"),
     ),
     ("bench", "links the server", Kept::Apart(&["guira-serve", "guira-cache"])),
     ("lab", "is linked by the server", Kept::Unnamed("guira-serve")),
