@@ -9,7 +9,7 @@
 //! log      what the programs can say in their logs
 //! names    one name for one thing
 //! ```
-//! `tests/tidy.rs` runs them over the repository and feeds each of them bad input.
+//! `tests/project/tidy.rs` runs them over the repository and feeds each of them bad input.
 //!
 //! # Invariants
 //! 1. Each function is pure: it gets text and returns one line a complaint, with the line's number.

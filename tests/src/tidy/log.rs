@@ -85,7 +85,7 @@ What `guira serve`, `guira route`, `guira store` and `guira invalidate` can writ
 Words in braces, and `…`, stand for what the line is about, such as a path or the system's error. A line without words of
 its own isn't here: it passes on, for instance, what is wrong with a configuration.
 
-A test makes this page from the source, `cargo test -p guira-tests --test tidy`. Don't edit it.
+A test makes this page from the source, `cargo test -p guira-tests --test project tidy::`. Don't edit it.
 
 | program | level | message |
 |---|---|---|

@@ -460,7 +460,7 @@ fn a_file_or_function_that_is_gone_is_seen() {
     let root = workspace();
     let check = |name: &str| check_references(&root, "x.md", &format!("see `{name}` there")).len();
     for gone in
-        ["serve/src/nowhere.rs", "serve/src/transport/worker.rs::tur", "tests/tests/tidy.rs::none"]
+        ["serve/src/nowhere.rs", "serve/src/transport/worker.rs::tur", "tests/src/tidy.rs::none"]
     {
         assert_eq!(check(gone), 1, "{gone}");
     }
