@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use guira_client::Purse;
 use guira_front::rewrites;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit};
 
 use crate::counts::Counts;
 use crate::readers::Share;
@@ -19,7 +19,9 @@ pub(crate) struct Customer {
     pub(crate) looks: Semaphore,
     /// Limits how many of the client's gets wait for other nodes at once.
     asks: Semaphore,
-    /// Whether one of them has been answered.
+    /// The first of them has this.
+    first: Mutex<()>,
+    /// Whether the first is over.
     has_asked: AtomicBool,
     pub(crate) rewrites: rewrites::Own,
     /// The client's changes that perhaps aren't submitted yet. Keys share counters.
@@ -38,6 +40,7 @@ impl Customer {
             reads: Arc::default(),
             looks: Semaphore::new(LOOKS_MAX),
             asks: Semaphore::new(ASKS_MAX),
+            first: Mutex::default(),
             has_asked: AtomicBool::new(false),
             rewrites: rewrites::Own::default(),
             changing: Default::default(),
@@ -48,16 +51,20 @@ impl Customer {
 
     /// Waits until another of the client's gets may ask another node. The longer its values probably are, the fewer may; the
     /// first goes alone.
-    pub(crate) async fn ask(&self) -> Option<SemaphorePermit<'_>> {
-        let is_known = self.has_asked.load(Relaxed);
-        let expected = if is_known { self.reads.expected() } else { usize::MAX };
-        let parts = (expected / ASK_BYTES).clamp(1, ASKS_MAX);
-        self.asks.acquire_many(u32::try_from(parts).ok()?).await.ok()
+    pub(crate) async fn ask(&self) -> AskPlace<'_> {
+        if !self.has_asked.load(Relaxed) {
+            let first = self.first.lock().await;
+            if !self.has_asked.load(Relaxed) {
+                return AskPlace { _first: Some(first), _permit: None };
+            }
+        }
+        let parts = (self.reads.expected() / ASK_BYTES).clamp(1, ASKS_MAX);
+        let parts = u32::try_from(parts).unwrap_or(u32::MAX);
+        AskPlace { _first: None, _permit: self.asks.acquire_many(parts).await.ok() }
     }
 
-    /// Records the bytes that another node sent for one of the client's gets.
-    pub(crate) fn learn(&self, bytes: usize) {
-        self.reads.learn(bytes);
+    /// Records that another node was asked.
+    pub(crate) fn note_asked(&self) {
         self.has_asked.store(true, Relaxed);
     }
 
@@ -85,6 +92,12 @@ impl Customer {
     }
 }
 
+/// The place of a get that asks another node.
+pub(crate) struct AskPlace<'a> {
+    _first: Option<MutexGuard<'a, ()>>,
+    _permit: Option<SemaphorePermit<'a>>,
+}
+
 /// A change of a client that perhaps isn't submitted yet.
 pub(crate) struct Changing(Arc<Customer>, usize);
 
@@ -109,3 +122,59 @@ const ASKS_MAX: usize = 32;
 const ASK_BYTES: usize = 32 << 10;
 /// Most reads of one client's changes under way at once.
 pub(crate) const LOOKS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Full;
+
+    impl Purse for Full {
+        fn charge(&self, _: usize) -> bool {
+            false
+        }
+
+        fn refund(&self, _: usize) {}
+
+        fn has_room(&self, _: usize) -> bool {
+            false
+        }
+    }
+
+    /// Polls what waits, and returns how many have their places.
+    fn begin<F: Future + Unpin>(waiting: &mut Vec<F>, places: &mut Vec<F::Output>) -> usize {
+        let mut context = Context::from_waker(Waker::noop());
+        waiting.retain_mut(|it| match Pin::new(it).poll(&mut context) {
+            Poll::Ready(place) => {
+                places.push(place);
+                false
+            }
+            Poll::Pending => true,
+        });
+        places.len()
+    }
+
+    /// Regression: gets that came together went one after the other, since each had been the first when it came.
+    #[test]
+    fn a_client_asks_once_and_then_as_often_as_its_values_allow() {
+        let customer = Customer::new(Arc::new(Full), Arc::default());
+        let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(customer.ask())).collect();
+        let mut places = Vec::new();
+        assert_eq!(begin(&mut waiting, &mut places), 1, "the first goes alone");
+        customer.note_asked();
+        places.clear();
+        // The lock is passed on from one to the next.
+        (0..100).for_each(|_| assert!(begin(&mut waiting, &mut places) > 0));
+        assert_eq!(places.len(), ASKS_MAX);
+
+        waiting.clear();
+        places.clear();
+        customer.reads.learn(1 << 20);
+        let mut long: Vec<_> = (0..100).map(|_| Box::pin(customer.ask())).collect();
+        assert_eq!(begin(&mut long, &mut places), 1, "a value of a megabyte is alone");
+    }
+}

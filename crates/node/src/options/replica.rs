@@ -51,7 +51,7 @@ pub(super) fn replica(
             "--peers {peers}: name the address and the port that other nodes reach"
         ));
     }
-    let name = args.name.clone().unwrap_or_else(host_name);
+    let name = args.name.clone().unwrap_or_else(default_name);
     if args.cluster.is_some() && !is_name(&name) {
         return Err(format!("--name {name:?}: {NAME_FORM}"));
     }
@@ -89,6 +89,12 @@ pub(super) fn replica(
         return Err("-I: values of a replicated store have 8m at most".to_owned());
     }
     Ok(Some(ReplicaOptions { source, peers: args.peers.clone(), tls: peer_tls(args) }))
+}
+
+/// The host's name, which is no number: a container's may be of digits only.
+fn default_name() -> String {
+    let name = host_name();
+    if name.bytes().all(|it| it.is_ascii_digit()) { format!("n{name}") } else { name }
 }
 
 /// The address where clients reach the node, as far as its flags show it. Empty: none.

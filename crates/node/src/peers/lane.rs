@@ -1,14 +1,17 @@
 //! The lane: bytes that wait to be written to one peer.
 //!
-//! # Invariant
-//! What clients ask for leaves room for what nodes tell each other: long values of clients take half the lane at most, and
-//! short frames have room of their own beyond it. Without that, clients of a megabyte each would keep promises from
-//! being renewed, and all reads of the peer's slots would wait.
+//! # Invariants
+//! 1. What a frame is for decides which room it takes ([`Use`]): chains, clients' requests and answers, and upkeep have each
+//!    their own. Without that, clients that ask for long values would keep promises from being renewed, and all reads of the
+//!    peer's slots would wait; and a bulk of changes would keep clients' values out.
+//! 2. A frame finds room while what waits before it, for the same use, takes less than the room. So one frame may be longer,
+//!    and none has to wait until nothing waits.
+
+use std::fmt;
 
 use guira_chain::frames::{Asked, BadFrame, PeerFrame, PeerHello};
 use guira_chain::slot::{Told, WriteVerdict};
 use parking_lot::Mutex;
-use std::fmt;
 use tokio::sync::Notify;
 
 /// The state of the link to a peer.
@@ -54,19 +57,70 @@ pub(super) struct Lane {
     bytes_max: usize,
 }
 
+/// What a frame is for.
+#[derive(Debug, Clone, Copy)]
+enum Use {
+    /// The order of changes in chains, and copies of slots.
+    Chain,
+    /// Requests and answers of clients.
+    Client,
+    /// The same, with a short value: they may take [`SHORT_ROOM_BYTES`] more, so that long ones don't keep them out.
+    ShortOfClient,
+    /// Promises, views, holds.
+    Upkeep,
+}
+
+impl Use {
+    fn of(frame: &PeerFrame) -> Self {
+        let value = match frame {
+            PeerFrame::Slot { .. } => return Self::Chain,
+            PeerFrame::Ask { asked: Asked::Write { command, .. }, .. } => command.len(),
+            PeerFrame::Told { told: Told::Read(Some((item, _))), .. } => item.len(),
+            PeerFrame::Told { told: Told::Wrote(WriteVerdict::Said(said)), .. } => said.len(),
+            PeerFrame::Ask { .. } | PeerFrame::Told { .. } => 0,
+            _ => return Self::Upkeep,
+        };
+        if value <= SHORT_BYTES { Self::ShortOfClient } else { Self::Client }
+    }
+
+    /// Where its bytes are counted.
+    fn place(self) -> usize {
+        match self {
+            Self::Chain => 0,
+            Self::Client | Self::ShortOfClient => 1,
+            Self::Upkeep => 2,
+        }
+    }
+
+    /// Its room in a lane of so many bytes.
+    fn room(self, bytes_max: usize) -> usize {
+        match self {
+            Self::Chain => bytes_max,
+            Self::Client => bytes_max / 2,
+            Self::ShortOfClient => bytes_max / 2 + SHORT_ROOM_BYTES,
+            Self::Upkeep => UPKEEP_BYTES,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Waiting {
     state: LinkState,
     /// Whether the link is down because nobody listened there when it was dialled last.
     is_refused: bool,
     bytes: Vec<u8>,
+    /// How many of the bytes are of each use.
+    uses: [usize; USES],
     /// Bytes that were taken and aren't written yet.
     writing: usize,
+    /// The uses of all bytes that were taken with them.
+    taken: [usize; USES],
 }
 
 impl Waiting {
     fn new(state: LinkState, is_refused: bool) -> Self {
-        Self { state, is_refused, bytes: Vec::new(), writing: 0 }
+        let bytes = Vec::new();
+        Self { state, is_refused, bytes, uses: [0; USES], writing: 0, taken: [0; USES] }
     }
 }
 
@@ -77,41 +131,33 @@ impl Lane {
         Self { waiting, comes: Notify::new(), bytes_max }
     }
 
-    /// Adds a frame, if the link is up and the lane has room. An empty lane has room for any frame.
+    /// Adds a frame, if the link is up and the lane has room.
     pub(super) fn put(&self, frame: &PeerFrame) -> Result<(), Unsent> {
-        let value = client_bytes(frame);
+        let of = Use::of(frame);
         let mut waiting = self.waiting.lock();
         if !matches!(waiting.state, LinkState::Up(_)) {
             return Err(Unsent::Down);
         }
-        let before = waiting.bytes.len();
-        let taken = before + waiting.writing;
-        let most = if value > SHORT_BYTES { self.bytes_max / 2 } else { self.bytes_max };
-        // A long value isn't encoded in vain.
-        if taken >= self.bytes_max + RESERVE_BYTES
-            || taken > 0 && value > SHORT_BYTES && taken + value > most
-        {
-            return Err(Unsent::Full(taken));
+        let before = waiting.uses[of.place()] + waiting.taken[of.place()];
+        if before >= of.room(self.bytes_max) {
+            return Err(Unsent::Full(before));
         }
+        let begin = waiting.bytes.len();
         frame.encode(&mut waiting.bytes).map_err(Unsent::Bad)?;
-        let bytes = waiting.bytes.len() - before;
-        let most = if bytes <= SHORT_BYTES { self.bytes_max + RESERVE_BYTES } else { most };
-        if taken > 0 && taken + bytes > most {
-            waiting.bytes.truncate(before);
-            return Err(Unsent::Full(taken));
-        }
+        waiting.uses[of.place()] += waiting.bytes.len() - begin;
         drop(waiting);
         self.comes.notify_one();
         Ok(())
     }
 
-    /// Takes all bytes that wait, once there are some. They count against the lane until [`Lane::written`].
+    /// Takes all bytes that wait, once there are some. They count against the lane until all are [`Lane::written`].
     pub(super) async fn take(&self) -> Vec<u8> {
         loop {
             {
                 let mut waiting = self.waiting.lock();
                 if !waiting.bytes.is_empty() {
                     waiting.writing = waiting.bytes.len();
+                    waiting.taken = std::mem::take(&mut waiting.uses);
                     return std::mem::take(&mut waiting.bytes);
                 }
             }
@@ -123,6 +169,9 @@ impl Lane {
     pub(super) fn written(&self, bytes: usize) {
         let mut waiting = self.waiting.lock();
         waiting.writing = waiting.writing.saturating_sub(bytes);
+        if waiting.writing == 0 {
+            waiting.taken = [0; USES];
+        }
     }
 
     /// Records that the link begins or ends; `is_refused`: nobody listens there. Bytes that waited are lost.
@@ -145,51 +194,64 @@ impl Lane {
     }
 }
 
-/// The bytes of a client's value in a frame.
-fn client_bytes(frame: &PeerFrame) -> usize {
-    match frame {
-        PeerFrame::Ask { asked: Asked::Write { command, .. }, .. } => command.len(),
-        PeerFrame::Told { told: Told::Read(Some((item, _))), .. } => item.len(),
-        PeerFrame::Told { told: Told::Wrote(WriteVerdict::Said(said)), .. } => said.len(),
-        _ => 0,
-    }
-}
-
-/// The longest frame that is short.
+const USES: usize = 3;
+/// The longest value that is short.
 const SHORT_BYTES: usize = 4 << 10;
-/// Room for short frames when the lane is full.
-const RESERVE_BYTES: usize = 1 << 20;
+const SHORT_ROOM_BYTES: usize = 1 << 20;
+const UPKEEP_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use guira_chain::slot::{Effect, Message, Version};
 
     use super::*;
 
-    /// Regression: values for clients filled the lane, no promise came through, and clients of others waited ten seconds.
-    #[test]
-    fn values_for_clients_leave_room_for_what_nodes_tell_each_other() {
-        let lane = Lane::new(8 << 20);
-        let (cluster, run) = ("birds".to_owned(), "r".to_owned());
-        let hello =
-            PeerHello { cluster, node: 2, name: "b".to_owned(), run: run.clone(), epoch: 1 };
-        lane.set_state(LinkState::Up(hello), false);
-        let fill = |frame: &PeerFrame| (0..100_000).take_while(|_| lane.put(frame).is_ok()).count();
+    fn renewal() -> PeerFrame {
+        PeerFrame::Renew { epoch: 1, asked: 1, run: "r".to_owned(), has_old_holds: false }
+    }
 
-        let told =
-            |bytes| PeerFrame::Told { number: 1, told: Told::Read(Some((vec![0; bytes], 1))) };
-        assert_eq!(fill(&told(1_000_000)), 4);
-        let effect = Effect {
+    fn value(bytes: usize) -> PeerFrame {
+        PeerFrame::Told { number: 1, told: Told::Read(Some((vec![0; bytes], 1))) }
+    }
+
+    fn change(bytes: usize) -> PeerFrame {
+        let message = Message::Effect(Effect {
             version: Version { epoch: 1, seq: 1 },
             id: (1, 1),
             key: b"k".to_vec(),
-            change: Some(Some(vec![0; 1_000_000])),
+            change: Some(Some(vec![0; bytes])),
             verdict: WriteVerdict::Done(1),
+        });
+        PeerFrame::Slot { slot: 1, epoch: 1, message }
+    }
+
+    /// Regression: values for clients filled the lane, no promise came through, and clients of others waited ten seconds.
+    #[test]
+    fn chains_clients_and_promises_leave_each_other_room() {
+        let lane = Lane::new(8 << 20);
+        let (cluster, name, run) = ("birds".to_owned(), "b".to_owned(), "r".to_owned());
+        lane.set_state(LinkState::Up(PeerHello { cluster, node: 2, name, run, epoch: 1 }), false);
+        let fill = |frame: &PeerFrame| (0..100_000).take_while(|_| lane.put(frame).is_ok()).count();
+
+        assert_eq!(fill(&change(1_000_000)), 9, "a room of 8 MiB, and what is begun in it");
+        assert_eq!(fill(&value(1_000_000)), 5, "changes leave room for values");
+        assert!(fill(&value(100)) > 1_000, "and long values for short ones");
+        let renewals = fill(&renewal());
+        assert!((1_000..100_000).contains(&renewals), "{renewals} promises, and no more");
+
+        let mut taking = pin!(lane.take());
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(bytes) = taking.as_mut().poll(&mut context) else {
+            panic!("nothing waits");
         };
-        let effect = PeerFrame::Slot { slot: 1, epoch: 1, message: Message::Effect(effect) };
-        assert_eq!(fill(&effect), 4, "the other half");
-        let renew = PeerFrame::Renew { epoch: 1, asked: 1, run, has_old_holds: false };
-        let count = fill(&renew);
-        assert!((1_000..100_000).contains(&count), "bounded room for short frames: {count}");
+        lane.written(bytes.len() - 1);
+        assert_eq!((fill(&change(100)), fill(&renewal())), (0, 0), "a byte isn't written");
+        lane.written(1);
+        assert_eq!(fill(&change(1_000_000)), 9);
+        lane.put(&value(100)).expect("room");
+        assert_eq!(fill(&value(8 << 20)), 1, "any length has room");
     }
 }

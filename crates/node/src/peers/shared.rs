@@ -20,7 +20,8 @@ use super::tls::{PeerTls, is_for};
 /// How much memory and time a link may take.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerLimits {
-    /// Most bytes that may wait to be written to a peer; one frame may be longer.
+    /// Most bytes of chains that may wait to be written to a peer; one frame may be longer. What is for clients may have half
+    /// as many beside them.
     pub lane_bytes: usize,
     /// Most bytes of a peer that may have arrived and wait for this node; one frame may be longer.
     pub arrived_bytes: usize,

@@ -205,7 +205,7 @@ impl Front {
             true => self.long.begin(request.op, &request.key, &customer.rewrites).await,
             false => None,
         };
-        let told = self.ask(&request.key, Some((&command[..], terms.tag))).await?;
+        let told = self.ask(&request.key, Some((&command[..], terms.tag)), 0).await?;
         let Told::Wrote(WriteVerdict::Said(said)) = told else { return Err(odd()) };
         let (said, written) = wire::said(&said).ok_or_else(odd)?;
         if let Said::Store(Outcome::Stored, bytes) = said {
@@ -227,10 +227,10 @@ impl Front {
             customer.reads.learn(0);
             return Ok(Err(no_room()));
         }
-        let from = self.chart.borrow().as_ref().and_then(|it| it.place(key)?.1.reader());
-        let _room = self.answers.room(from.unwrap_or_default(), expected).await;
-        let Told::Read(found) = self.ask(key, None).await? else { return Err(odd()) };
-        customer.learn(found.as_ref().map_or(0, |it| it.0.len()));
+        let told = self.ask(key, None, expected).await;
+        customer.note_asked();
+        let Told::Read(found) = told? else { return Err(odd()) };
+        customer.reads.learn(found.as_ref().map_or(0, |it| it.0.len()));
         let Some((item, seq)) = found else { return Ok(Ok(None)) };
         Ok(charge(item.into(), &customer.purse).map(|value| Some(Record { seq, value })))
     }
@@ -240,13 +240,14 @@ impl Front {
         (self.client, self.numbers.fetch_add(1, Relaxed))
     }
 
-    /// Asks the node that is responsible for a key, again and again.
+    /// Asks the node that is responsible for a key, again and again. A value probably has the `expected` bytes.
     async fn ask(
         &self,
         key: &Bytes,
         change: Option<(&[u8], Option<WriteTag>)>,
+        expected: usize,
     ) -> Result<Told, Unanswered> {
-        let begun = Instant::now();
+        let mut begun = Instant::now();
         let (command, tag) = change.map_or((None, None), |(command, tag)| (Some(command), tag));
         let id = tag.map_or_else(|| self.new_number(), |tag| tag.id);
         let mut views = self.chart.clone();
@@ -261,6 +262,10 @@ impl Front {
             let (place, group) = chart.place(key).ok_or_else(odd)?;
             slot = Some(place);
             let to = if command.is_some() { group.head() } else { group.reader() };
+            let to = to.unwrap_or_default();
+            let waits = Instant::now();
+            let Ok(_room) = timeout(PATIENCE, self.answers.room(to, expected)).await else { break };
+            begun += waits.elapsed();
             let asked = match command {
                 None => Asked::Read { key: key.to_vec() },
                 Some(command) => {
@@ -268,7 +273,6 @@ impl Front {
                 }
             };
             let (reply, told) = oneshot::channel();
-            let to = to.unwrap_or_default();
             let ask = Ask { to, slot: place, epoch: group.epoch, number: id.1, asked, reply };
             self.events.send(Event::Ask(Box::new(ask))).map_err(|_| stopped())?;
             let left = PATIENCE.saturating_sub(begun.elapsed());
@@ -280,8 +284,8 @@ impl Front {
                         "slot {place}: fewer copies than writes need: start a node, or wait until one is filled"
                     ));
                 }
+                // Nothing happened by this try.
                 Ok(Ok(Told::Busy)) => {
-                    is_repeated = true;
                     sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }

@@ -6,38 +6,38 @@
 //! # Invariants
 //! 1. The long values that are under way from one node take [`ROOM_BYTES`] at most. A value that is longer is alone.
 //! 2. Gets of long values take room in the order in which they came. A get of a short value waits for none.
+//! 3. Room is taken for one try. So a node that doesn't answer holds up the gets that wait for it, and no others.
 //!
 //! # Weaknesses
 //! A value's length is a guess: that of the client's last ones. What is guessed too short finds the link full perhaps, and is
 //! asked for again.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use guira_chain::NodeId;
 use guira_client::CHARGED_BYTES_MIN;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// See the module's head. Nodes share rooms.
-pub(super) struct LongAnswers([Semaphore; ROOMS]);
-
-impl Default for LongAnswers {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| Semaphore::new(ROOM_BYTES)))
-    }
-}
+/// See the module's head. Holds a room for each node that ever was asked: few, as a cluster has few.
+#[derive(Default)]
+pub(super) struct LongAnswers(Mutex<HashMap<NodeId, Arc<Semaphore>>>);
 
 impl LongAnswers {
     /// Waits for room for a value of `expected` bytes from this node, until the result is dropped.
-    pub(super) async fn room(&self, from: NodeId, expected: usize) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn room(&self, from: NodeId, expected: usize) -> Option<OwnedSemaphorePermit> {
         if expected < CHARGED_BYTES_MIN {
             return None;
         }
-        let room = &self.0[usize::try_from(from).unwrap_or(0) % ROOMS];
+        let new = || Arc::new(Semaphore::new(ROOM_BYTES));
+        let room = Arc::clone(self.0.lock().entry(from).or_insert_with(new));
         let bytes = u32::try_from(expected.min(ROOM_BYTES)).unwrap_or(u32::MAX);
         // The semaphore is never closed.
-        room.acquire_many(bytes).await.ok()
+        room.acquire_many_owned(bytes).await.ok()
     }
 }
 
-const ROOMS: usize = 16;
 /// A quarter of a link's lane, and half of what its lane has for values.
 const ROOM_BYTES: usize = 4 << 20;
 
@@ -52,12 +52,12 @@ mod tests {
     fn long_values_wait_for_each_other_and_short_ones_for_none() {
         let answers = LongAnswers::default();
         let mut context = Context::from_waker(Waker::noop());
+        let mut let_in = Vec::new();
         let mut is_let_in = |from, bytes| {
             let mut room = pin!(answers.room(from, bytes));
             match room.as_mut().poll(&mut context) {
-                Poll::Ready(None) => true,
-                Poll::Ready(Some(permit)) => {
-                    permit.forget();
+                Poll::Ready(permit) => {
+                    let_in.push(permit);
                     true
                 }
                 Poll::Pending => false,
@@ -68,5 +68,8 @@ mod tests {
         assert!(is_let_in(1, CHARGED_BYTES_MIN - 1), "a short value waits for none");
         assert!(is_let_in(2, 64 << 20), "one that is longer than the room gets in alone");
         assert!(!is_let_in(2, CHARGED_BYTES_MIN));
+        let_in.clear();
+        let mut again = pin!(answers.room(2, 1 << 20));
+        assert!(again.as_mut().poll(&mut context).is_ready(), "what has come makes room");
     }
 }

@@ -19,8 +19,8 @@
 //!
 //! # Costs
 //! One heap-allocated future per key. A node answers on each connection in the order of requests. So that a change that
-//! waits for the next view blocks no others, one goes to a connection on which none waits. Each thread has up to thirteen
-//! connections to a node: one for reads, eight for changes, and four for requests that the node passes on.
+//! waits for the next view blocks few others, one goes to a connection on which none waits, if there is one. Each thread has
+//! up to thirteen connections to a node: one for reads, eight for changes, and four for requests that the node passes on.
 //!
 //! # Bad at
 //! Failed deletes: they aren't logged to be sent later.
