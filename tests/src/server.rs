@@ -320,7 +320,28 @@ impl Server {
         if program == Program::Store && !flags.contains(&"-d") {
             command.arg("-d").arg(dir.join("store"));
         }
-        Self::spawn(command, address, dir)
+        let server = Self::spawn(command, address, dir)?;
+        if program == Program::Guira { server.once_serving() } else { Ok(server) }
+    }
+
+    /// Waits until the server deals connections. It listens before it opens its files, so one that refuses to start may
+    /// have accepted a connection.
+    fn once_serving(mut self) -> Result<Self, Refused> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let is_listener = |it: fs::DirEntry| {
+            fs::read_to_string(it.path().join("comm")).is_ok_and(|it| it == "listener\n")
+        };
+        for _ in 0..12_000 {
+            let mut threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
+            if threads.any(is_listener) {
+                return Ok(self);
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Refused { status: Some(status), said: self.said() });
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Err(Refused { status: None, said: self.said() })
     }
 
     fn spawn(mut command: Command, address: Address, dir: PathBuf) -> Result<Self, Refused> {

@@ -16,7 +16,7 @@
 //! One thread. A node that doesn't lead has no lease, and asks etcd twice within a lease's time. The leader renews its lease,
 //! and reads all of the register at each change of it, at most 20 times a second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use guira_chain::NodeId;
 use guira_chain::controller::next;
 use guira_etcd::EtcdKeys;
+use parking_lot::Mutex;
 
 use crate::facts::{Memory, Now, Waits, is_leader_refused, keyless, lacks_own};
 use crate::fault::{Fault, Told};
@@ -33,7 +34,7 @@ use crate::records::unix_s;
 use crate::register::Register;
 use crate::snapshot::{Lead, RegisterSnapshot};
 use crate::watch::no_thread;
-use crate::wishes::name_of;
+use crate::wishes::{Shortage, name_of};
 
 /// How long a controller waits.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +72,8 @@ pub struct Controller {
 struct State {
     is_over: AtomicBool,
     leads: AtomicBool,
+    /// What the leader found last.
+    shortage: Mutex<Shortage>,
 }
 
 impl Controller {
@@ -93,6 +96,12 @@ impl Controller {
     #[must_use]
     pub fn leads(&self) -> bool {
         self.state.leads.load(Relaxed)
+    }
+
+    /// Slots with too few living copies, as the leader found them last. None where another node leads.
+    #[must_use]
+    pub fn shortage(&self) -> Shortage {
+        if self.leads() { *self.state.shortage.lock() } else { Shortage::default() }
     }
 }
 
@@ -227,6 +236,7 @@ impl Turn {
                 thread::sleep(PAUSE);
                 continue;
             }
+            *self.state.shortage.lock() = Shortage::of(&snapshot, &BTreeSet::new());
             let now = Now { steady: self.began.elapsed(), unix_s: unix_s() };
             let facts = memory.facts(&snapshot, self.waits, now);
             let changes = memory.away_changes(&snapshot);

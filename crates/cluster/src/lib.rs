@@ -81,3 +81,4 @@ pub use records::{AwayRecord, GroupReport, Report, WishRecord};
 pub use register::Register;
 pub use snapshot::{Lead, RegisterSnapshot, Seen};
 pub use watch::{Sight, watch, watch_anyway};
+pub use wishes::Shortage;

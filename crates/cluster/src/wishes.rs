@@ -211,6 +211,37 @@ pub(crate) fn lives(snapshot: &RegisterSnapshot, serving: &BTreeSet<NodeId>, id:
     serving.contains(&id) || snapshot.nodes.get(&id).is_some_and(|now| view.names(id, &now.run))
 }
 
+/// How many slots have too few living copies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shortage {
+    /// Slots without any: their requests fail.
+    pub lost: usize,
+    /// Slots with fewer than a write needs.
+    pub read_only: usize,
+    /// Slots with fewer than are wanted, and enough for writes.
+    pub degraded: usize,
+}
+
+impl Shortage {
+    /// Of a register's view. `serving`: nodes that serve though the register has no key of them.
+    pub(crate) fn of(snapshot: &RegisterSnapshot, serving: &BTreeSet<NodeId>) -> Self {
+        let view = &snapshot.seen.view;
+        let mut found = Self::default();
+        for group in &view.groups {
+            let living = group.serving.iter().filter(|id| lives(snapshot, serving, **id)).count();
+            let is_under = |most: u32| u32::try_from(living).is_ok_and(|it| it < most);
+            let sum = match living {
+                0 => &mut found.lost,
+                _ if is_under(view.min_write) => &mut found.read_only,
+                _ if is_under(view.replicas) => &mut found.degraded,
+                _ => continue,
+            };
+            *sum += group.slots.len();
+        }
+        found
+    }
+}
+
 /// How many slots of a node's chains have no node that lives: nobody else has what it has. `serving`: nodes that serve
 /// though the register has no key of them.
 pub(crate) fn only_copies(

@@ -155,6 +155,11 @@ impl Peers {
         refused.map(|(node, _)| *node).collect()
     }
 
+    /// How many of the dialled nodes have no link now.
+    pub(crate) fn links_down(&self) -> usize {
+        self.dialled.lock().values().filter(|it| it.lane.is_down()).count()
+    }
+
     /// Waits until there may be one more of [`refused`](Self::refused), or returns at once if there was since the last call.
     pub(crate) fn next_refusal(&self) -> impl Future<Output = ()> + use<> {
         let shared = Arc::clone(&self.shared);

@@ -10,7 +10,6 @@ use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
 
 /// The lines of `stats cluster` of a node.
 fn stats(cluster: &Replicas, name: &str) -> BTreeMap<String, f64> {
@@ -221,29 +220,35 @@ fn a_change_that_waits_holds_up_no_other(cluster: &Replicas) {
     let router = Server::start_router(&["--num-proxies", "1", "--config", &config]);
     let mut client = router.connect();
     assert_eq!(told(&mut client, "set probe 0 0 1\r\n1"), "STORED\r\n");
-    let mut key = |has_kite: bool| {
+    let mut keys = |has_kite: bool, count: usize| -> Vec<String> {
         let of =
             |n: usize| (n, client.ask(&format!("get __mcrouter__.route_handles(set,key-{n})")));
-        let chain = |it: &(usize, String)| {
+        let is_it = |it: &(usize, String)| {
             let chain = it.1.split_once("|chain=").expect("a chain").1;
             let chain = chain.split('|').next().expect("names");
             chain.starts_with("heron>") && chain.contains(">kite") == has_kite
         };
-        let found = (0..300).map(of).find(chain).expect("a hundred chains begin with heron");
-        format!("key-{}", found.0)
+        (0..300).map(of).filter(is_it).take(count).map(|it| format!("key-{}", it.0)).collect()
     };
-    let (waits, passes) = (key(true), key(false));
+    let (wait, passes) = (keys(true, 5), keys(false, 1));
+    assert_eq!((wait.len(), passes.len()), (5, 1), "a hundred chains begin with heron");
     // Nobody is put out meanwhile.
     cluster.etcd.signal(Signal::STOP);
     cluster.nodes["kite"].signal(Signal::STOP);
-    let mut other = router.connect();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| other.ask(&format!("set {waits} 0 0 1\r\n1")));
-        thread::sleep(Duration::from_millis(300));
-        assert_eq!(client.ask(&format!("set {passes} 0 0 1\r\n2")), "STORED\r\n");
-        assert!(!waiting.is_finished(), "kite has it not");
+        let set = |key: &String| {
+            let mut other = router.connect();
+            let request = format!("set {key} 0 0 1\r\n1");
+            scope.spawn(move || other.ask(&request))
+        };
+        let waiting: Vec<_> = wait.iter().map(set).collect();
+        within(8, "they wait at heron", || stats(cluster, "heron")["cluster_lag_updates"] >= 5.0);
+        assert_eq!(client.ask(&format!("set {} 0 0 1\r\n2", passes[0])), "STORED\r\n");
+        assert!(!waiting.iter().any(|it| it.is_finished()), "kite has them not");
         cluster.nodes["kite"].signal(Signal::CONT);
-        assert_eq!(waiting.join().expect("an answer"), "STORED\r\n");
+        for it in waiting {
+            assert_eq!(it.join().expect("an answer"), "STORED\r\n");
+        }
     });
     cluster.etcd.signal(Signal::CONT);
     cluster.until_whole();

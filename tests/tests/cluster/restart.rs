@@ -1,6 +1,7 @@
 //! A rolling restart of a cluster: `guira cluster restart` before each node is stopped, `/readyz` once it is back. No client of a
 //! router sees an error, and nothing is lost.
 
+use guira_tests::client::try_ask;
 use guira_tests::metrics::get_http;
 use guira_tests::replicas::{NAMES, Replicas};
 use guira_tests::server::{Address, Server, accepts, free_port, within};
@@ -128,6 +129,12 @@ fn a_node_leaves_alone_and_only_if_others_have_its_copies_and_may_stay_after_all
 
     cluster.kill("jay");
     cluster.until("\"degraded\": 16384,\n    \"read_only\": 0");
+    within(10, "the leader counts them, too", || {
+        ["heron", "ibis"].iter().any(|name| {
+            let told = try_ask(cluster.nodes[*name].address(), "stats cluster\r\n");
+            told.is_some_and(|it| it.contains("STAT cluster_slots_degraded 16384\r\n"))
+        })
+    });
     let short = "ibis (2) stays after 0 s: 16384 slots would have too few copies without it";
     refused(&cluster, &["ibis", "--wait", "0"], (3, short));
     within(60, "jay's lease is over", || cluster.command("status", &[]).1.contains("  gone  "));

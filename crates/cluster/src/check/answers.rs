@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use guira_chain::NodeId;
 
 use super::findings::{Findings, list};
-use super::moving::{Moving, PROMISES_MISSING};
+use super::moving::{LINKS_DOWN, Moving, PROMISES_MISSING, gone};
 use super::nodes::stranger;
 use crate::ask::{Answers, Said, Unheard};
 use crate::counted::counted;
@@ -30,7 +30,7 @@ pub(super) fn find(
                 // Those that lag while no node leads are told of together.
                 let is_told = |it: &Moving| *it == Moving::Behind && !is_led;
                 for what in moving.iter().filter(|it| it.0 == *id && !is_told(&it.1)) {
-                    lasting(found, &name, said, (what.1, snapshot.seen.view.epoch));
+                    lasting(found, &name, said, (what.1, snapshot));
                 }
             }
             Err(Unheard::Else(who, _)) => stranger(found, &name, "has a key in etcd", who),
@@ -79,8 +79,25 @@ pub(super) fn answer(found: &mut Findings, name: &str, said: &Said) {
 }
 
 /// A finding that stays though the view of `epoch` has had time to arrive.
-fn lasting(found: &mut Findings, name: &str, said: &Said, (what, epoch): (Moving, u64)) {
+fn lasting(
+    found: &mut Findings,
+    name: &str,
+    said: &Said,
+    (what, snapshot): (Moving, &RegisterSnapshot),
+) {
+    let epoch = snapshot.seen.view.epoch;
     match what {
+        Moving::Unlinked => found.problem(
+            format!(
+                "{name} has no link to {}",
+                counted(
+                    said.number(LINKS_DOWN).unwrap_or(0.0) - gone(snapshot),
+                    "node that lives",
+                    "nodes that live"
+                )
+            ),
+            "its log says why: that node's --peers names another address, the network is cut, or one refuses the other's certificate (docs/how-to/cluster-tls.md)",
+        ),
         Moving::Behind => found.problem(
             format!("{name} follows the view of epoch {}, not {epoch}", said.epoch().unwrap_or(0)),
             "its log says why: it doesn't reach etcd, or refuses a view",

@@ -8,24 +8,12 @@ use super::findings::Findings;
 use super::nodes::may_have;
 use crate::counted::counted;
 use crate::snapshot::RegisterSnapshot;
-use crate::wishes::{lives, name_of, only_copies};
+use crate::wishes::{Shortage, name_of, only_copies};
 
 pub(super) fn find(found: &mut Findings, snapshot: &RegisterSnapshot, keyless: &BTreeSet<NodeId>) {
     let view = &snapshot.seen.view;
-    let lives = |id: &&NodeId| lives(snapshot, keyless, **id);
     let is_gone = |id: &NodeId| !snapshot.nodes.contains_key(id) && !keyless.contains(id);
-    let (mut lost, mut read_only, mut degraded) = (0, 0, 0);
-    for group in &view.groups {
-        let living = group.serving.iter().filter(lives).count();
-        let is_under = |most: u32| u32::try_from(living).is_ok_and(|it| it < most);
-        let sum = match living {
-            0 => &mut lost,
-            _ if is_under(view.min_write) => &mut read_only,
-            _ if is_under(view.replicas) => &mut degraded,
-            _ => continue,
-        };
-        *sum += group.slots.len();
-    }
+    let Shortage { lost, read_only, degraded } = Shortage::of(snapshot, keyless);
     let needed = view.min_write;
     if lost > 0 {
         let what = counted(

@@ -87,6 +87,24 @@ fn nobody_who_listens_is_no_link_that_fails() {
     assert!(said[0].starts_with(words), "{said:?}");
 }
 
+/// Regression: a node whose certificate all others refused wasn't found, and operators were told to wait.
+#[test]
+fn a_living_node_to_which_others_have_no_link_is_told_of_and_a_gone_one_is_not() {
+    let links_down =
+        |down: u64| -> Answers { [(1, Ok(Said::saying(&[("cluster_links_down", down)])))].into() };
+    let said = |seen: &RegisterSnapshot, down| {
+        let answers = links_down(down);
+        found(|it| answers::find(it, seen, &answers, &moving(seen, &answers, 0)))
+    };
+    let whole = snapshot(&ALL);
+    assert_eq!(said(&whole, 0), Vec::<String>::new());
+    let two = said(&whole, 2);
+    assert!(two[0].starts_with("store-1 (1) has no link to 2 nodes that live: its log"), "{two:?}");
+    let gone = snapshot(&ALL[..2]);
+    assert_eq!(said(&gone, 1), Vec::<String>::new(), "store-3 is gone");
+    assert!(said(&gone, 2)[0].starts_with("store-1 (1) has no link to 1 node that lives"));
+}
+
 #[test]
 fn without_a_leader_it_is_told_which_view_nodes_follow_instead_of_etcds() {
     let mut seen = snapshot(&ALL);
@@ -96,7 +114,7 @@ fn without_a_leader_it_is_told_which_view_nodes_follow_instead_of_etcds() {
     let answers: Answers = [(1, 41), (2, 42), (3, 43)]
         .map(|(id, epoch)| (id, Ok(Said::saying(&[("cluster_epoch", epoch)]))))
         .into();
-    let names = |late| behind(&answers, &moving(&answers, 43, late));
+    let names = |late| behind(&answers, &moving(&seen, &answers, late));
     assert_eq!(names(EPOCHS_BEHIND), BTreeMap::new(), "a leader's view may be on its way");
     let said = found(|it| unled(it, &seen, &names(0)));
     let first = "no node leads: store-1 (1) follows the view of epoch 41, and not the one of epoch 43 that etcd has: ";

@@ -184,6 +184,10 @@ impl Lane {
         self.waiting.lock().is_refused = false;
     }
 
+    pub(super) fn is_down(&self) -> bool {
+        matches!(self.waiting.lock().state, LinkState::Down(_))
+    }
+
     pub(super) fn is_refused(&self) -> bool {
         self.waiting.lock().is_refused
     }

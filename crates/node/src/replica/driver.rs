@@ -27,6 +27,7 @@ use guira_chain::frames::{Asked, PeerFrame, PeerHello};
 use guira_chain::promises::{Promises, TERM};
 use guira_chain::slot::{Around, ClientId, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind};
 use guira_chain::{Chart, NodeId, SLOTS};
+use guira_cluster::Shortage;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -292,7 +293,12 @@ impl<E: Engine> Driver<E> {
         let is_leader = self.membership.as_ref().is_some_and(Membership::leads);
         let refused_links = self.peers.refused().len() as u64;
         let (holds, hold_bytes, holds_run_out) = self.slots.holds.figures();
-        let seen = Seen { is_leader, refused_links, holds, hold_bytes, holds_run_out, ..seen };
+        let links_down = self.peers.links_down() as u64;
+        let seen = Seen { is_leader, refused_links, links_down, ..seen };
+        let short = self.membership.as_ref().map(Membership::shortage).unwrap_or_default();
+        let Shortage { lost, read_only, degraded } = short;
+        let [lost, read_only, degraded] = [lost, read_only, degraded].map(|it| it as u64);
+        let seen = Seen { holds, hold_bytes, holds_run_out, lost, read_only, degraded, ..seen };
         self.board.show(ReplicaFigures { counted: self.counted, seen });
     }
 

@@ -56,6 +56,10 @@ pub(super) struct Seen {
     pub(super) promises_missing: u64,
     pub(super) unreadable: u64,
     pub(super) refused_links: u64,
+    pub(super) links_down: u64,
+    pub(super) lost: u64,
+    pub(super) read_only: u64,
+    pub(super) degraded: u64,
     pub(super) holds: u64,
     pub(super) hold_bytes: u64,
     pub(super) holds_run_out: u64,
@@ -207,6 +211,10 @@ rows! {
     counter cluster_promises_asked [outcome "granted"], counted.promises_granted, "promises that it gave";
     counter cluster_promises_asked [outcome "refused"], counted.promises_refused, "promises that it refused, because the node that asked has an older view";
     gauge cluster_links_refused, seen.refused_links, "nodes at whose address nobody listened when they were dialled last";
+    gauge cluster_links_down, seen.links_down, "nodes of the view to which there is no link now, for whatever reason: the log says why";
+    gauge cluster_slots_lost, seen.lost, "at the leader: slots without a living copy. Their requests fail. Other nodes show 0";
+    gauge cluster_slots_read_only, seen.read_only, "at the leader: slots with fewer living copies than a write needs";
+    gauge cluster_slots_degraded, seen.degraded, "at the leader: slots with fewer living copies than are wanted, and enough for writes";
     gauge cluster_holds, seen.holds, "values that front-ends may keep now, each counted once for each link of a front-end";
     gauge cluster_hold_bytes, seen.hold_bytes, "the node's memory for them; above 8 MiB it grants no more";
     counter cluster_holds_asked [outcome "granted"], counted.holds_granted, "times that it let a front-end keep a value";

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use guira_chain::frames::PeerHello;
 use guira_chain::slot::Slot;
 use guira_chain::{Chart, Member, NodeId, Ranges, SLOTS, View};
-use guira_cluster::{Controller, Fault, GroupReport, Present, Register, Report, Rules, Sight};
+use guira_cluster::{
+    Controller, Fault, GroupReport, Present, Register, Report, Rules, Shortage, Sight,
+};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch::Receiver;
 
@@ -55,6 +57,11 @@ impl Membership {
     /// Whether this node's controller believes that it leads.
     pub(super) fn leads(&self) -> bool {
         self.controller.leads()
+    }
+
+    /// Slots with too few living copies, if this node leads.
+    pub(super) fn shortage(&self) -> Shortage {
+        self.controller.shortage()
     }
 
     /// Tells the register what slots have, and which nodes refuse connections, if that differs from what it was told
