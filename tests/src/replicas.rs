@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// An etcd, and nodes whose directories outlive them.
 #[derive(Debug)]
@@ -28,11 +28,38 @@ pub struct Replicas {
     pub relays: BTreeMap<&'static str, Relay>,
     /// More flags of each node.
     pub flags: BTreeMap<&'static str, Vec<String>>,
-    /// One cluster at a time: three nodes at once are enough for a machine with two processors.
-    _turn: MutexGuard<'static, ()>,
+    /// Dropped last, after the nodes have ended.
+    _turn: Turn,
 }
 
-static TURN: Mutex<()> = Mutex::new(());
+/// The right to run a cluster. Most of the time a cluster waits for leases and promises, so several share the processors.
+#[derive(Debug)]
+pub struct Turn;
+
+impl Turn {
+    /// Waits until fewer than two clusters run.
+    #[must_use]
+    pub fn take() -> Self {
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        while *running >= CLUSTERS_MAX {
+            running = ENDED.wait(running).unwrap_or_else(PoisonError::into_inner);
+        }
+        *running += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
+}
+
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+/// More of them would starve each other on a machine with two processors.
+const CLUSTERS_MAX: usize = 2;
 
 /// The nodes' names, in the order in which they begin.
 pub const NAMES: [&str; 3] = ["heron", "ibis", "jay"];
@@ -41,7 +68,7 @@ impl Replicas {
     /// Three nodes that have all slots.
     ///
     /// # Panics
-    /// If they don't get there within a minute.
+    /// If they don't get there within three minutes.
     #[must_use]
     pub fn start() -> Self {
         Self::start_by(Etcd::start, &[], |_| {})
@@ -76,7 +103,7 @@ impl Replicas {
         relayed: &[&'static str],
         prepare: impl FnOnce(&mut Self),
     ) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::take();
         let (directory, nodes) = (own_directory(), BTreeMap::new());
         let ports = NAMES.map(|name| (name, [free_port(), free_port()])).into();
         let (etcd, flags) = (etcd(), BTreeMap::new());
@@ -255,7 +282,7 @@ impl Replicas {
 
     /// Waits until the status says so.
     pub fn until(&self, slots: &str) {
-        within_seldom(60, slots, || self.status().contains(slots));
+        within_seldom(180, slots, || self.status().contains(slots));
     }
 
     /// Waits until each slot has all its copies, and the controller has nothing left to do: heads and readers are spread.

@@ -15,27 +15,31 @@ use crate::dev::{self, Dev};
 use crate::draft::first_view;
 use crate::plan::Plan;
 use crate::register::Register;
+use crate::rescue;
 use crate::restart;
 use crate::status::Status;
 use crate::trouble::{Trouble, WITHOUT_ETCD};
 use crate::wishes;
 
+mod help;
+
 /// The command line.
 #[must_use]
 pub fn command() -> Command {
     Command::new("cluster")
-        .about(ABOUT)
-        .after_help(EXAMPLES)
+        .about(help::ABOUT)
+        .after_help(help::EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(InitArgs::augment_args(Command::new("init")).about(INIT))
-        .subcommand(StatusArgs::augment_args(Command::new("status")).about(STATUS))
-        .subcommand(DevArgs::augment_args(Command::new("dev")).about(DEV))
-        .subcommand(PlanArgs::augment_args(Command::new("plan")).about(PLAN))
-        .subcommand(CheckArgs::augment_args(Command::new("check")).about(CHECK))
-        .subcommand(DrainArgs::augment_args(Command::new("drain")).about(DRAIN))
-        .subcommand(RestartArgs::augment_args(Command::new("restart")).about(RESTART))
-        .subcommand(SetArgs::augment_args(Command::new("set")).about(SET))
+        .subcommand(InitArgs::augment_args(Command::new("init")).about(help::INIT))
+        .subcommand(StatusArgs::augment_args(Command::new("status")).about(help::STATUS))
+        .subcommand(DevArgs::augment_args(Command::new("dev")).about(help::DEV))
+        .subcommand(PlanArgs::augment_args(Command::new("plan")).about(help::PLAN))
+        .subcommand(CheckArgs::augment_args(Command::new("check")).about(help::CHECK))
+        .subcommand(DrainArgs::augment_args(Command::new("drain")).about(help::DRAIN))
+        .subcommand(RestartArgs::augment_args(Command::new("restart")).about(help::RESTART))
+        .subcommand(SetArgs::augment_args(Command::new("set")).about(help::SET))
+        .subcommand(RescueArgs::augment_args(Command::new("rescue")).about(help::RESCUE))
 }
 
 /// Runs the command line.
@@ -50,6 +54,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         Some(("drain", matches)) => with(matches, drain),
         Some(("restart", matches)) => with(matches, restart),
         Some(("set", matches)) => with(matches, set),
+        Some(("rescue", matches)) => with(matches, rescue),
         _ => Err(Trouble::Usage("name what to do: guira cluster --help lists it".to_owned())),
     };
     let (words, code) = match done {
@@ -97,7 +102,7 @@ pub struct EtcdArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = INIT_EXAMPLES)]
+#[command(after_help = help::INIT_EXAMPLES)]
 struct InitArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -112,7 +117,7 @@ struct InitArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = STATUS_EXAMPLES)]
+#[command(after_help = help::STATUS_EXAMPLES)]
 struct StatusArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -123,7 +128,7 @@ struct StatusArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = DEV_EXAMPLES)]
+#[command(after_help = help::DEV_EXAMPLES)]
 struct DevArgs {
     /// Nodes to start
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=i64::from(dev::NODES_MAX)))]
@@ -143,7 +148,7 @@ struct DevArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = PLAN_EXAMPLES)]
+#[command(after_help = help::PLAN_EXAMPLES)]
 struct PlanArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -154,7 +159,7 @@ struct PlanArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = CHECK_EXAMPLES)]
+#[command(after_help = help::CHECK_EXAMPLES)]
 struct CheckArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -165,7 +170,7 @@ struct CheckArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = DRAIN_EXAMPLES)]
+#[command(after_help = help::DRAIN_EXAMPLES)]
 struct DrainArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -184,7 +189,7 @@ struct DrainArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = RESTART_EXAMPLES)]
+#[command(after_help = help::RESTART_EXAMPLES)]
 struct RestartArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -203,7 +208,7 @@ struct RestartArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = SET_EXAMPLES)]
+#[command(after_help = help::SET_EXAMPLES)]
 struct SetArgs {
     #[command(flatten)]
     place: PlaceArgs,
@@ -219,6 +224,17 @@ struct SetArgs {
     /// End the pause
     #[arg(long)]
     resume: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = help::RESCUE_EXAMPLES)]
+struct RescueArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// Directories of nodes, or copies of the view from there
+    #[arg(value_name = "DIR", required = true)]
+    copies: Vec<PathBuf>,
 }
 
 fn with<A: Args>(
@@ -315,6 +331,10 @@ fn set(args: &SetArgs) -> Result<String, Trouble> {
     wishes::set(&open(&args.place)?, args.replicas, is_paused)
 }
 
+fn rescue(args: &RescueArgs) -> Result<String, Trouble> {
+    rescue::rescue((&open(&args.place)?, &args.place.place), &args.copies)
+}
+
 /// This host's name, which a node has unless it is given another one.
 #[must_use]
 pub fn host_name() -> String {
@@ -351,7 +371,7 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
     ),
     (
         REFUSED,
-        "etcd can't be asked; the cluster exists already (`init`), or there is none (the others); there is no such node, or too few others (`drain`, `restart`, `set`); a part doesn't start (`dev`)",
+        "etcd can't be asked; the cluster exists already (`init`, `rescue`), or there is none (the others); copies of two clusters (`rescue`); there is no such node, or too few others (`drain`, `restart`, `set`); a part doesn't start (`dev`)",
     ),
     (
         UNFINISHED,
@@ -362,96 +382,3 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
 const USAGE: u8 = 1;
 const REFUSED: u8 = 2;
 const UNFINISHED: u8 = 3;
-
-const ABOUT: &str =
-    "Make a cluster of stores in etcd, show and check it, move slots away from a node";
-const INIT: &str = "Make a cluster in etcd, to which no node belongs yet";
-const STATUS: &str = "Tell what etcd knows of a cluster: nodes, copies that are missing, who leads";
-
-const DEV: &str = "Start etcd, nodes and a router on this machine, to learn and to test with";
-const PLAN: &str = "Show what the controller does next, and why";
-const CHECK: &str =
-    "Look for what is wrong: etcd, nodes, copies, promises, clocks, versions; and say what helps";
-const DRAIN: &str = "Move all copies away from a node, while it serves; then it may be stopped";
-const RESTART: &str =
-    "Have a node leave its chains before it is stopped for a while, and wait for that";
-const SET: &str = "Change the number of copies, or pause what moves copies";
-
-const EXAMPLES: &str = "\
-Examples:
-  guira cluster init etcd:127.0.0.1:2379/c1           make the cluster c1, with three copies of all
-  guira cluster status etcd:127.0.0.1:2379/c1         its nodes, their slots, and what is degraded
-  guira cluster check etcd:127.0.0.1:2379/c1          what is wrong with it, and what helps
-  guira cluster plan etcd:127.0.0.1:2379/c1           what happens next, and why
-  guira cluster drain etcd:127.0.0.1:2379/c1 ibis     move all copies away from the node ibis
-  guira cluster restart etcd:127.0.0.1:2379/c1 ibis   have others serve before ibis is restarted
-  guira cluster dev --nodes 5                         five nodes, etcd and a router, here and now
-
-Copies, heads and readers are spread over the nodes by their --weight without a command: a node that starts gets its share.";
-
-const INIT_EXAMPLES: &str = "\
-Examples:
-  guira cluster init etcd:127.0.0.1:2379/c1               three copies, two needed for a write
-  guira cluster init etcd:10.0.0.1:2379,10.0.0.2:2379/c1 --replicas 2 --min-write 1
-                                                          two copies; one is enough, an etcd of two members to ask";
-
-const DEV_EXAMPLES: &str = "\
-Examples:
-  guira cluster dev                          three nodes in ./guira-dev; a router on port 21300
-  guira cluster dev --nodes 5 -d /tmp/birds  five nodes, each item on three of them
-
-Any memcached client may ask the router. Each part is a process of its own: kill one, and see what happens. Ctrl-C ends all, and \
-the same command goes on with the same items. etcd must be installed (Debian: etcd-server).";
-
-const STATUS_EXAMPLES: &str = "\
-Examples:
-  guira cluster status etcd:127.0.0.1:2379/c1                         for people
-  guira cluster status etcd:127.0.0.1:2379/c1 --json | jq .slots      for programs
-
-A slot is degraded while fewer of its copies live than are wanted, and read-only while they are too few for a write. A node is a \
-member once the view names its process, waiting if it lives and isn't named, gone if it hasn't renewed its lease. A node that isn't in \
-etcd is asked itself: keyless is one that serves. A stranger is somebody else who answers at the address of one that is gone.";
-
-const PLAN_EXAMPLES: &str = "\
-Examples:
-  guira cluster plan etcd:127.0.0.1:2379/c1                           for people
-  guira cluster plan etcd:127.0.0.1:2379/c1 --json | jq .copies       how much is to be copied
-
-The controller is the node that leads. It changes the view by itself: this command changes nothing. What stands below next happens \
-with the next view, what stands below now is under way or waits. A node that is filled gets its copy from the chain's reader. It \
-acknowledges writes once it is filled, and serves once it has all that the reader has.";
-
-const CHECK_EXAMPLES: &str = "\
-Examples:
-  guira cluster check etcd:127.0.0.1:2379/c1                          for people
-  guira cluster check etcd:127.0.0.1:2379/c1 --json | jq .findings    for programs
-
-Each finding has a line that says what helps. The exit code is 3 if something was found, 0 if not. All endpoints of etcd that you name \
-are asked, and each node over its clients' port; one behind TLS or logins can't be asked, which is a finding too.";
-
-const DRAIN_EXAMPLES: &str = "\
-Examples:
-  guira cluster drain etcd:127.0.0.1:2379/c1 ibis                     its copies move to other nodes
-  guira cluster drain etcd:127.0.0.1:2379/c1 ibis --wait 600          and come back once it has none
-  guira cluster drain etcd:127.0.0.1:2379/c1 ibis --undo              it gets its share again
-
-A copy leaves once as many others serve as are wanted, so no slot has fewer copies meanwhile, and clients see no errors. As many other \
-nodes must live as there are to be copies. A drained node stays drained until --undo, also over a restart.";
-
-const RESTART_EXAMPLES: &str = "\
-Examples:
-  guira cluster restart etcd:127.0.0.1:2379/c1 ibis             once it is done, ibis may be stopped
-  guira cluster restart etcd:127.0.0.1:2379/c1 ibis --wait 60   give up after a minute: exit code 3
-  guira cluster restart etcd:127.0.0.1:2379/c1 ibis --undo      it stays after all
-
-It waits until each of the node's slots has all its other copies, and until others serve without the node. So nodes can be restarted \
-one after the other: the command for the next one waits until the last one is filled. The node passes on what its clients ask until \
-it is stopped. Nothing is copied elsewhere, unless it is away for ten minutes.";
-
-const SET_EXAMPLES: &str = "\
-Examples:
-  guira cluster set etcd:127.0.0.1:2379/c1 --replicas 2      two copies of each slot from now on
-  guira cluster set etcd:127.0.0.1:2379/c1 --pause           for work on the network: copy nothing
-  guira cluster set etcd:127.0.0.1:2379/c1 --resume
-
-While it is paused, nodes that die still leave their chains, and slots go on with the copies that are left.";

@@ -1,7 +1,7 @@
 //! Membership of a cluster of stores: the register in etcd, and the elected controller that changes it.
 //!
 //! ```text
-//! command     guira cluster init, status, plan, check, drain, restart, set
+//! command     guira cluster init, status, plan, check, drain, restart, set, rescue
 //! dev         guira cluster dev: all of it on one machine
 //! parts       its processes, for guira lab too
 //! controller  elected, one at a time: snapshot ─▶ facts ─▶ guira-chain's decision ─▶ write
@@ -50,6 +50,7 @@ mod plan;
 mod status;
 mod ask;
 mod restart;
+mod rescue;
 mod controller;
 mod put_out;
 mod wishes;
@@ -79,6 +80,7 @@ pub use parts::Parts;
 pub use present::{Present, await_place};
 pub use records::{AwayRecord, GroupReport, Report, WishRecord};
 pub use register::Register;
+pub use rescue::VIEW_COPY;
 pub use snapshot::{Lead, RegisterSnapshot, Seen};
 pub use watch::{Sight, watch, watch_anyway};
 pub use wishes::Shortage;

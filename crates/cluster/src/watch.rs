@@ -58,7 +58,7 @@ pub fn watch_anyway(register: Arc<Register>) -> Result<Receiver<Sight>, Fault> {
 fn follow(register: Arc<Register>, seen: Option<Seen>) -> Result<Receiver<Sight>, Fault> {
     let view = seen.as_ref().map(|seen| Arc::clone(&seen.view));
     let (sender, receiver) = channel(Sight { view, lack: None });
-    let follower = Follower { register, seen, sender, refused: None };
+    let follower = Follower { register, seen, sender, refused: None, has_failed: false };
     let spawned = thread::Builder::new().name("view".to_owned()).spawn(move || follower.follow());
     spawned.map_err(|error| no_thread(&error))?;
     Ok(receiver)
@@ -75,6 +75,8 @@ struct Follower {
     sender: Sender<Sight>,
     /// The last view of etcd, if it is refused.
     refused: Option<Refused>,
+    /// Whether the last line of the log about reading the view is that it fails.
+    has_failed: bool,
 }
 
 struct Refused {
@@ -97,6 +99,7 @@ impl Follower {
             let followed = self.follow_once();
             if let Err(fault) = &followed {
                 if told.is_new(fault) {
+                    self.has_failed = true;
                     tracing::warn!("the watch of the cluster's view: {fault}; it is tried again");
                 }
                 self.lack(Some(fault.to_string()));
@@ -112,6 +115,10 @@ impl Follower {
         let known = self.register.known();
         let (now, revision) = self.register.view_now()?;
         self.register.check(known.as_ref(), &now.view)?;
+        if std::mem::take(&mut self.has_failed) {
+            let epoch = now.view.epoch;
+            tracing::info!("etcd answers again, with the cluster's view of epoch {epoch}");
+        }
         let after = match &self.refused {
             Some(refused) => {
                 self.lack(Some(refused.words()));

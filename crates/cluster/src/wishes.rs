@@ -20,7 +20,8 @@ pub(crate) fn drain(
     is_undone: bool,
 ) -> Result<(NodeId, String), Trouble> {
     let snapshot = register.snapshot()?;
-    let id = find(&snapshot, node)?;
+    // The one that is gone may be meant: draining the other would move copies away from the node that has them.
+    let id = only(&snapshot, node, &named(&snapshot, node))?;
     let name = name_of(&snapshot, id);
     if is_undone {
         register.change_wish(|wish| {
@@ -169,29 +170,42 @@ pub(crate) fn set(
     Ok(format!("cluster {}: {copies} of each slot{paused}\n", register.name()))
 }
 
-/// The node that an operator names, by name or by number.
+/// The node that an operator names, by name or by number. A node with a new disk has a new number, and the name of the former
+/// one: the one that lives is meant.
 pub(crate) fn find(snapshot: &RegisterSnapshot, text: &str) -> Result<NodeId, Trouble> {
-    let members = || snapshot.seen.view.nodes.iter().chain(&snapshot.nodes);
-    let mut named: Vec<NodeId> = members().filter(|it| it.1.name == text).map(|it| *it.0).collect();
-    named.sort_unstable();
-    named.dedup();
-    if named.len() > 1 {
-        // A node with a new disk has a new number, and the name of the former one.
-        named.sort_by_key(|id| !snapshot.nodes.contains_key(id));
-        let living = named.iter().filter(|id| snapshot.nodes.contains_key(id)).count();
-        named.truncate(if living == 1 { 1 } else { named.len() });
-    }
-    let number = text.parse().ok();
-    let is_known = |id: &NodeId| members().any(|it| it.0 == id) || snapshot.wish.drain.contains(id);
-    match &named[..] {
+    let named = named(snapshot, text);
+    let living: Vec<_> =
+        named.iter().copied().filter(|id| snapshot.nodes.contains_key(id)).collect();
+    only(snapshot, text, if living.len() == 1 { &living } else { &named })
+}
+
+/// The nodes with this name, in the order of their numbers.
+fn named(snapshot: &RegisterSnapshot, name: &str) -> Vec<NodeId> {
+    let members = snapshot.seen.view.nodes.iter().chain(&snapshot.nodes);
+    let named: BTreeSet<NodeId> = members.filter(|it| it.1.name == name).map(|it| *it.0).collect();
+    named.into_iter().collect()
+}
+
+/// The only one of the nodes with the name `text`; the node with the number `text` if none has that name.
+fn only(snapshot: &RegisterSnapshot, text: &str, named: &[NodeId]) -> Result<NodeId, Trouble> {
+    let is_known = |id: &NodeId| {
+        let (view, now) = (&snapshot.seen.view.nodes, &snapshot.nodes);
+        view.contains_key(id) || now.contains_key(id) || snapshot.wish.drain.contains(id)
+    };
+    let state = |id: &NodeId| match snapshot.nodes.contains_key(id) {
+        true => format!("{id} (it lives)"),
+        false => format!("{id} (it is gone)"),
+    };
+    match named {
         [id] => Ok(*id),
-        [] => number.filter(is_known).ok_or_else(|| {
+        [] => text.parse().ok().filter(is_known).ok_or_else(|| {
             Trouble::Refused(format!(
                 "the cluster has no node {text}: guira cluster status shows the names and numbers"
             ))
         }),
         several => Err(Trouble::Refused(format!(
-            "several nodes have the name {text}: name one of the numbers {several:?}"
+            "several nodes have the name {text}: name one by its number, {}",
+            several.iter().map(state).collect::<Vec<_>>().join(" or ")
         ))),
     }
 }
@@ -265,7 +279,7 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::snapshot;
+    use crate::sample::{member, snapshot};
 
     const ALL: [(NodeId, &str); 3] = [(1, "first"), (2, "first"), (3, "first")];
 
@@ -307,6 +321,23 @@ mod tests {
         assert_eq!(said((seen, Had::default())), gone);
         // Others died meanwhile: it may be stopped all the same.
         assert_eq!(said(after(&[ALL[0], ALL[1]], &[1])), may);
+    }
+
+    #[test]
+    fn of_two_nodes_with_one_name_the_living_one_is_found_and_neither_is_drained() {
+        let mut seen = snapshot(&ALL[..2]);
+        seen.nodes.insert(4, Member { name: "store-3".to_owned(), ..member(4, "first") });
+        let told = |found: Result<NodeId, Trouble>| match found {
+            Ok(id) => id.to_string(),
+            Err(Trouble::Refused(words)) => words,
+            Err(other) => panic!("{other:?}"),
+        };
+        assert_eq!(told(find(&seen, "store-3")), "4");
+        let both = named(&seen, "store-3");
+        let which = "several nodes have the name store-3: name one by its number, 3 (it is gone) or 4 (it lives)";
+        assert_eq!(told(only(&seen, "store-3", &both)), which);
+        assert_eq!(told(only(&seen, "3", &named(&seen, "3"))), "3");
+        assert!(told(find(&seen, "5")).starts_with("the cluster has no node 5"));
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::stats::{Counted, Counts};
 use guira_disk::{BLOCK, Disk, DiskFile};
 use parking_lot::RwLock;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -49,6 +50,7 @@ pub struct Tier {
 /// A file, and the number of its first page.
 struct FilePart {
     file: Arc<dyn DiskFile>,
+    path: PathBuf,
     first: u32,
 }
 
@@ -114,6 +116,7 @@ impl Tier {
             }
             files.push(FilePart {
                 file,
+                path: spec.path.clone(),
                 first: u32::try_from(free_buckets.len()).unwrap_or(u32::MAX),
             });
             free_buckets.extend((0..pages).map(|_| spec.bucket));
@@ -252,14 +255,21 @@ impl Tier {
     /// Writes a full buffer, after waiting for one for at most `patience`. `Ok(false)` if there was none.
     ///
     /// # Errors
-    /// If the device fails. Everything in the buffer's page is lost, and is a miss from now on.
+    /// If the device fails; the error names the file. Everything in the buffer's page is lost, and is a miss from now on.
     pub fn write_one(&self, patience: Duration) -> io::Result<bool> {
-        match self.buffers.write_one(&self.pages, patience, |page| self.file_of(page)) {
+        let mut path = None;
+        let file_of = |page| {
+            let part = self.part_of(page)?;
+            path = Some(&part.path);
+            Some((Arc::clone(&part.file), self.offset_of(page, part)))
+        };
+        match self.buffers.write_one(&self.pages, patience, file_of) {
             None => Ok(false),
             Some(Ok(_)) => Ok(true),
             Some(Err(error)) => {
                 self.counts.write_errors.fetch_add(1, Relaxed);
-                Err(error)
+                let Some(path) = path else { return Err(error) };
+                Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
             }
         }
     }
@@ -386,9 +396,16 @@ impl Tier {
 
     /// Returns a page's file, and the offset of the page in it.
     fn file_of(&self, page: u32) -> Option<(Arc<dyn DiskFile>, u64)> {
-        let part = self.files.iter().rev().find(|part| part.first <= page)?;
-        let at = u64::from(page - part.first) * self.pages.page_bytes;
-        Some((Arc::clone(&part.file), at))
+        let part = self.part_of(page)?;
+        Some((Arc::clone(&part.file), self.offset_of(page, part)))
+    }
+
+    fn part_of(&self, page: u32) -> Option<&FilePart> {
+        self.files.iter().rev().find(|part| part.first <= page)
+    }
+
+    fn offset_of(&self, page: u32, part: &FilePart) -> u64 {
+        u64::from(page - part.first) * self.pages.page_bytes
     }
 }
 

@@ -28,6 +28,7 @@ mod front;
 mod long_answers;
 mod driver;
 mod view_file;
+mod view_copy;
 mod membership;
 mod keeper;
 mod survey;

@@ -87,7 +87,8 @@ pub(crate) fn run<E: Engine>(
     let node = Arc::new(node.map_err(|error| in_directory(&error))?);
     let replica = match &options.replica {
         None => replica::refuse_replicated(&node.engine).map(|()| None),
-        Some(flags) => replica::start(flags, peer_tls, &node).map(|it| Some(Arc::new(it))),
+        Some(flags) => replica::start((flags, &options.opening.directory), peer_tls, &node)
+            .map(|it| Some(Arc::new(it))),
     };
     let replica = replica.map_err(|words| in_directory(&words))?;
     let process = Arc::new(Process::new(options, (node, replica), (log.clone(), vitals))?);

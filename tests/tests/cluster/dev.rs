@@ -1,6 +1,7 @@
 //! `guira cluster dev`: a whole cluster by one command, with the real etcd.
 
 use guira_tests::client::Client;
+use guira_tests::replicas::Turn;
 use guira_tests::server::{
     Address, BLOCK_PORTS, Running, accepts, free_port, guira, own_directory, send_signal, within,
 };
@@ -36,7 +37,7 @@ impl Dev {
     }
 
     fn until_whole(&self) {
-        within(90, "the cluster is whole", || self.said().contains("In another terminal:"));
+        within(240, "the cluster is whole", || self.said().contains("In another terminal:"));
     }
 
     fn client(&self) -> Client {
@@ -79,6 +80,7 @@ fn base() -> u16 {
 
 #[test]
 fn one_command_starts_a_cluster_that_outlives_its_nodes_and_itself() {
+    let _turn = Turn::take();
     let dir = own_directory().join("birds");
     let port = base();
     let dev = Dev::start(&dir, port);

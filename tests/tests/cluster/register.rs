@@ -47,8 +47,6 @@ fn nodes_find_each_other_and_one_that_is_killed_is_filled_again() {
 fn a_cluster_that_etcd_has_lost_serves_on_and_goes_on_once_its_view_is_put_back() {
     let mut cluster = Replicas::start();
     cluster.set("heron", "k", "1");
-    let keys = ["view", "ids"].map(|key| format!("/guira/birds/{key}"));
-    let saved = keys.each_ref().map(|key| cluster.etcd.value(key));
     cluster.etcd.lose_all();
     let all_say = |cluster: &Replicas, part: &str| {
         within(60, part, || cluster.nodes.values().all(|node| node.said().contains(part)));
@@ -65,11 +63,15 @@ fn a_cluster_that_etcd_has_lost_serves_on_and_goes_on_once_its_view_is_put_back(
     // Time for a log that is flooded.
     thread::sleep(Duration::from_secs(4));
     assert!(cluster.status().contains("\"lost\": 16384"), "nobody has entered the new cluster");
-    for (key, value) in keys.iter().zip(&saved) {
-        cluster.etcd.put(key, value);
-    }
+    let (code, said) = rescue(&cluster);
+    assert!(code == Some(2) && said.contains("another cluster of this name, made anew"), "{said}");
+    assert!(cluster.etcd.ctl(&["del", "/guira/birds/view"]));
+    let (code, said) = rescue(&cluster);
+    assert!(code == Some(0) && said.contains("the newest of 3 copies"), "{said}");
     cluster.begin("jay");
     cluster.until_whole();
+    let (code, said) = rescue(&cluster);
+    assert!(code == Some(2) && said.contains("etcd has its view of epoch"), "{said}");
     assert_eq!(cluster.get("jay", "k").as_deref(), Some("2"));
     for (name, node) in &cluster.nodes {
         let said = node.said();
@@ -77,6 +79,39 @@ fn a_cluster_that_etcd_has_lost_serves_on_and_goes_on_once_its_view_is_put_back(
             // One line of each thread that asks etcd.
             assert!(said.matches(part).count() <= 3, "{name}: {part}: {said}");
         }
+    }
+}
+
+/// Puts the view back from the copies in the nodes' directories.
+fn rescue(cluster: &Replicas) -> (Option<i32>, String) {
+    let stores = NAMES.map(|name| cluster.store_of(name).display().to_string());
+    cluster.command("rescue", &stores.each_ref().map(|it| &**it))
+}
+
+#[test]
+fn a_cluster_without_etcds_data_and_without_a_process_goes_on_from_its_directories() {
+    let mut cluster = Replicas::start();
+    let key = |n: usize| format!("key-{n}");
+    for (n, name) in (0..100).zip(NAMES.iter().cycle()) {
+        cluster.set(name, &key(n), &n.to_string());
+    }
+    // So the copies differ: heron's is older than the others'.
+    cluster.kill("heron");
+    within(60, "others serve without it", || {
+        cluster.nodes.values().any(|node| node.said().contains("heron (1) is put out"))
+    });
+    cluster.set("jay", "key-0", "newer");
+    NAMES[1..].iter().for_each(|name| cluster.kill(name));
+    cluster.etcd.lose_all();
+    let refused = cluster.try_begin("jay").expect_err("etcd has no cluster");
+    assert!(refused.said.contains("docs/how-to/lost-etcd.md"), "{}", refused.said);
+    let (code, said) = rescue(&cluster);
+    assert_eq!(code, Some(0), "{said}");
+    NAMES.iter().for_each(|name| cluster.begin(name));
+    cluster.until_whole();
+    assert_eq!(cluster.get("heron", "key-0").as_deref(), Some("newer"));
+    for (n, name) in (1..100).zip(NAMES.iter().cycle()) {
+        assert_eq!(cluster.get(name, &key(n)), Some(n.to_string()));
     }
 }
 

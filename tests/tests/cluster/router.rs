@@ -151,6 +151,9 @@ fn requests_go_on_while_etcd_is_away_and_metrics_say_so(cluster: &mut Replicas) 
     assert!(metric("epoch") >= epoch);
     cluster.etcd.restart();
     within(60, "the view is followed again", is_followed);
+    assert!(router.said().contains("etcd answers again, with the cluster's view"));
+    let nodes_say = |part: &str| cluster.nodes.values().all(|node| node.said().contains(part));
+    within(60, "the nodes say so, too", || nodes_say("etcd answers again"));
 }
 
 /// Runs `guira route` with a configuration. Returns whether it is content, and what it says.

@@ -64,9 +64,19 @@ fn nodes_a_router_and_etcd_speak_tls_with_each_other() {
     // A client that shows no certificate, or speaks no TLS, gets nothing.
     let nameless = router(&cluster, ", \"use_ssl\": true", &["--pem-ca-path", &trusted]);
     let plain = router(&cluster, "", &[]);
-    for refused in [nameless, plain] {
+    // The router doesn't know who signed the nodes' certificates.
+    let others = directory.join("others.pem");
+    fs::write(&others, Authority::new("another").pem).expect("a file");
+    let others = text(&others);
+    let wary = router(&cluster, ", \"use_ssl\": true", &["--pem-ca-path", &others]);
+    for (refused, why) in
+        [(nameless, "CertificateRequired"), (plain, "closed"), (wary, "UnknownIssuer")]
+    {
         let said = refused.connect().ask("get key-1");
         assert!(said.starts_with("SERVER_ERROR slot "), "{said}");
+        assert!(NAMES.iter().all(|name| said.contains(&format!("{name}: "))), "{said}");
+        assert!(said.contains(why), "{why}: {said}");
+        assert!(refused.said().contains(why), "{why}: {}", refused.said());
     }
 }
 

@@ -55,9 +55,12 @@ fn every_metric_of_memcached_exporter_is_there_by_name_type_and_label() {
 
 #[test]
 fn dashboard_and_alerts_name_only_metrics_that_are_there() {
-    let (server, port) = start(&["-t", "1"]);
+    let directory = own_directory();
+    let flash = format!("ext_path={}:64m", directory.join("flash").display());
+    let (server, port) = start(&["-t", "1", "-m", "64", "-o", &flash]);
     ask_everything(&server);
     let scrape = Scrape::of(port);
+    fs::remove_dir_all(directory).ok();
     let port = free_port();
     let config = r#"{"pools": {"A": {"servers": ["127.0.0.1:1"]}}, "route": "PoolRoute|A"}"#;
     let text = port.to_string();

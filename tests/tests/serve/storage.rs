@@ -226,7 +226,9 @@ fn a_full_device_costs_items_and_nothing_else() {
         set(&mut client, n, 10_000);
     }
     eventually("it says so", || server.said().contains("storage can't be written"));
-    assert!(server.said().contains("No space left on device"), "{}", server.said());
+    let full = format!("{}: No space left on device", tmpfs.path("below"));
+    assert!(server.said().contains(&full), "{}", server.said());
+    assert!(server.said().contains("Make room on its file system"), "{}", server.said());
     assert!(own(&mut client, "flash_write_errors") > 0);
     let found = hits(&mut client, 3000, 10_000);
     assert!(found < 3000 && client.stat("badcrc_from_extstore") == 0, "{found}");
@@ -235,6 +237,7 @@ fn a_full_device_costs_items_and_nothing_else() {
         (0..1500).for_each(|n| set(&mut client, n, 10_000));
         hits(&mut client, 1500, 10_000) > 1200
     });
+    eventually("it says that too", || server.said().contains("storage is written again"));
     assert!(server.is_running(), "{}", server.said());
 }
 

@@ -1,7 +1,7 @@
 //! Starting and ending a node's threads: the links, and the driver.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -26,7 +26,7 @@ use super::keeper::Keeper;
 use super::long_answers::LongAnswers;
 use super::membership::{self, LEASE_S, Membership};
 use super::readiness::Readiness;
-use super::view_file;
+use super::{view_copy, view_file};
 use crate::engine::{Engine, EngineError, KeepRule, Landing};
 use crate::item::expiry_of;
 use crate::node::{Node, now};
@@ -182,12 +182,12 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
     }
 }
 
-/// Starts the node's part in the cluster, over a store that is open.
+/// Starts the node's part in the cluster, over a store in this directory that is open.
 ///
 /// # Errors
 /// A sentence: why it can't take part.
 pub(crate) fn start<E: Engine>(
-    options: &ReplicaOptions,
+    (options, directory): (&ReplicaOptions, &Path),
     tls: Option<Arc<PeerTls>>,
     node: &Arc<Node<E>>,
 ) -> Result<Replica, String> {
@@ -217,6 +217,7 @@ pub(crate) fn start<E: Engine>(
             None
         }
         Views::Register(register, views) => {
+            handle.spawn(view_copy::keep(views.clone(), directory.to_owned()));
             handle.spawn(membership::follow(views, events.clone()));
             let begun = Membership::begin(&register, number, &member);
             Some(begun.map_err(|fault| fault.to_string())?)

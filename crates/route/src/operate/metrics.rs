@@ -256,9 +256,10 @@ impl Probed for Process {
     }
 
     /// Failed servers don't make a router unready: otherwise all routers in front of them would be taken out of service
-    /// at once.
+    /// at once. A router that has just started is unready until it has a view of each cluster.
     fn unready(&self) -> Option<Cow<'static, str>> {
-        self.lifecycle.unready(&self.clients, None).map(Cow::Borrowed)
+        let of_process = self.lifecycle.unready(&self.clients, None).map(Cow::Borrowed);
+        of_process.or_else(|| self.servers.clusters.lack_of_start().map(Cow::Owned))
     }
 }
 

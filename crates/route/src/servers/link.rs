@@ -136,6 +136,7 @@ impl Link {
                     self.stats.closed.fetch_add(1, Relaxed);
                 }
                 let was_asked = self.stats.outstanding.load(Relaxed) > 0;
+                self.tko.note_said(&why.message);
                 match why.outcome {
                     Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(why.outcome),
                     // The server isn't at fault, and the next request tries again.
@@ -198,7 +199,7 @@ impl Link {
         }
         let kind = if self.tko.is_hard() { "hard" } else { "soft" };
         let (name, standing) = (&self.tko.name, self.tko.standing());
-        let reason = self.tko.reason();
+        let reason = self.tko.whole_reason();
         tracing::warn!("{name} marked {kind} TKO. {standing}. Reply: {reason}");
         self.is_responsible.store(true, Relaxed);
         Arc::clone(&self.care).probe(self, is_prompt);

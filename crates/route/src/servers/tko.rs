@@ -131,6 +131,8 @@ pub(crate) struct Tko {
     failures: AtomicU32,
     mark: AtomicU8,
     reason: AtomicU8,
+    /// What the system or TLS said when a connection failed last.
+    said: Mutex<String>,
     totals: Arc<Totals>,
     following: Mutex<Following>,
 }
@@ -150,6 +152,7 @@ impl Tko {
             failures,
             mark,
             reason,
+            said: Mutex::default(),
             totals,
             following: Mutex::default(),
         }
@@ -194,6 +197,20 @@ impl Tko {
             REASON_OWED => "mc_res_tko",
             _ => "mc_res_connect_error",
         }
+    }
+
+    /// Records what the system or TLS said when a connection failed.
+    pub(crate) fn note_said(&self, message: &[u8]) {
+        *self.said.lock() = String::from_utf8_lossy(message).into_owned();
+    }
+
+    /// The error for which the server was marked, with what the system or TLS said.
+    pub(crate) fn whole_reason(&self) -> String {
+        let (reason, said) = (self.reason(), self.said.lock());
+        if said.is_empty() || self.reason.load(Relaxed) != REASON_CONNECT_ERROR {
+            return reason.to_owned();
+        }
+        format!("{reason} ({said})")
     }
 
     /// Records a failure. `true`: the server is marked now, and the caller must probe it.

@@ -7,6 +7,7 @@ use crate::process::watch::Event;
 use guira_cache::{ClassCounter, Handle};
 use guira_flash::{Action, Compaction};
 use guira_proto::WatchKinds;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
@@ -25,11 +26,22 @@ fn write(process: &Process) {
     while !process.is_stopping.load(Relaxed) {
         tell_written(process, storage);
         match storage.tier.write_one(WRITE_PATIENCE) {
-            Ok(_) => failures = 0,
+            Ok(is_written) => {
+                if is_written && std::mem::take(&mut failures) > 0 {
+                    tracing::info!("storage is written again");
+                }
+            }
             Err(error) => {
                 if failures == 0 {
+                    let remedy = match error.kind() {
+                        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                            "Make room on its file system"
+                        }
+                        _ => "Look at the device (dmesg)",
+                    };
                     tracing::warn!(
-                        "storage can't be written: {error}. What was in the buffer is lost, and so are items that find none."
+                        "storage can't be written: {error}. What was in the buffer is lost, and so are items that find none. \
+                         {remedy}: it is tried again."
                     );
                 }
                 failures = failures.saturating_add(1);

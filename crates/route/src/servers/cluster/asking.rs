@@ -36,8 +36,8 @@ struct Tries {
     /// The time limit of the next try.
     limit: Duration,
     pause: Duration,
-    /// Why the last try failed.
-    why: String,
+    /// Why the last try at each node failed, by the nodes' names. The node that should answer is asked first.
+    whys: Vec<(String, String)>,
 }
 
 /// The result of a try.
@@ -46,8 +46,8 @@ enum Tried {
     Answered(Reply),
     /// No node got the request.
     Unsent(Reply),
-    /// The request may have reached the node, but the reply is lost.
-    Lost,
+    /// The request may have reached the node, but its reply is lost: this is why.
+    Lost(Reply),
     /// The node didn't answer in time.
     Late,
 }
@@ -130,7 +130,7 @@ impl Cluster {
             epoch: 0,
             limit: self.nodes.lock().wanted.timeout,
             pause: PAUSE_MIN,
-            why: String::new(),
+            whys: Vec::new(),
         };
         loop {
             let (chart, lack) = {
@@ -181,7 +181,8 @@ impl Cluster {
                 (false, _) => Role::Pass,
             };
             let tried = self.tried((request, &tries), (node, role), &chart, context).await;
-            if let Some(reply) = tries.judge(tried, request, slot) {
+            let name = chart.view.nodes.get(&node).map_or("", |it| &it.name);
+            if let Some(reply) = tries.judge((name, tried), request, slot) {
                 return reply;
             }
         }
@@ -219,14 +220,16 @@ impl Cluster {
         }
         match reply.outcome {
             // The node is ending, and others serve.
-            Outcome::RemoteError if is_servers && reply.message.starts_with(LEFT) => Tried::Lost,
+            Outcome::RemoteError if is_servers && reply.message.starts_with(LEFT) => {
+                Tried::Lost(reply)
+            }
             _ if is_servers => Tried::Answered(reply),
-            Outcome::ConnectError
-            | Outcome::ConnectTimeout
-            | Outcome::Tko
-            | Outcome::DeadlineExceeded => Tried::Unsent(reply),
+            Outcome::Tko => Tried::Unsent(Reply::failure(Outcome::Tko, link.tko.whole_reason())),
+            Outcome::ConnectError | Outcome::ConnectTimeout | Outcome::DeadlineExceeded => {
+                Tried::Unsent(reply)
+            }
             Outcome::Timeout => Tried::Late,
-            Outcome::RemoteError => Tried::Lost,
+            Outcome::RemoteError => Tried::Lost(reply),
             _ => Tried::Answered(reply),
         }
     }
@@ -247,8 +250,13 @@ impl Tries {
         self.limit.min((PATIENCE + LAST_TRY).saturating_sub(elapsed))
     }
 
-    /// Records a try. Returns the reply if it is final.
-    fn judge(&mut self, tried: Tried, request: &Request, slot: u16) -> Option<Reply> {
+    /// Records a try at a node. Returns the reply if it is final.
+    fn judge(
+        &mut self,
+        (node, tried): (&str, Tried),
+        request: &Request,
+        slot: u16,
+    ) -> Option<Reply> {
         self.all += 1;
         match tried {
             Tried::Answered(reply) => {
@@ -259,26 +267,39 @@ impl Tries {
                 return Some(if self.was_sent && is_refusal { unknown(slot) } else { reply });
             }
             Tried::Unsent(reply) => {
-                self.why = String::from_utf8_lossy(&reply.message).into_owned();
+                self.note(node, &String::from_utf8_lossy(&reply.message));
                 return None;
             }
             Tried::Late => {
                 self.limit = (self.limit * 2).min(LIMIT_MAX).max(self.limit);
-                "it didn't answer in time".clone_into(&mut self.why);
+                self.note(node, "it didn't answer in time");
             }
-            Tried::Lost => "the connection was lost".clone_into(&mut self.why),
+            Tried::Lost(reply) => {
+                let why = String::from_utf8_lossy(&reply.message);
+                self.note(node, &format!("the reply was lost: {why}"));
+            }
         }
         self.was_sent = true;
         let may_repeat = request.op.is_get() || self.tag.is_some();
         (!may_repeat).then(|| unknown(slot))
     }
 
+    fn note(&mut self, node: &str, why: &str) {
+        if let Some(noted) = self.whys.iter_mut().find(|it| it.0 == node) {
+            why.clone_into(&mut noted.1);
+        } else if self.whys.len() < TOLD_MAX {
+            self.whys.push((node.to_owned(), why.to_owned()));
+        }
+    }
+
     fn failed(&self, request: &Request, slot: u16) -> Reply {
         match (request.op.is_get(), self.was_sent) {
             (false, true) => unknown(slot),
             _ => {
-                let why = &self.why;
-                Reply::failure(Outcome::RemoteError, format!("slot {slot}: no node answers: {why}"))
+                let whys = self.whys.iter().map(|(node, why)| format!("{node}: {why}"));
+                let whys = whys.collect::<Vec<_>>().join("; ");
+                let words = format!("slot {slot}: no node answers: {whys}");
+                Reply::failure(Outcome::RemoteError, words)
             }
         }
     }
@@ -363,6 +384,8 @@ fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
 const LENGTH: u8 = b's';
 /// How long nodes are asked. A node continues for ten seconds, and keeps the results of changes for thirty.
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
+/// An error tells what so many nodes said: of a chain, all have it.
+const TOLD_MAX: usize = 3;
 /// The longest try, unless the configured limit of the first one is longer.
 const LIMIT_MAX: Duration = Duration::from_secs(4);
 /// How long the last try may go on after [`PATIENCE`].
@@ -443,30 +466,31 @@ mod tests {
             epoch: 0,
             limit: Duration::from_millis(500),
             pause: PAUSE_MIN,
-            why: String::new(),
+            whys: Vec::new(),
         };
         let refused = || Tried::Unsent(Reply::failure(Outcome::ConnectError, "refused"));
         let tag = Some(WriteTag { id: (1, 1), is_repeated: false });
         let mut touch = tries(None);
         let request = Request::new(Op::Touch, "k");
-        assert!(touch.judge(refused(), &request, 3).is_none());
-        assert_eq!(touch.failed(&request, 3).message, "slot 3: no node answers: refused");
-        let told = touch.judge(Tried::Lost, &request, 3).map(|reply| reply.message);
+        assert!(touch.judge(("a", refused()), &request, 3).is_none());
+        assert_eq!(touch.failed(&request, 3).message, "slot 3: no node answers: a: refused");
+        let lost = Tried::Lost(Reply::failure(Outcome::RemoteError, "reset"));
+        let told = touch.judge(("b", lost), &request, 3).map(|reply| reply.message);
         assert_eq!(told.as_deref(), Some(&b"slot 3: outcome unknown"[..]));
         let mut set = tries(tag);
         let request = Request::new(Op::Set, "k");
-        assert!(set.judge(Tried::Late, &request, 3).is_none() && set.was_sent);
+        assert!(set.judge(("a", Tried::Late), &request, 3).is_none() && set.was_sent);
         assert_eq!(set.limit, Duration::from_secs(1), "a slow chain isn't asked ever more");
         assert_eq!(set.failed(&request, 3).message, "slot 3: outcome unknown");
         let few = "slot 3: fewer copies than writes need";
         let refusal = || Tried::Answered(Reply::failure(Outcome::RemoteError, few));
-        let told = set.judge(refusal(), &request, 3).map(|reply| reply.message);
+        let told = set.judge(("a", refusal()), &request, 3).map(|reply| reply.message);
         assert_eq!(
             told.as_deref(),
             Some(&b"slot 3: outcome unknown"[..]),
             "who was late may do it"
         );
-        let told = tries(tag).judge(refusal(), &request, 3).map(|reply| reply.message);
+        let told = tries(tag).judge(("a", refusal()), &request, 3).map(|reply| reply.message);
         assert_eq!(told.as_deref(), Some(few.as_bytes()));
         set.limit = LIMIT_MAX;
         for (elapsed_ms, limit_ms) in [(0, 4000), (5500, 4000), (7500, 2000), (8999, 501)] {
@@ -475,7 +499,11 @@ mod tests {
         }
         let mut get = tries(None);
         let request = Request::new(Op::Get, "k");
-        assert!(get.judge(Tried::Late, &request, 3).is_none());
-        assert!(get.failed(&request, 3).message.starts_with(b"slot 3: no node answers"));
+        assert!(get.judge(("a", Tried::Late), &request, 3).is_none());
+        for node in ["b", "c", "d", "a"] {
+            assert!(get.judge((node, refused()), &request, 3).is_none());
+        }
+        let told = "slot 3: no node answers: a: refused; b: refused; c: refused";
+        assert_eq!(get.failed(&request, 3).message, told, "the one that should answer first");
     }
 }

@@ -84,11 +84,11 @@ impl Nodes {
             self.sights.mark_unchanged();
             self.renew();
         }
-        let told = || {
-            let lack = self.lack().unwrap_or_else(|| "etcd hasn't answered yet".to_owned());
-            format!("cluster {}: no view yet: {lack}", self.wanted.place)
-        };
-        self.chart.clone().ok_or_else(told)
+        self.chart.clone().ok_or_else(|| {
+            // A view may have come since.
+            let words = self.watch.no_view(&self.wanted.place);
+            words.unwrap_or_else(|| format!("cluster {}: ask again", self.wanted.place))
+        })
     }
 
     /// Why the view may not be the newest; `None` if it is.

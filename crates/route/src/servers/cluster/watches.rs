@@ -2,6 +2,7 @@
 //! route to it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use guira_chain::Chart;
@@ -13,7 +14,11 @@ use crate::server::ClusterSpec;
 
 /// See the module's head.
 #[derive(Debug, Default)]
-pub(crate) struct ClusterWatches(Mutex<BTreeMap<String, Weak<ClusterWatch>>>);
+pub(crate) struct ClusterWatches {
+    known: Mutex<BTreeMap<String, Weak<ClusterWatch>>>,
+    /// Whether all clusters had a view at some time.
+    had_views: AtomicBool,
+}
 
 /// The view of one cluster, and whether it is the newest.
 #[derive(Debug)]
@@ -28,7 +33,7 @@ pub(crate) struct ClusterWatch {
 impl ClusterWatches {
     /// Returns the watch of a cluster, and starts it if there is none.
     pub(crate) fn of(&self, wanted: &ClusterSpec) -> Arc<ClusterWatch> {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         if let Some(watch) = known.get(&wanted.place).and_then(Weak::upgrade) {
             return watch;
         }
@@ -45,8 +50,19 @@ impl ClusterWatches {
 
     /// All watched clusters, each with its place.
     pub(crate) fn all(&self) -> Vec<(String, Arc<ClusterWatch>)> {
-        let known = self.0.lock();
+        let known = self.known.lock();
         known.iter().filter_map(|(place, it)| Some((place.clone(), it.upgrade()?))).collect()
+    }
+
+    /// Why a router that has just started can't serve yet: it has no view of a cluster. Once all clusters have had one, the
+    /// answer is `None` for good: no change of a configuration and no loss of etcd takes all routers out of service.
+    pub(crate) fn lack_of_start(&self) -> Option<String> {
+        if self.had_views.load(Relaxed) {
+            return None;
+        }
+        let lack = self.all().into_iter().find_map(|(place, watch)| watch.no_view(&place));
+        self.had_views.store(lack.is_none(), Relaxed);
+        lack
     }
 }
 
@@ -109,6 +125,13 @@ impl ClusterWatch {
         self.sights.borrow().lack.clone()
     }
 
+    /// Why there is no view; `None` if there is one.
+    pub(super) fn no_view(&self, place: &str) -> Option<String> {
+        let sight = self.sights.borrow();
+        let lack = sight.lack.as_deref().unwrap_or("etcd hasn't answered yet");
+        sight.view.is_none().then(|| format!("cluster {place}: no view yet: {lack}"))
+    }
+
     /// Whether the view is up to date, and changes will be seen.
     pub(crate) fn is_followed(&self) -> bool {
         let sight = self.sights.borrow();
@@ -125,4 +148,33 @@ impl ClusterWatch {
 pub(crate) fn register(wanted: &ClusterSpec) -> Result<Register, String> {
     let access = wanted.etcd.clone().access(wanted.place.starts_with("etcds:"))?;
     Register::open(&wanted.place, access).map_err(|fault| fault.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_chain::View;
+
+    const VIEW: &str = r#"{"format": 1, "cluster": "birds", "epoch": 7, "seed": "c2VlZA==", "replicas": 1, "min_write": 1,
+        "nodes": {"1": {"name": "a", "peers": "h:1", "clients": "h:11", "weight": 1, "run": "1f"}},
+        "groups": [{"slots": "0-16383", "epoch": 7, "serving": [1]}]}"#;
+
+    #[test]
+    fn a_router_is_unready_until_each_cluster_had_a_view_and_never_again() {
+        let watches = ClusterWatches::default();
+        let (etcd, sights) = channel(Sight { view: None, lack: Some("refused".to_owned()) });
+        let watch = Arc::new(ClusterWatch::by(sights));
+        let know = |place: &str, watch| {
+            watches.known.lock().insert(place.to_owned(), Arc::downgrade(watch));
+        };
+        know("etcd:h:1/birds", &watch);
+        let told = "cluster etcd:h:1/birds: no view yet: refused";
+        assert_eq!(watches.lack_of_start().as_deref(), Some(told));
+        let view = View::from_json(VIEW).map(Arc::new).unwrap();
+        etcd.send_modify(|sight| sight.view = Some(view));
+        assert_eq!(watches.lack_of_start(), None, "etcd may be away: the view is there");
+        let blind = Arc::new(ClusterWatch::blind("a mistake in a new configuration"));
+        know("etcd:h:2/gone", &blind);
+        assert_eq!(watches.lack_of_start(), None);
+    }
 }
