@@ -11,6 +11,8 @@ RUNS ?= 200
 SEED ?= 1
 RUN_SECONDS ?= 20
 LAB ?= all
+# Tests that start programs wait most of the time, so more of them run at once than there are processors.
+TEST_THREADS ?= 4
 target := $(or $(CARGO_TARGET_DIR),target)
 
 # What the tests need beside Rust: the command that must be there, and Debian's package that brings it.
@@ -36,7 +38,8 @@ run: ## build, and start the cache on 127.0.0.1:11211 (PORT=n for another port)
 test: setup ## everything: unit tests, laws, the real binary beside memcached, torture, real clients
 	$(CARGO) build --workspace --bins --tests
 	tests/again --check
-	GUIRA_BIN=$(abspath $(target))/debug/guira tests/again $(CARGO) test --workspace --no-fail-fast
+	GUIRA_BIN=$(abspath $(target))/debug/guira RUST_TEST_THREADS=$(TEST_THREADS) \
+		tests/again $(CARGO) test --workspace --no-fail-fast
 	tests/clients/run
 
 lint: ## format, clippy with warnings denied (guira-filter without std too), documentation without warnings

@@ -13,7 +13,7 @@ mod process;
 mod waiting;
 
 pub use paths::{OwnDirectory, guira, memcached, own_directory, target_directory, workspace};
-pub use ports::{BLOCK_PORTS, free_port};
+pub use ports::{free_port, free_ports};
 pub use process::{Running, peak_bytes_of, send_signal};
 pub use waiting::{eventually, within, within_seldom};
 

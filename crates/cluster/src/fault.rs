@@ -70,6 +70,10 @@ impl Told {
     pub(crate) fn is_new(&mut self, fault: &Fault) -> bool {
         self.0.insert(discriminant(fault))
     }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl fmt::Display for Fault {
@@ -86,15 +90,15 @@ impl fmt::Display for Fault {
             ),
             Self::Lost(name) => write!(
                 f,
-                "etcd has lost the cluster {name}: make no new one over it, but put the keys /guira/{name}/view and /guira/{name}/ids back, as docs/how-to/lost-etcd.md says"
+                "etcd has lost the cluster {name}: make no new one over it, but put its view back by guira cluster rescue, as docs/how-to/lost-etcd.md says"
             ),
             Self::Other(name) => write!(
                 f,
-                "the cluster {name} in etcd was made anew, and doesn't know what the nodes of the former one hold: put its keys /guira/{name}/view and /guira/{name}/ids back, as docs/how-to/lost-etcd.md says, or give all items up and start with new directories"
+                "the cluster {name} in etcd was made anew, and doesn't know what the nodes of the former one hold: put its view back by guira cluster rescue, as docs/how-to/lost-etcd.md says, or give all items up and start with new directories"
             ),
             Self::Older { epoch, known } => write!(
                 f,
-                "the view in etcd has epoch {epoch}, and this process knows epoch {known}: put the newest one back, or a right one of a higher epoch, as docs/how-to/lost-etcd.md says"
+                "the view in etcd has epoch {epoch}, and this process knows epoch {known}: put the newest one back (guira cluster rescue), or a right one of a higher epoch, as docs/how-to/lost-etcd.md says"
             ),
             Self::NameTaken { name, by } => write!(
                 f,

@@ -32,6 +32,8 @@ pub struct Register {
 pub(crate) struct Known {
     seed: String,
     epoch: u64,
+    /// The highest epoch that other nodes follow, as they say. Its view was in etcd before.
+    heard: u64,
     /// The newest view that the process took.
     view: Option<Arc<View>>,
     /// Why the newest view that the process saw is refused, if it is.
@@ -62,17 +64,27 @@ impl Register {
         &self.name
     }
 
-    /// Takes note of the seed that a store's records have: etcd's cluster must have the same.
-    pub fn know_seed(&self, seed: &str) {
+    /// Takes note of the seed that a store's records have, and of the epoch that its node knew before: etcd's cluster must have
+    /// the same seed, and no lower epoch.
+    pub fn know_former(&self, seed: &str, epoch: u64) {
         let seed = seed.to_owned();
-        *self.known.lock() = Some(Known { seed, epoch: 0, view: None, refused: None });
+        *self.known.lock() = Some(Known { seed, epoch, heard: 0, view: None, refused: None });
+    }
+
+    /// Takes note of a view of this cluster that another node follows. A register with an older one has lost it.
+    pub fn heard(&self, view: &View) {
+        if let Some(known) = self.known.lock().as_mut().filter(|known| known.seed == view.seed) {
+            known.heard = known.heard.max(view.epoch);
+        }
     }
 
     pub(crate) fn know(&self, view: &Arc<View>) {
         self.newcomer.took(view);
         let (seed, epoch) = (view.seed.clone(), view.epoch);
         let view = Some(Arc::clone(view));
-        *self.known.lock() = Some(Known { seed, epoch, view, refused: None });
+        let mut known = self.known.lock();
+        let heard = known.as_ref().filter(|known| known.seed == seed).map_or(0, |it| it.heard);
+        *known = Some(Known { seed, epoch, heard, view, refused: None });
     }
 
     /// Takes note of which process of which node this is.
@@ -112,13 +124,24 @@ impl Register {
         }
     }
 
-    /// As [`Register::check`], and whether the process took this view: the next one may only be built on one that it took.
+    /// As [`Register::check`], for the view that etcd has now: it isn't older either than what other nodes follow.
+    pub(crate) fn check_now(&self, known: Option<&Known>, view: &View) -> Result<(), Fault> {
+        self.check(known, view)?;
+        match known {
+            Some(known) if known.heard > view.epoch => {
+                Err(Fault::Older { epoch: view.epoch, known: known.heard })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Register::check_now`], and whether the process took this view: the next one may only be built on one that it took.
     /// It hasn't if etcd had the view just before the process heard of it.
     ///
     /// # Errors
     /// As [`Register::check`]; or why the process refuses what etcd has.
     pub(crate) fn has_taken(&self, known: Option<&Known>, view: &View) -> Result<bool, Fault> {
-        self.check(known, view)?;
+        self.check_now(known, view)?;
         let Some(Known { view: taken, refused, .. }) = known else { return Ok(true) };
         match refused {
             Some(why) => Err(why.clone()),
@@ -144,7 +167,7 @@ impl Register {
         if known.is_none() {
             return Ok(());
         }
-        self.check(known.as_ref(), &self.view()?.view)
+        self.check_now(known.as_ref(), &self.view()?.view)
     }
 
     /// Why there is no view.
@@ -162,10 +185,33 @@ impl Register {
     /// # Errors
     /// [`Fault::Exists`] if there is one of this name; [`Fault::View`] if the view is invalid.
     pub fn create(&self, view: &View) -> Result<(), Fault> {
+        self.create_with(view, &[self.put("wish", json(&WishRecord::of(view)), None)])
+    }
+
+    /// Puts the view of a cluster that etcd has lost back. What operators want stays if it is there. Numbers of nodes go on far
+    /// above those in the view: nodes that left it may have had the next ones. Returns whether what operators want was there.
+    ///
+    /// # Errors
+    /// As [`Register::create`].
+    pub(crate) fn put_back(&self, view: &View) -> Result<bool, Fault> {
+        let is_absent = |below| {
+            let range = self.etcd.range(&EtcdKeys::one(self.key(below)));
+            range.map(|range| range.pairs.is_empty())
+        };
+        let (lacks_wish, lacks_ids) = (is_absent("wish")?, is_absent("ids")?);
+        let highest = view.nodes.keys().max().copied().unwrap_or(0);
+        let wish = lacks_wish.then(|| self.put("wish", json(&WishRecord::of(view)), None));
+        let ids = lacks_ids.then(|| self.put("ids", (highest + IDS_LEFT_OUT).to_string(), None));
+        let puts: Vec<_> = wish.into_iter().chain(ids).collect();
+        self.create_with(view, &puts)?;
+        Ok(!lacks_wish)
+    }
+
+    /// Writes the view, and what else there is to put, unless there is a view.
+    fn create_with(&self, view: &View, more: &[EtcdOp]) -> Result<(), Fault> {
         view.validate().map_err(Fault::View)?;
-        let wish = WishRecord::of(view);
         let absent = EtcdCompare::CreateRevision { key: self.key("view").into(), revision: 0 };
-        let puts = [self.put("view", view.to_json(), None), self.put("wish", json(&wish), None)];
+        let puts = [&[self.put("view", view.to_json(), None)], more].concat();
         let is_done = self.etcd.txn(&[absent], &puts)?.is_done;
         // The answer to a first attempt may have been lost: then the view that exists is the one that was written.
         if is_done || self.view().is_ok_and(|seen| *seen.view == *view) {
@@ -383,5 +429,7 @@ pub(crate) fn json<T: Serialize>(record: &T) -> String {
 const LIMIT: Duration = Duration::from_secs(2);
 /// Most operations of a transaction; etcd takes 128.
 pub(crate) const OPS_MAX: usize = 100;
+/// After a loss of the numbers that were given away, so many are left out.
+const IDS_LEFT_OUT: NodeId = 1000;
 /// Attempts to take a number, while other nodes take theirs.
 const ATTEMPTS: usize = 100;

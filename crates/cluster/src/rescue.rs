@@ -24,14 +24,31 @@ pub(crate) fn rescue(
 ) -> Result<String, Trouble> {
     let copies: Result<Vec<_>, _> = paths.iter().map(|path| read(path)).collect();
     let (path, view) = newest(register.name(), copies?)?;
-    match register.create(&view) {
-        Err(Fault::Exists(_)) => return Err(exists(register, place, &view)),
-        created => created?,
+    let epoch = view.epoch;
+    match register.view() {
+        Ok(seen) if *seen.view == view => {
+            return Ok(format!(
+                "etcd has the view of epoch {epoch}, as the newest of these copies: nothing is to be done\n"
+            ));
+        }
+        Err(Fault::NoCluster(_)) => {}
+        Ok(_) | Err(Fault::View(_)) => return Err(exists(register, place, &view)),
+        Err(fault) => return Err(fault.into()),
     }
-    let (epoch, path) = (view.epoch, path.display());
+    let had_wish = match register.put_back(&view) {
+        Err(Fault::Exists(_)) => return Err(exists(register, place, &view)),
+        put_back => put_back?,
+    };
+    let path = path.display();
+    let lost = match had_wish {
+        true => "",
+        false => {
+            " What operators wanted is lost: drains, a pause, and a number of copies that wasn't reached yet."
+        }
+    };
     let of = counted(paths.len(), "copy", "copies");
     Ok(format!(
-        "cluster {} is put back with the view of epoch {epoch}, from {path}, the newest of {of}. Nodes that run enter it by themselves; start the others. If a log says that a process knows a higher epoch, delete the key view in etcd, and repeat this with that node's copy. What operators wanted is lost: drains, a pause, and a number of copies that wasn't reached yet\n",
+        "cluster {0} is put back with the view of epoch {epoch}, from {path}, the newest of {of}. Nodes that run enter it by themselves; start the others. If one says that it knows a higher epoch, delete this view (etcdctl del /guira/{0}/view), and repeat this with that node's copy.{lost}\n",
         register.name()
     ))
 }
@@ -40,9 +57,10 @@ fn read(path: &Path) -> Result<(PathBuf, View), Trouble> {
     let path = if path.is_dir() { path.join(VIEW_COPY) } else { path.to_owned() };
     let wrong = |why: String| Trouble::Usage(format!("{}: {why}", path.display()));
     let text = fs::read_to_string(&path).map_err(|error| {
-        wrong(format!("{error}: name the directory of a node, or its copy of the view"))
+        wrong(format!("{error}: name the directory of a node, or its copy of the view, as a user who may read it"))
     })?;
-    let view = View::from_json(&text).map_err(|why| wrong(why.to_string()))?;
+    let view = View::from_json(&text)
+        .map_err(|why| wrong(format!("{why}: leave it out if there are copies of other nodes")))?;
     Ok((path, view))
 }
 
@@ -66,7 +84,7 @@ fn newest(name: &str, copies: Vec<(PathBuf, View)>) -> Result<(PathBuf, View), T
         }
         if known.epoch == view.epoch && *known != view {
             return Err(Trouble::Refused(format!(
-                "{both} are two views of epoch {}: somebody changed one by hand; leave that out",
+                "{both} are two views of epoch {}: somebody changed one by hand, or put an old one back while no process ran. Leave the wrong one out",
                 view.epoch
             )));
         }
@@ -79,18 +97,37 @@ fn newest(name: &str, copies: Vec<(PathBuf, View)>) -> Result<(PathBuf, View), T
 
 /// Why nothing was written: etcd has a view.
 fn exists(register: &Register, place: &str, view: &View) -> Trouble {
-    let name = register.name();
-    let has = match register.view() {
-        Ok(seen) if seen.view.seed != view.seed => {
-            "another cluster of this name, made anew".to_owned()
-        }
-        Ok(seen) => format!("its view of epoch {}", seen.view.epoch),
-        Err(fault) => format!("a key that can't be used ({fault})"),
-    };
-    Trouble::Refused(format!(
-        "etcd has {has}, and the newest copy is of epoch {}: nothing was written. guira cluster check {place} says whether the nodes follow what is there. If they don't, delete it (etcdctl del /guira/{name}/view), and repeat this",
-        view.epoch
-    ))
+    Trouble::Refused(match register.view() {
+        Ok(seen) => told_of(&seen.view, view, (register.name(), place)),
+        Err(fault) => format!(
+            "etcd has a view that can't be used ({fault}): nothing was written. {}",
+            delete(register.name())
+        ),
+    })
+}
+
+/// What to say of the view that etcd has, beside the newest copy.
+fn told_of(has: &View, copy: &View, (name, place): (&str, &str)) -> String {
+    let (epoch, newest) = (has.epoch, copy.epoch);
+    if has.seed != copy.seed {
+        return format!(
+            "etcd has another cluster of this name, made anew: nothing was written. {}",
+            delete(name)
+        );
+    }
+    if epoch >= newest {
+        return format!(
+            "etcd has its view of epoch {epoch}, and the newest copy is of epoch {newest}: there is nothing to put back. guira cluster check {place} says what is wrong"
+        );
+    }
+    format!(
+        "etcd has its view of epoch {epoch}, and the newest copy is of epoch {newest}: nothing was written, as processes may follow what etcd has. If none does, or they know a higher epoch: {}",
+        delete(name)
+    )
+}
+
+fn delete(name: &str) -> String {
+    format!("delete it (etcdctl del /guira/{name}/view), and repeat this")
 }
 
 #[cfg(test)]
@@ -124,5 +161,21 @@ mod tests {
         let edited = copy("x", |view| (view.epoch, view.min_write) = (7, 1));
         assert!(chosen(vec![at("a", 7), edited]).starts_with("a and x are two views of epoch 7"));
         assert_eq!(chosen(vec![]), "name the directory of a node");
+    }
+
+    #[test]
+    fn nobody_is_told_to_replace_a_newer_view_by_an_older_one() {
+        let at = |epoch| copy("a", |view| view.epoch = epoch).1;
+        let told = |has: &View, copy: &View| told_of(has, copy, ("birds", "etcd:h:1/birds"));
+        for (has, copy) in [(9, 7), (7, 7)] {
+            let told = told(&at(has), &at(copy));
+            assert!(
+                told.contains("there is nothing to put back") && !told.contains("del"),
+                "{told}"
+            );
+        }
+        assert!(told(&at(7), &at(9)).contains("etcdctl del /guira/birds/view"));
+        let anew = copy("x", |view| (view.seed, view.epoch) = ("YW5ldw==".to_owned(), 99)).1;
+        assert!(told(&anew, &at(9)).starts_with("etcd has another cluster of this name"));
     }
 }

@@ -58,7 +58,7 @@ pub fn watch_anyway(register: Arc<Register>) -> Result<Receiver<Sight>, Fault> {
 fn follow(register: Arc<Register>, seen: Option<Seen>) -> Result<Receiver<Sight>, Fault> {
     let view = seen.as_ref().map(|seen| Arc::clone(&seen.view));
     let (sender, receiver) = channel(Sight { view, lack: None });
-    let follower = Follower { register, seen, sender, refused: None, has_failed: false };
+    let follower = Follower { register, seen, sender, refused: None };
     let spawned = thread::Builder::new().name("view".to_owned()).spawn(move || follower.follow());
     spawned.map_err(|error| no_thread(&error))?;
     Ok(receiver)
@@ -75,8 +75,6 @@ struct Follower {
     sender: Sender<Sight>,
     /// The last view of etcd, if it is refused.
     refused: Option<Refused>,
-    /// Whether the last line of the log about reading the view is that it fails.
-    has_failed: bool,
 }
 
 struct Refused {
@@ -99,13 +97,12 @@ impl Follower {
             let followed = self.follow_once();
             if let Err(fault) = &followed {
                 if told.is_new(fault) {
-                    self.has_failed = true;
                     tracing::warn!("the watch of the cluster's view: {fault}; it is tried again");
                 }
                 self.lack(Some(fault.to_string()));
                 thread::sleep(REST);
-            } else {
-                told = Told::default();
+            } else if !std::mem::take(&mut told).is_empty() {
+                tracing::info!("the cluster's view can be read from etcd again");
             }
         }
     }
@@ -114,11 +111,7 @@ impl Follower {
     fn follow_once(&mut self) -> Result<(), Fault> {
         let known = self.register.known();
         let (now, revision) = self.register.view_now()?;
-        self.register.check(known.as_ref(), &now.view)?;
-        if std::mem::take(&mut self.has_failed) {
-            let epoch = now.view.epoch;
-            tracing::info!("etcd answers again, with the cluster's view of epoch {epoch}");
-        }
+        self.register.check_now(known.as_ref(), &now.view)?;
         let after = match &self.refused {
             Some(refused) => {
                 self.lack(Some(refused.words()));

@@ -16,7 +16,6 @@ use std::sync::Mutex;
 /// If the machine has none.
 #[must_use]
 pub fn free_port() -> u16 {
-    static OWN: Mutex<Ports> = Mutex::new(Ports { blocks: Vec::new(), left: 0..0 });
     let mut own = OWN.lock().expect("nobody panics here");
     loop {
         let port = own.next();
@@ -26,6 +25,28 @@ pub fn free_port() -> u16 {
         }
     }
 }
+
+/// The first of so many ports in a row, all of which are like [`free_port`]'s: for a program that is given one, and takes
+/// others above it.
+///
+/// # Panics
+/// If the machine has none, or a block has fewer ports.
+#[must_use]
+pub fn free_ports(count: u16) -> u16 {
+    assert!(count <= BLOCK_PORTS, "a block has {BLOCK_PORTS} ports");
+    let mut own = OWN.lock().expect("nobody panics here");
+    loop {
+        own.left = 0..0;
+        let first = own.next();
+        // Nobody else is given the rest of the block.
+        own.left = 0..0;
+        if (first..first + count).all(|port| TcpListener::bind(("0.0.0.0", port)).is_ok()) {
+            return first;
+        }
+    }
+}
+
+static OWN: Mutex<Ports> = Mutex::new(Ports { blocks: Vec::new(), left: 0..0 });
 
 /// Ports that this process gives to its tests, each once, from below those that the system gives to connections. Processes
 /// have blocks of their own: a block is whoever's holds the abstract socket of its name, until the process ends.
@@ -52,8 +73,8 @@ impl Ports {
 }
 
 const FIRST_PORT: u16 = 20_000;
-/// The ports of a block. The number of its first one is a multiple of them.
-pub const BLOCK_PORTS: u16 = 50;
+/// The ports of a block.
+const BLOCK_PORTS: u16 = 50;
 /// The last one ends below 32,768, where Linux begins to number connections.
 const BLOCKS: u16 = 250;
 

@@ -3,11 +3,10 @@
 use guira_tests::client::Client;
 use guira_tests::replicas::Turn;
 use guira_tests::server::{
-    Address, BLOCK_PORTS, Running, accepts, free_port, guira, own_directory, send_signal, within,
+    Address, Running, accepts, free_ports, guira, own_directory, send_signal, within,
 };
 use rustix::process::Signal;
 use std::fs::{self, File, Permissions};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -65,17 +64,9 @@ impl Dev {
     }
 }
 
-/// A port with free ones above it. It begins a block of ports that this process has for itself, so that a cluster which starts
-/// beside this one has others.
+/// A port with free ones above it, as the command takes them.
 fn base() -> u16 {
-    let are_free = |base: u16| {
-        base.is_multiple_of(BLOCK_PORTS)
-            && [0, 1, 2, 11, 12, 41, 42]
-                .iter()
-                .all(|more| TcpListener::bind(("127.0.0.1", base + more)).is_ok())
-    };
-    let mut bases = std::iter::repeat_with(free_port);
-    bases.by_ref().take(1000).find(|base| are_free(*base)).expect("free ports")
+    free_ports(50)
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn keys_that_are_deleted_while_their_lease_lasts_are_written_again_once_the_clus
     let (register, etcd) = (register(server.port()), raw(&server));
     let view = first_view("c1", 3, 2).expect("a seed");
     register.create(&view).expect("nobody has");
-    register.know_seed(&view.seed);
+    register.know_former(&view.seed, 0);
     let present = Present::begin(Arc::clone(&register), 7, &member(7), 2).expect("etcd answers");
     let report = Report { run: "run-7".to_owned(), groups: vec![GroupReport::default()] };
     present.report(&report);

@@ -247,7 +247,7 @@ impl Front {
         change: Option<(&[u8], Option<WriteTag>)>,
         expected: usize,
     ) -> Result<Told, Unanswered> {
-        let mut begun = Instant::now();
+        let (mut begun, mut waited) = (Instant::now(), Duration::ZERO);
         let (command, tag) = change.map_or((None, None), |(command, tag)| (Some(command), tag));
         let id = tag.map_or_else(|| self.new_number(), |tag| tag.id);
         let mut views = self.chart.clone();
@@ -263,9 +263,11 @@ impl Front {
             slot = Some(place);
             let to = if command.is_some() { group.head() } else { group.reader() };
             let to = to.unwrap_or_default();
-            let waits = Instant::now();
-            let Ok(_room) = timeout(PATIENCE, self.answers.room(to, expected)).await else { break };
+            // All its tries together wait as long for room as they take otherwise.
+            let (waits, most) = (Instant::now(), PATIENCE.saturating_sub(waited));
+            let Ok(_room) = timeout(most, self.answers.room(to, expected)).await else { break };
             begun += waits.elapsed();
+            waited += waits.elapsed();
             let asked = match command {
                 None => Asked::Read { key: key.to_vec() },
                 Some(command) => {

@@ -9,6 +9,7 @@
 //! 3. Room is taken for one try. So a node that doesn't answer holds up the gets that wait for it, and no others.
 //!
 //! # Weaknesses
+//! A try whose time is over gives its room back, though its value may still be on the way.
 //! A value's length is a guess: that of the client's last ones. What is guessed too short finds the link full perhaps, and is
 //! asked for again.
 

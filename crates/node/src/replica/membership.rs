@@ -54,6 +54,11 @@ impl Membership {
         self.register.refuses()
     }
 
+    /// Takes note of a view that another node sent.
+    pub(super) fn heard(&self, view: &View) {
+        self.register.heard(view);
+    }
+
     /// Whether this node's controller believes that it leads.
     pub(super) fn leads(&self) -> bool {
         self.controller.leads()

@@ -140,7 +140,10 @@ enum Views {
 }
 
 /// Reads the first view, and finds or takes the node's number.
-fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, String> {
+fn enter<E: Engine>(
+    (options, directory): (&ReplicaOptions, &Path),
+    store: &Node<E>,
+) -> Result<Entry, String> {
     match &options.source {
         ViewSource::File { path, node } => {
             let view = view_file::read(path)?;
@@ -160,7 +163,8 @@ fn enter<E: Engine>(options: &ReplicaOptions, store: &Node<E>) -> Result<Entry, 
             };
             let found = identity::read(&store.engine)?;
             if let Some(found) = found.as_ref().filter(|it| it.cluster == register.name()) {
-                register.know_seed(&found.seed);
+                let copy = view_copy::read(directory).filter(|it| it.seed == found.seed);
+                register.know_former(&found.seed, copy.map_or(0, |it| it.epoch));
             }
             let views = guira_cluster::watch(Arc::clone(&register)).map_err(told)?;
             let view = views.borrow().view.clone();
@@ -191,7 +195,7 @@ pub(crate) fn start<E: Engine>(
     tls: Option<Arc<PeerTls>>,
     node: &Arc<Node<E>>,
 ) -> Result<Replica, String> {
-    let Entry { view, node: number, mut member, views } = enter(options, node)?;
+    let Entry { view, node: number, mut member, views } = enter((options, directory), node)?;
     member.run = format!("{:016x}", fastrand::u64(..));
     let (cluster, name, run) = (view.cluster.clone(), member.name.clone(), member.run.clone());
     let me = PeerHello { cluster, node: number, name, run, epoch: 0 };
@@ -217,7 +221,7 @@ pub(crate) fn start<E: Engine>(
             None
         }
         Views::Register(register, views) => {
-            handle.spawn(view_copy::keep(views.clone(), directory.to_owned()));
+            handle.spawn(view_copy::keep(chart.clone(), directory.to_owned()));
             handle.spawn(membership::follow(views, events.clone()));
             let begun = Membership::begin(&register, number, &member);
             Some(begun.map_err(|fault| fault.to_string())?)

@@ -136,7 +136,10 @@ impl Link {
                     self.stats.closed.fetch_add(1, Relaxed);
                 }
                 let was_asked = self.stats.outstanding.load(Relaxed) > 0;
-                self.tko.note_said(&why.message);
+                // An idle connection that is closed says nothing about the server.
+                if !*has_answered && self.tko.note_said(&why.message) && !self.is_tracked {
+                    self.tell_of_end(why);
+                }
                 match why.outcome {
                     Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(why.outcome),
                     // The server isn't at fault, and the next request tries again.
@@ -174,6 +177,15 @@ impl Link {
             tracing::warn!(
                 "no connection to {name}, which isn't at fault: {words}. Raise the limit of open files (ulimit -n, LimitNOFILE=)."
             );
+        }
+    }
+
+    /// Logs why a connection failed, or ended on which the server answered nothing.
+    fn tell_of_end(&self, why: &Reply) {
+        let is_reset = self.is_resetting.load(Relaxed);
+        if !is_reset && why.outcome != Outcome::LocalError && self.tko.told.admits() {
+            let (name, words) = (&self.tko.name, String::from_utf8_lossy(&why.message));
+            tracing::warn!("no answer from {name}: {words}");
         }
     }
 

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
 use std::time::Duration;
 
 use guira_client::Outcome;
+use guira_log::Seldom;
 use parking_lot::Mutex;
 
 /// The conditions under which a server is marked, and the times of its probes.
@@ -133,6 +134,8 @@ pub(crate) struct Tko {
     reason: AtomicU8,
     /// What the system or TLS said when a connection failed last.
     said: Mutex<String>,
+    /// When that was logged, for servers that are never marked.
+    pub(crate) told: Seldom,
     totals: Arc<Totals>,
     following: Mutex<Following>,
 }
@@ -153,6 +156,7 @@ impl Tko {
             mark,
             reason,
             said: Mutex::default(),
+            told: Seldom::new(),
             totals,
             following: Mutex::default(),
         }
@@ -199,9 +203,14 @@ impl Tko {
         }
     }
 
-    /// Records what the system or TLS said when a connection failed.
-    pub(crate) fn note_said(&self, message: &[u8]) {
-        *self.said.lock() = String::from_utf8_lossy(message).into_owned();
+    /// Records what the system or TLS said when a connection failed. Returns whether that is news.
+    pub(crate) fn note_said(&self, message: &[u8]) -> bool {
+        let (mut said, now) = (self.said.lock(), String::from_utf8_lossy(message));
+        let is_news = *said != now;
+        if is_news {
+            *said = now.into_owned();
+        }
+        is_news
     }
 
     /// The error for which the server was marked, with what the system or TLS said.

@@ -23,26 +23,23 @@ pub(super) const LIVES: [(&str, Life); 3] =
 fn write(process: &Process) {
     let Some(storage) = &process.storage else { return };
     let mut failures = 0u32;
+    // The second of the last failure, until the log says that writing works again.
+    let mut failed_at: Option<u32> = None;
     while !process.is_stopping.load(Relaxed) {
         tell_written(process, storage);
+        let now = process.time.now();
         match storage.tier.write_one(WRITE_PATIENCE) {
             Ok(is_written) => {
-                if is_written && std::mem::take(&mut failures) > 0 {
+                failures = 0;
+                // On a full disk, what has room there already can be written now and then.
+                if is_written && failed_at.is_some_and(|at| now.saturating_sub(at) >= WELL_S) {
+                    failed_at = None;
                     tracing::info!("storage is written again");
                 }
             }
             Err(error) => {
-                if failures == 0 {
-                    let remedy = match error.kind() {
-                        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                            "Make room on its file system"
-                        }
-                        _ => "Look at the device (dmesg)",
-                    };
-                    tracing::warn!(
-                        "storage can't be written: {error}. What was in the buffer is lost, and so are items that find none. \
-                         {remedy}: it is tried again."
-                    );
+                if failed_at.replace(now).is_none() {
+                    tell_failure(&error);
                 }
                 failures = failures.saturating_add(1);
                 // Sleeps, so that a failed device doesn't make the thread spin.
@@ -50,6 +47,17 @@ fn write(process: &Process) {
             }
         }
     }
+}
+
+fn tell_failure(error: &io::Error) {
+    let remedy = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "Make room on its file system",
+        _ => "Look at the device (dmesg)",
+    };
+    tracing::warn!(
+        "storage can't be written: {error}. What was in the buffer is lost, and so are items that find none. {remedy}: it is \
+         tried again."
+    );
 }
 
 /// Reports to watchers what was written to storage.
@@ -195,6 +203,8 @@ impl Keeper {
 }
 
 const WRITE_PATIENCE: Duration = Duration::from_millis(100);
+/// After so many seconds without a failure, writing works again.
+const WELL_S: u32 = 30;
 const FAILED_REST: Duration = Duration::from_secs(5);
 /// How soon the threads notice that the server stops.
 const SLEEP_STEP: Duration = Duration::from_millis(50);

@@ -83,6 +83,9 @@ impl<E: Engine> Driver<E> {
                 return;
             }
         }
+        if let Some(membership) = self.membership.as_ref().filter(|_| source != FROM_REGISTER) {
+            membership.heard(&view);
+        }
         self.counted.views += 1;
         let is_member = view.names(self.me.node, &self.me.run);
         self.was_member |= is_member;

@@ -158,6 +158,8 @@ impl Cluster {
             }
             if tries.epoch != chart.view.epoch {
                 (tries.epoch, tries.by_view, tries.pause) = (chart.view.epoch, 0, PAUSE_MIN);
+                // Other nodes may be the chain now.
+                tries.whys.clear();
             }
             let round = self.nodes.lock().count().max(1);
             if tries.by_view >= round {
@@ -276,7 +278,9 @@ impl Tries {
             }
             Tried::Lost(reply) => {
                 let why = String::from_utf8_lossy(&reply.message);
-                self.note(node, &format!("the reply was lost: {why}"));
+                let lost =
+                    if reply.message.starts_with(LEFT) { "" } else { "the reply was lost: " };
+                self.note(node, &format!("{lost}{why}"));
             }
         }
         self.was_sent = true;
@@ -384,8 +388,8 @@ fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
 const LENGTH: u8 = b's';
 /// How long nodes are asked. A node continues for ten seconds, and keeps the results of changes for thirty.
 pub(super) const PATIENCE: Duration = Duration::from_secs(9);
-/// An error tells what so many nodes said: of a chain, all have it.
-const TOLD_MAX: usize = 3;
+/// An error tells what so many nodes said, those of the chain first.
+const TOLD_MAX: usize = 5;
 /// The longest try, unless the configured limit of the first one is longer.
 const LIMIT_MAX: Duration = Duration::from_secs(4);
 /// How long the last try may go on after [`PATIENCE`].
@@ -500,10 +504,11 @@ mod tests {
         let mut get = tries(None);
         let request = Request::new(Op::Get, "k");
         assert!(get.judge(("a", Tried::Late), &request, 3).is_none());
-        for node in ["b", "c", "d", "a"] {
+        for node in ["b", "c", "d", "e", "f", "a"] {
             assert!(get.judge((node, refused()), &request, 3).is_none());
         }
-        let told = "slot 3: no node answers: a: refused; b: refused; c: refused";
+        let told =
+            "slot 3: no node answers: a: refused; b: refused; c: refused; d: refused; e: refused";
         assert_eq!(get.failed(&request, 3).message, told, "the one that should answer first");
     }
 }

@@ -61,7 +61,10 @@ impl ClusterWatches {
             return None;
         }
         let lack = self.all().into_iter().find_map(|(place, watch)| watch.no_view(&place));
-        self.had_views.store(lack.is_none(), Relaxed);
+        // Whoever finds a lack meanwhile doesn't take that back.
+        if lack.is_none() {
+            self.had_views.store(true, Relaxed);
+        }
         lack
     }
 }
@@ -170,6 +173,11 @@ mod tests {
         know("etcd:h:1/birds", &watch);
         let told = "cluster etcd:h:1/birds: no view yet: refused";
         assert_eq!(watches.lack_of_start().as_deref(), Some(told));
+        // One that comes before it in the map, and has a view.
+        let view = View::from_json(VIEW).map(Arc::new).unwrap();
+        let other = Arc::new(ClusterWatch::fixed(Sight { view: Some(view), lack: None }));
+        know("etcd:h:0/birds", &other);
+        assert_eq!(watches.lack_of_start().as_deref(), Some(told), "each of them is needed");
         let view = View::from_json(VIEW).map(Arc::new).unwrap();
         etcd.send_modify(|sight| sight.view = Some(view));
         assert_eq!(watches.lack_of_start(), None, "etcd may be away: the view is there");

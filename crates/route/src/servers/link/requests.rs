@@ -244,7 +244,10 @@ fn say_in_mcrouters_words(reply: &mut Reply) {
         Outcome::Timeout => *reply = Reply::failure(Outcome::Timeout, "Reply timeout"),
         Outcome::ConnectTimeout | Outcome::BadKey => *reply = Reply::new(reply.outcome),
         Outcome::ConnectError => {
-            let words = [b"AsyncSocketException: connect failed: ", &reply.message[..]].concat();
+            let why = String::from_utf8_lossy(&reply.message);
+            // It answers a handshake with something else.
+            let hint = if why.contains("InvalidContentType") { ": it speaks no TLS" } else { "" };
+            let words = format!("AsyncSocketException: connect failed: {why}{hint}");
             *reply = Reply::failure(Outcome::ConnectError, words);
         }
         _ => {}
