@@ -5,8 +5,8 @@ mod nodes;
 
 use guira_chain::{IllegalStep, View};
 use guira_cluster::{
-    Fault, GroupReport, Present, Register, Report, Seen, WishRecord, first_view, watch,
-    watch_anyway,
+    Controller, Fault, GroupReport, Present, Register, Report, Rules, Seen, WishRecord, first_view,
+    watch, watch_anyway,
 };
 use guira_etcd::{EtcdAccess, EtcdKeys, EtcdOp};
 use guira_tests::etcd::Etcd as Server;
@@ -213,6 +213,40 @@ fn keys_that_are_deleted_while_their_lease_lasts_are_written_again_once_the_clus
     server.put("/guira/c1/view", &kept);
     within(30, "it is said again", is_said);
     assert_eq!(lease(), first, "the lease has lasted");
+}
+
+/// An etcd that was restored from a snapshot, or a copy of the view that was old, once led a node to put out those that knew
+/// better.
+#[test]
+fn nobody_leads_by_a_view_that_is_older_than_what_other_nodes_follow() {
+    let server = Server::start();
+    let register = register(server.port());
+    let mut view = first_view("c1", 3, 2).expect("a seed");
+    view.epoch = 7;
+    register.create(&view).expect("nobody has");
+    let sights = watch(Arc::clone(&register)).expect("there is a view");
+    let controller = Controller::begin(Arc::clone(&register), "a".to_owned(), Rules::default());
+    let controller = controller.expect("a thread");
+    within(30, "it leads", || controller.leads());
+    // What is said of another cluster of this name, or of an older view, changes nothing.
+    let other = View { seed: "YW5ldw==".to_owned(), epoch: 99, ..view.clone() };
+    register.heard(&other);
+    register.heard(&View { epoch: 6, ..view.clone() });
+    thread::sleep(Duration::from_secs(2));
+    assert!(controller.leads() && sights.borrow().lack.is_none());
+    register.heard(&View { epoch: 9, ..view.clone() });
+    let is_told = || {
+        let lack = sights.borrow().lack.clone();
+        lack.is_some_and(|lack| lack.contains("epoch 7, and this process knows epoch 9"))
+    };
+    within(30, "it leads no more", || !controller.leads() && is_told());
+    thread::sleep(Duration::from_secs(2));
+    assert!(!controller.leads(), "nor does it come to lead again");
+    assert_eq!(sights.borrow().view.as_ref().map(|view| view.epoch), Some(7));
+    let right = View { epoch: 9, ..view.clone() };
+    assert!(server.ctl(&["del", "/guira/c1/view"]));
+    register.create(&right).expect("etcd lost it");
+    within(30, "it leads again", || controller.leads() && !is_told());
 }
 
 #[test]
