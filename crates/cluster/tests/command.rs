@@ -142,7 +142,7 @@ fn wishes_are_written_if_they_can_be_granted() {
     // Two nodes that start at the same moment may have one name. This one doesn't live, so nobody corrects its key.
     let second = r#"{"name": "jay", "peers": "10.0.0.4:11312", "weight": 1, "run": "run-4"}"#;
     server.put("/guira/c1/nodes/4", second);
-    says(&place, &["drain", "jay"], 2, &["name one of the numbers [3, 4]"]);
+    says(&place, &["drain", "jay"], 2, &["name one by its number, 3 (it lives) or 4 (it lives)"]);
     says(&place, &["drain", "1", "--wait", "0"], 3, &["copies of 16384 slots after 0 s"]);
     assert_eq!(wish().drain, [1].into());
     says(&place, &["drain", "3"], 0, &["jay (3) is drained: the copies of its 0 slots move"]);

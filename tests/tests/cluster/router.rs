@@ -341,6 +341,17 @@ fn without_a_view_the_error_says_what_is_missing_and_later_the_cluster_is_found(
     let late = Server::start_router(&["--config", &config(&place)]);
     let told = late.connect().ask("get k");
     assert!(told.contains("no view yet: ") && told.contains("refused"), "{told}");
+    // One that has other servers, too, serves them.
+    let both = format!(
+        r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:1"]}}}}, "route": {{"type": "OperationSelectorRoute",
+        "default_policy": "PoolRoute|A", "operation_policies": {{"get": {{"type": "ClusterRoute", "etcd": "{place}"}}}}}}}}"#
+    );
+    let port = free_port();
+    let router = Server::start_router(&["--config", &both, "--http", &port.to_string()]);
+    let told = router.connect().ask("get k");
+    assert!(told.contains("no view yet: "), "{told}");
+    let (status, why) = get_http(port, "/readyz");
+    assert!(status.contains("200 OK"), "{status}: {why}");
 }
 
 #[test]

@@ -256,10 +256,14 @@ impl Probed for Process {
     }
 
     /// Failed servers don't make a router unready: otherwise all routers in front of them would be taken out of service
-    /// at once. A router that has just started is unready until it has a view of each cluster.
+    /// at once. A router of clusters alone is unready until it has had a view of each.
     fn unready(&self) -> Option<Cow<'static, str>> {
         let of_process = self.lifecycle.unready(&self.clients, None).map(Cow::Borrowed);
-        of_process.or_else(|| self.servers.clusters.lack_of_start().map(Cow::Owned))
+        of_process.or_else(|| {
+            let lack = self.servers.clusters.lack_of_start()?;
+            // Other servers can be asked all the same.
+            self.servers.leaves().is_empty().then(|| Cow::Owned(lack))
+        })
     }
 }
 
