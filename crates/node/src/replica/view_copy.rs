@@ -66,8 +66,9 @@ pub(super) async fn keep(mut followed: Receiver<Option<Arc<Chart>>>, directory: 
 /// Replaces the copy. Only its owner may read it: who knows the seed can choose keys that all lie in one slot.
 fn write(directory: &Path, view: &str) -> io::Result<()> {
     let [path, draft] = [VIEW_COPY, DRAFT].map(|name| directory.join(name));
-    let mut file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    // One may be left of a process that was killed. A file that is new is no link to somebody else's, and has this mode.
+    fs::remove_file(&draft).ok();
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(view.as_bytes())?;
     file.sync_all()?;
     drop(file);
@@ -109,6 +110,7 @@ mod tests {
         // No other view comes.
         let first = is_copied(&directory, 7).await;
         assert_eq!(first.mode() & 0o777, 0o600, "only its owner may read it");
+        fs::write(directory.join(DRAFT), "what a killed process left").unwrap();
         follow.send_replace(chart(8));
         let second = is_copied(&directory, 8).await;
         assert_ne!(first.ino(), second.ino(), "it is another file, not the same one rewritten");
