@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use crate::client::Client;
 use crate::cluster::Cluster;
-use crate::server::{Running, free_port, guira, send_signal, within};
+use crate::server::{Running, free_port, guira, send_signal, within, within_seldom};
 use crate::sql::Sql;
 
 /// A database whose log is followed.
@@ -275,12 +275,13 @@ impl<D: Database> Shop<D> {
         // stores is for the second delete.
         self.catch_up(&mut sql);
         thread::sleep(Duration::from_secs(1));
+        let rows = sql.ask(&format!("SELECT id, v FROM {table}"));
+        let all = self.clusters.len() * usize::from(ROWS);
+        // Few values that are fresh show little. How long readers take depends on what else the machine does.
+        within_seldom(60, "readers fill", || self.are_fresh(&rows) > all / 2);
         is_over.store(true, Relaxed);
         threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
-        let cached = self.are_fresh(&sql.ask(&format!("SELECT id, v FROM {table}")));
-        let changes = written.load(Relaxed);
-        let all = self.clusters.len() * usize::from(ROWS);
-        assert!(cached > all / 2, "readers filled only {cached}");
+        let (cached, changes) = (self.are_fresh(&rows), written.load(Relaxed));
         println!(
             "{changes} changes, {kills} kills, {cached} of {all} values cached in the end, none stale"
         );
