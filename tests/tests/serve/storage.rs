@@ -216,7 +216,8 @@ fn who_watches_evictions_is_told_what_goes_to_storage() {
 /// A write fails on a full device, and succeeds when there is room again.
 #[test]
 fn a_full_device_costs_items_and_nothing_else() {
-    let tmpfs = Tmpfs::new(24);
+    // All of the file fits in, once there is room.
+    let tmpfs = Tmpfs::new(80);
     let option =
         format!("ext_path={}:64m,ext_wbuf_size=2,ext_max_sleep=50000", tmpfs.path("below"));
     let mut server = tmpfs.start(&["-m", "8", "-t", "2", "-o", &option]);
