@@ -262,7 +262,7 @@ impl Probed for Process {
         of_process.or_else(|| {
             let lack = self.servers.clusters.lack_of_start()?;
             // Other servers can be asked all the same.
-            self.servers.leaves().is_empty().then(|| Cow::Owned(lack))
+            self.servers.leaves().is_empty().then_some(Cow::Owned(lack))
         })
     }
 }
