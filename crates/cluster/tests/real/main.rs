@@ -243,7 +243,7 @@ fn nobody_leads_by_a_view_that_is_older_than_what_other_nodes_follow() {
     thread::sleep(Duration::from_secs(2));
     assert!(!controller.leads(), "nor does it come to lead again");
     assert_eq!(sights.borrow().view.as_ref().map(|view| view.epoch), Some(7));
-    let right = View { epoch: 9, ..view.clone() };
+    let right = View { epoch: 9, ..view };
     assert!(server.ctl(&["del", "/guira/c1/view"]));
     register.create(&right).expect("etcd lost it");
     within(30, "it leads again", || controller.leads() && !is_told());
