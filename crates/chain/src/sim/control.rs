@@ -62,6 +62,7 @@ impl World {
         }
         self.past_since = 0;
         self.deafen(&before);
+        self.hasten(&before);
         if !self.is_calm && self.random.percent(self.weather.provoked) {
             self.provoke(&before);
         }
@@ -75,6 +76,19 @@ impl World {
         for client in (0..).take(self.clients.len()) {
             self.cuts.insert((reader, 100 + client), until);
         }
+    }
+
+    /// In some worlds without holds, a replaced reader doesn't learn of it, and the next reader is replaced while the first one's promises
+    /// still run.
+    fn hasten(&mut self, before: &Group) {
+        let (Some(old), Some(new)) = (before.reader(), self.group().reader()) else { return };
+        let may = old != new && !self.is_calm && !self.weather.are_kept;
+        if !may || !self.luck.percent(self.weather.hastened) {
+            return;
+        }
+        self.node(old).etcd_cut_until = self.now + self.luck.of(600_000..1_500_000);
+        let until = self.now + self.luck.of(100_000..500_000);
+        self.suspected.insert(new, until);
     }
 
     /// Provokes a fault after a view change: a node that had a role before doesn't learn of it, is suspected, is cut

@@ -114,34 +114,34 @@ fn a_seed_repeats_bit_for_bit() {
 /// it. These are found in worlds without holds.
 const FOUND_WITHIN: [(Mistake, u64); 21] = [
     (Mistake::OpenBeforeCommitted, 400),          // 6
-    (Mistake::PromiseFromReceipt, 2000),          // 479
+    (Mistake::PromiseFromReceipt, 2000),          // 472
     (Mistake::OldEpochTaken, 1000),               // 392
-    (Mistake::HoldForLastReaderOnly, 2000),       // 604
-    (Mistake::CommitBeforeUpstreamDurable, 2000), // 962
-    (Mistake::RestartTrustsItsTail, 400),         // 20
-    (Mistake::LaggardGetsNoCopy, 400),            // 11
+    (Mistake::HoldForLastReaderOnly, 2000),       // 84
+    (Mistake::CommitBeforeUpstreamDurable, 2000), // 19
+    (Mistake::RestartTrustsItsTail, 400),         // 19
+    (Mistake::LaggardGetsNoCopy, 400),            // 6
     (Mistake::ResendForgetsDelete, 400),          // 37
     (Mistake::JoinerServes, 400),                 // 58
-    (Mistake::FailureAnsweredEarly, 400),         // 26
+    (Mistake::FailureAnsweredEarly, 400),         // 36
     (Mistake::RepeatsWithoutIds, 400),            // 2
     (Mistake::NoHoldAfterStart, 1000),            // 329
-    (Mistake::NoHold, 400),                       // 64
+    (Mistake::NoHold, 400),                       // 29
     (Mistake::ReadsWithoutPromises, 400),         // 64
     (Mistake::PromisesOfServingOnly, 400),        // 167
-    (Mistake::BaseKnowsAllResults, 400),          // 50
-    (Mistake::ServesUnready, 400),                // 4
+    (Mistake::BaseKnowsAllResults, 400),          // 26
+    (Mistake::ServesUnready, 400),                // 6
     (Mistake::TakesOverUnready, 400),             // 6
-    (Mistake::ForgetsPastEarly, 400),             // 109
+    (Mistake::ForgetsPastEarly, 400),             // 88
     (Mistake::BeginsAnewBesideTheLiving, 400),    // 0
     (Mistake::LeavesEarly, 400),                  // 3
 ];
 
 /// Mistakes about holds.
 const FOUND_BY_HOLDS_WITHIN: [(Mistake, u64); 5] = [
-    (Mistake::HoldLongerThanPromises, 2000),  // 923
-    (Mistake::HoldFromReceipt, 1000),         // 180
-    (Mistake::ChangesOvertakeHolds, 400),     // 59
-    (Mistake::LostInvalidateForgotten, 1000), // 325
+    (Mistake::HoldLongerThanPromises, 2000),  // 740
+    (Mistake::HoldFromReceipt, 2000),         // 941
+    (Mistake::ChangesOvertakeHolds, 400),     // 57
+    (Mistake::LostInvalidateForgotten, 1000), // 180
     (Mistake::ReplacedReaderForgets, 400),    // 7
 ];
 

@@ -57,6 +57,8 @@ pub(super) struct Weather {
     pub(super) freezes: u64,
     /// The percentage of view changes after which the clients don't hear the reader for a while.
     pub(super) deafened: u64,
+    /// The percentage of replaced readers that don't learn of it, while the next reader is soon replaced, too.
+    pub(super) hastened: u64,
 }
 
 impl Weather {
@@ -85,6 +87,7 @@ impl Weather {
             are_kept: luck.percent(50),
             freezes: pick(luck, &[0, 1, 3]),
             deafened: pick(luck, &[0, 30, 60]),
+            hastened: pick(luck, &[0, 0, 30, 60]),
         }
     }
 

@@ -112,6 +112,16 @@ impl Group {
         self.base = self.base.filter(|base| self.head() == Some(*base));
     }
 
+    /// Takes the slots of another group, where both are at rest and have the same serving nodes. A past reader of either
+    /// is a past reader of the united group. No node takes part in the new attempt.
+    pub(crate) fn unite(&mut self, other: &Self, epoch: u64) {
+        self.slots = self.slots.union(&other.slots);
+        (self.epoch, self.attempt) = (epoch, epoch);
+        let past = other.past.iter().filter(|it| !self.past.contains(it));
+        let past: Vec<NodeId> = past.copied().collect();
+        self.past.extend(past);
+    }
+
     /// Whether everything except the slots and the epoch is equal.
     #[must_use]
     pub(crate) fn has_chain_of(&self, other: &Self) -> bool {

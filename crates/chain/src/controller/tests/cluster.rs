@@ -3,7 +3,7 @@
 use crate::controller::facts::SYNCS_MAX;
 use crate::controller::{Facts, GroupFacts, Wish, next};
 use crate::view::{Group, Member, NodeId, Ranges, SLOTS, View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A cluster, and the facts about it. The facts are true; a test makes them late by choosing when to look.
 pub(super) struct Cluster {
@@ -115,6 +115,14 @@ impl Cluster {
         };
         let both = nodes.iter().flat_map(|it| [of(Group::head, *it), of(Group::reader, *it)]);
         both.max().unwrap_or(0)
+    }
+
+    /// Whether no two groups that have a living copy have the same chain.
+    pub(super) fn has_each_chain_once(&self) -> bool {
+        let lives = |it: &&NodeId| self.facts.alive.contains_key(it);
+        let living = self.view.groups.iter().filter(|it| it.serving.iter().any(|it| lives(&it)));
+        let mut seen = BTreeSet::new();
+        living.into_iter().all(|it| seen.insert((it.serving.clone(), it.base)))
     }
 
     fn syncs_are_few(&self) {
