@@ -283,6 +283,10 @@ async fn a_connection_over_tls_carries_long_values_and_trusts_whom_it_was_told_t
     let stranger = Tls::trusting(Authority::new("other").pem.as_bytes()).unwrap();
     let refused = Connection::new(address(&server), with(stranger.named("localhost").unwrap()));
     assert_eq!(get(&refused, "k").await.outcome, Outcome::ConnectError);
+    // What was sent without TLS wasn't carried out, and the caller may know.
+    let plain = connection(&server).ask(set("k0", "x"), soon()).await;
+    assert_eq!(plain.outcome, Outcome::ConnectError, "{plain:?}");
+    assert_eq!(plain.message, "it speaks TLS, and this client doesn't");
     std::fs::remove_dir_all(dir).unwrap();
 }
 

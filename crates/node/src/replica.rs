@@ -40,6 +40,7 @@ mod requests;
 mod readiness;
 mod figures;
 mod event;
+mod ahead;
 mod keys;
 mod wire;
 mod identity;

@@ -187,6 +187,7 @@ impl<E: Engine> Driver<E> {
             }
             Event::View(view, source) => self.learn(*view, source),
             Event::Keys(found) => self.keeper.collected(found),
+            Event::Ahead(found) => self.keeper.came(found),
             Event::Stop => {}
         }
     }
@@ -279,6 +280,7 @@ impl<E: Engine> Driver<E> {
         self.keeper.look(clock());
         while let Some(slot) = self.keeper.next_copy() {
             self.step(slot, SlotEvent::Synced(0));
+            self.keeper.copied(slot);
         }
         while let Some(slot) = self.slots.next_due(now) {
             self.step(slot, SlotEvent::Tick);

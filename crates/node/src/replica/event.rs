@@ -5,6 +5,7 @@ use guira_chain::slot::Told;
 use guira_chain::{NodeId, View};
 use tokio::sync::oneshot;
 
+use super::ahead::Found;
 use super::keys::Collected;
 use crate::engine::EngineError;
 
@@ -19,6 +20,8 @@ pub(super) enum Event {
     View(Box<View>, &'static str),
     /// A walk over the store's records found these keys.
     Keys(Result<Collected, EngineError>),
+    /// Records that were read ahead for copies of these slots.
+    Ahead(Result<Vec<(u16, Found)>, EngineError>),
     /// The process ends.
     Stop,
 }

@@ -10,9 +10,9 @@
 //!    wait for more.
 //!
 //! # Costs
-//! A read that memory doesn't answer waits for the device. A copy of a slot reads all its records, once its keys are known: see
-//! [`super::keys`]. Another thread walks over the records for that. A node that gets a copy instead of what it has walks
-//! itself, and everything waits for it.
+//! A read that memory doesn't answer waits for the device. A copy of a slot has all its records, once its keys are known: see
+//! [`super::keys`]. Another thread walks over the records for that. Others read the records: see [`super::ahead`]. If changes
+//! wait for the copy, this thread reads them itself. A node can't take a copy before it knows the keys of what it has.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -26,12 +26,13 @@ use guira_chain::{SLOTS, SlotHash, View};
 use guira_proto::KEY_BYTES_MAX;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::ahead::{self, Ahead, Found, ORDER_KEYS, ORDER_SLOTS, Order};
 use super::clock::clock;
 use super::event::Event;
 use super::identity::{self, Identity};
 use super::keys::{self, Collected, SlotKeys};
 use super::{record, wire};
-use crate::engine::{Begun, Engine, EngineError, Health, Landing};
+use crate::engine::{Engine, EngineError, Health, Landing};
 use crate::node::{Node, now};
 
 /// See the module's head.
@@ -49,6 +50,7 @@ pub(super) struct Keeper<E> {
     /// The slots of which a copy is wanted, each after whether it has time. And until when copies are given.
     wanted: RefCell<BTreeSet<(bool, u16)>>,
     copies_until: Cell<u64>,
+    ahead: RefCell<Ahead>,
     failed: RefCell<Option<EngineError>>,
 }
 
@@ -107,6 +109,7 @@ impl<E: Engine> Keeper<E> {
             keys: RefCell::new(SlotKeys::of(is_new)),
             wanted: RefCell::default(),
             copies_until: Cell::new(0),
+            ahead: RefCell::default(),
             failed: RefCell::default(),
         }
     }
@@ -147,10 +150,23 @@ impl<E: Engine> Keeper<E> {
         }
     }
 
-    /// Replaces what the slot has by a whole content, up to the effect `last`.
+    /// Whether the content of slots can be replaced now: that takes their keys. If they aren't known, a walk is on its way.
+    pub(super) fn can_replace(&mut self) -> bool {
+        let are_known = self.keys.get_mut().get(0).is_some();
+        if !are_known {
+            self.walk_aside(&mut self.keys.borrow_mut());
+        }
+        are_known
+    }
+
+    /// Replaces what the slot has by a whole content, up to the effect `last`, which [`Keeper::can_replace`] allowed.
     pub(super) fn replace(&mut self, slot: u16, items: Vec<(Vec<u8>, Stand)>, last: u64) {
         self.reserve(last);
-        let mut gone = self.keys_now(slot);
+        let Some(mut gone) = self.keys.get_mut().get(slot).cloned() else {
+            let words = "a slot was to be replaced, whose keys aren't known".to_owned();
+            self.fail(EngineError::Other(words));
+            return;
+        };
         for (key, _) in &items {
             gone.remove(&key[..]);
         }
@@ -178,6 +194,7 @@ impl<E: Engine> Keeper<E> {
         self.writes += 1;
         let write = self.writes;
         self.keys.get_mut().note(slot, &key);
+        self.ahead.get_mut().note(slot, &key);
         let events = self.events.clone();
         let track = self.track(slot);
         track.held.push_back((seq, write, key.clone()));
@@ -244,8 +261,12 @@ impl<E: Engine> Keeper<E> {
 
     /// Forgets the keys of slots if no copy was needed for long, and allows some copies more; `now` in microseconds.
     pub(super) fn look(&mut self, now: u64) {
-        self.keys.get_mut().look(now);
+        if let Some(keys) = self.keys.get_mut().look(now) {
+            // If no thread can be started, they are freed here.
+            let _ = thread::Builder::new().name("keys".to_owned()).spawn(move || drop(keys));
+        }
         self.copies_until.set(now + COPIES_FOR);
+        self.read_ahead();
     }
 
     /// Whether a slot waits until it may be copied.
@@ -253,10 +274,23 @@ impl<E: Engine> Keeper<E> {
         !self.wanted.borrow().is_empty() && !self.keys.borrow().are_ordered()
     }
 
-    /// A slot of which a copy is wanted, and may be given now.
+    /// A slot of which a copy is wanted, and may be given now. [`Keeper::copied`] has to follow.
     pub(super) fn next_copy(&mut self) -> Option<u16> {
-        let may = self.has_copies_due() && clock() < self.copies_until.get();
-        if may { self.wanted.get_mut().pop_first().map(|it| it.1) } else { None }
+        if !self.has_copies_due() || clock() >= self.copies_until.get() {
+            return None;
+        }
+        let wanted = self.wanted.get_mut();
+        if wanted.first().is_some_and(|it| !it.0) {
+            return wanted.pop_first().map(|it| it.1);
+        }
+        let slot = self.ahead.get_mut().next_turn()?;
+        wanted.remove(&(true, slot));
+        Some(slot)
+    }
+
+    /// Notes that a slot had its turn.
+    pub(super) fn copied(&mut self, slot: u16) {
+        self.ahead.get_mut().hand_out(slot);
     }
 
     /// Takes the keys that a walk found.
@@ -264,6 +298,64 @@ impl<E: Engine> Keeper<E> {
         match found {
             Ok(found) => self.keys.get_mut().take(found),
             Err(failure) => self.fail(failure),
+        }
+        self.read_ahead();
+    }
+
+    /// Takes records that were read ahead.
+    pub(super) fn came(&mut self, found: Result<Vec<(u16, Found)>, EngineError>) {
+        match found {
+            Ok(found) => self.ahead.get_mut().take(found),
+            Err(failure) => self.fail(failure),
+        }
+        self.read_ahead();
+    }
+
+    /// Has the records of slots read that wait for their copies.
+    fn read_ahead(&mut self) {
+        while self.has_copies_due() && self.ahead.get_mut().has_room() {
+            let order = self.next_order();
+            if order.is_empty() {
+                return;
+            }
+            self.ahead.get_mut().give(&order);
+            let node = Arc::clone(&self.node);
+            self.aside("copies", Event::Ahead, move || ahead::read(&node.engine, order));
+        }
+    }
+
+    fn next_order(&mut self) -> Order {
+        let (ahead, keys) = (self.ahead.get_mut(), self.keys.get_mut());
+        let (mut order, mut count) = (Order::new(), 0);
+        for (_, slot) in self.wanted.get_mut().iter().filter(|it| it.0) {
+            if order.len() >= ORDER_SLOTS || count >= ORDER_KEYS {
+                break;
+            }
+            let Some(keys) = keys.get(*slot).filter(|_| !ahead.knows(*slot)) else { continue };
+            // The engine may not have what is held, and it may be committed soon.
+            let keys: Vec<_> = keys.iter().filter(|it| !self.held.contains_key(*it)).collect();
+            count += keys.len();
+            order.push((*slot, keys.into_iter().cloned().collect()));
+        }
+        order
+    }
+
+    /// Has another thread do something that waits for the device.
+    fn aside<T: Send + 'static>(
+        &self,
+        name: &str,
+        event: fn(Result<T, EngineError>) -> Event,
+        work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
+    ) {
+        let events = self.events.clone();
+        let works = move || {
+            let done = catch_unwind(AssertUnwindSafe(work));
+            let died = |_| Err(EngineError::Other("a thread that reads records died".to_owned()));
+            // While the node ends, the event is lost.
+            let _ = events.send(event(done.unwrap_or_else(died)));
+        };
+        if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(works) {
+            self.fail(EngineError::Other(format!("no thread can be started: {error}")));
         }
     }
 
@@ -279,71 +371,33 @@ impl<E: Engine> Keeper<E> {
         if let Some(held) = self.held.get(key) {
             return Some(stand(held.version, held.value.as_deref()));
         }
-        let key = Bytes::copy_from_slice(key);
-        let found = match self.node.engine.begin(&key) {
-            Begun::Known(found) => found,
-            Begun::Unknown(lookup) => self.node.engine.finish(lookup, &|_| true),
-        };
-        match found {
-            Ok(found) => record::decode(&found?.value)
-                .map(|(version, item)| Stand { value: Some(item.to_vec()), version }),
-            // The node ends, and its last line names the damage.
-            Err(failure) => {
-                self.fail(failure);
-                None
-            }
-        }
+        // The node ends after a failure, and its last line names the damage.
+        let found = ahead::stand_of(&self.node.engine, &Bytes::copy_from_slice(key));
+        found.unwrap_or_else(|failure| {
+            self.fail(failure);
+            None
+        })
     }
 
-    /// The keys of a slot, which may wait for the device.
-    fn keys_now(&self, slot: u16) -> HashSet<Bytes> {
-        if let Some(keys) = self.keys.borrow_mut().get(slot) {
-            return keys.clone();
-        }
-        match walk(&*self.node, &self.hash) {
-            Ok(found) => {
-                let mut keys = self.keys.borrow_mut();
-                self.order_keys(&mut keys);
-                keys.take(found);
-                keys.get(slot).cloned().unwrap_or_default()
-            }
-            Err(failure) => {
-                self.fail(failure);
-                HashSet::new()
-            }
-        }
-    }
-
-    /// Orders a walk, if one is needed, which the caller has to begin. It may miss what the engine doesn't have yet.
-    fn order_keys(&self, keys: &mut SlotKeys) -> bool {
-        let is_new = keys.order();
-        if is_new {
+    /// Has another thread walk over all records for their keys, unless one does. It may miss what the engine doesn't have yet.
+    fn walk_aside(&self, keys: &mut SlotKeys) {
+        if keys.order() {
             self.held.keys().for_each(|key| keys.note(self.hash.slot(key), key));
+            let (node, hash) = (Arc::clone(&self.node), self.hash.clone());
+            self.aside("keys", Event::Keys, move || walk(&*node, &hash));
         }
-        is_new
     }
 
-    /// The keys of a slot, if a copy of it may be given now. Otherwise its turn comes.
-    fn keys_for_copy(&self, slot: u16, is_urgent: bool) -> Option<HashSet<Bytes>> {
+    /// The keys of a slot, with what was read ahead of them, if a copy of it may be given now. Otherwise its turn comes.
+    fn keys_for_copy(&self, slot: u16, is_urgent: bool) -> Option<(HashSet<Bytes>, Found)> {
         let mut keys = self.keys.borrow_mut();
-        let may = is_urgent || clock() < self.copies_until.get();
+        let mut ahead = self.ahead.borrow_mut();
+        let may = is_urgent || (clock() < self.copies_until.get() && ahead.is_ready(slot));
         if let Some(keys) = keys.get(slot).filter(|_| may) {
-            return Some(keys.clone());
+            return Some((keys.clone(), ahead.hand_out(slot)));
         }
         self.wanted.borrow_mut().insert((!is_urgent, slot));
-        if self.order_keys(&mut keys) {
-            let (node, hash, events) =
-                (Arc::clone(&self.node), self.hash.clone(), self.events.clone());
-            let walks = move || {
-                let found = catch_unwind(AssertUnwindSafe(|| walk(&*node, &hash)));
-                let died = |_| Err(EngineError::Other("a walk over the records died".to_owned()));
-                // While the node ends, the event is lost.
-                let _ = events.send(Event::Keys(found.unwrap_or_else(died)));
-            };
-            if let Err(error) = thread::Builder::new().name("keys".to_owned()).spawn(walks) {
-                self.fail(EngineError::Other(format!("no thread can be started: {error}")));
-            }
-        }
+        self.walk_aside(&mut keys);
         None
     }
 }
@@ -381,8 +435,11 @@ impl<E: Engine> Contents for Shelf<'_, E> {
     }
 
     fn all(&self, is_urgent: bool) -> Option<Vec<(Vec<u8>, Stand)>> {
-        let keys = self.keeper.keys_for_copy(self.slot, is_urgent)?;
-        let found = |key: &Bytes| Some((key.to_vec(), self.keeper.get(key)?));
+        let (keys, mut ahead) = self.keeper.keys_for_copy(self.slot, is_urgent)?;
+        let found = |key: &Bytes| {
+            let stand = ahead.remove(key).unwrap_or_else(|| self.keeper.get(key))?;
+            Some((key.to_vec(), stand))
+        };
         Some(keys.iter().filter_map(found).collect())
     }
 

@@ -86,13 +86,18 @@ impl SlotKeys {
         }
     }
 
-    /// Forgets the keys if no copy was needed for long; `now` in microseconds.
-    pub(super) fn look(&mut self, now: u64) {
+    /// Forgets the keys if no copy was needed for long; `now` in microseconds. Returns them, because it takes a while to free
+    /// many.
+    pub(super) fn look(&mut self, now: u64) -> Option<Collected> {
         if self.used == 0 {
             self.used = now;
         }
-        if now > self.used + KEPT && !self.are_ordered() {
-            self.state = State::Unknown;
+        if now <= self.used + KEPT || self.are_ordered() {
+            return None;
+        }
+        match mem::replace(&mut self.state, State::Unknown) {
+            State::Known(keys) => Some(keys),
+            _ => None,
         }
     }
 }
@@ -127,12 +132,12 @@ mod tests {
         keys.note(3, &key("after"));
         let known = keys.get(3).expect("the walk has ended");
         assert_eq!(*known, ["before", "during", "after"].map(key).into());
-        keys.look(1_000_000);
-        keys.look(1_000_000 + KEPT);
+        assert_eq!(keys.look(1_000_000), None);
+        assert_eq!(keys.look(1_000_000 + KEPT), None);
         assert!(keys.get(3).is_some());
-        keys.look(2_000_000 + KEPT);
-        keys.look(3_000_000 + 2 * KEPT);
-        assert!(keys.get(3).is_none(), "nobody needed them");
+        assert_eq!(keys.look(2_000_000 + KEPT), None);
+        assert!(keys.look(3_000_000 + 2 * KEPT).is_some(), "nobody needed them");
+        assert!(keys.get(3).is_none());
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! 1. A change has one number, which travels with it ([`WriteTag`]). So it happens once, however many nodes are asked.
 //!    A touch has no number, and is repeated only if it certainly wasn't sent.
 //! 2. Among one client's requests for one key, a change waits for the earlier ones, and the later ones wait for it.
-//! 3. Each request ends within [`asking::PATIENCE`] and one more try, with a reply, or an error that says what isn't
+//! 3. Each request ends within [`tries::PATIENCE`] and one more try, with a reply, or an error that says what isn't
 //!    known.
 //! 4. A cached reply is used only while its key's reader lets nobody change the key ([`crate::hot_cache::HeldCache`]).
 //!
@@ -26,6 +26,8 @@
 //! Failed deletes: they aren't logged to be sent later.
 
 mod asking;
+mod tries;
+mod dressed;
 mod place;
 mod hot;
 mod nodes;

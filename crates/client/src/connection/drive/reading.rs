@@ -4,6 +4,7 @@
 //! One access to the queue for each stretch of a long value. The short replies of one read share an access.
 
 use std::future::Future;
+use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -37,9 +38,19 @@ impl Driver<'_> {
                     let words = "connection closed by the server";
                     return Poll::Ready(Reply::failure(Outcome::RemoteError, words));
                 }
-                Err(error) => return Poll::Ready(broken(Outcome::RemoteError, &error)),
+                Err(error) => {
+                    // TLS 1.3 ends the handshake before the server has looked at the client's certificate.
+                    let is_refused = !self.has_answered && refuses_certificate(&error);
+                    let outcome =
+                        if is_refused { Outcome::ConnectError } else { Outcome::RemoteError };
+                    return Poll::Ready(broken(outcome, &error));
+                }
                 Ok(n) => {
                     read_bytes += n;
+                    if !self.has_answered && self.input.starts_with(TLS_ALERT) {
+                        // No request was readable to it, so none was carried out.
+                        return Poll::Ready(Reply::failure(Outcome::ConnectError, SPEAKS_TLS));
+                    }
                     if self.input.len() >= self.look_at
                         && let Err(reply) = self.receive()
                     {
@@ -155,6 +166,24 @@ impl Driver<'_> {
     }
 }
 
+/// Whether this is an alert by which a server refuses the client's certificate.
+fn refuses_certificate(error: &io::Error) -> bool {
+    use rustls::AlertDescription as Alert;
+    let told = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::AlertReceived(alert)) = told else { return false };
+    let refusals = [
+        Alert::CertificateRequired,
+        Alert::BadCertificate,
+        Alert::UnsupportedCertificate,
+        Alert::CertificateRevoked,
+        Alert::CertificateExpired,
+        Alert::CertificateUnknown,
+        Alert::UnknownCA,
+        Alert::AccessDenied,
+    ];
+    refusals.contains(alert)
+}
+
 /// With less free room than this, the buffer grows before a read.
 const READ_BYTES_MIN: usize = 4 << 10;
 /// The bytes that must arrive of a long value before all of its announced length is reserved; before that, at most this
@@ -164,3 +193,6 @@ const TRUSTED_BYTES: usize = 1 << 20;
 /// After this time, an allocator has returned freed memory to the system. `guira` sets its own to a millisecond.
 const FREED_AFTER: Duration = Duration::from_millis(200);
 const CRLF: &[u8] = b"\r\n";
+/// So an alert of TLS begins (RFC 8446 §5.1). A server with TLS answers the first request without it by one.
+const TLS_ALERT: &[u8] = &[21, 3];
+const SPEAKS_TLS: &str = "it speaks TLS, and this client doesn't";

@@ -24,9 +24,11 @@ impl<E: Engine> Driver<E> {
             PeerFrame::Slot { slot, epoch, message } => {
                 self.note_epoch(from, epoch);
                 self.counted.received(&message);
-                let is_load = matches!(message, Message::Effect(_) | Message::Copy(_));
+                let is_copy = matches!(message, Message::Copy(_));
+                let is_load = is_copy || matches!(message, Message::Effect(_));
                 // A frame that can't be taken now is as good as lost: it is sent again.
-                if !is_load || !self.keeper.is_burdened() {
+                let may_take = !is_load || !self.keeper.is_burdened();
+                if may_take && (!is_copy || self.keeper.can_replace()) {
                     self.step(slot, SlotEvent::Peer(from, epoch, message));
                 }
             }

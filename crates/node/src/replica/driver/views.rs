@@ -120,6 +120,10 @@ impl<E: Engine> Driver<E> {
         // Changes wait until each node has told the one before it what it has.
         self.tick(&changed);
         self.set_near(&chart.view, is_member, now);
+        if is_member && chart.view.groups.iter().any(|it| it.syncing.contains(&self.me.node)) {
+            // Copies will come, and the walk takes a while.
+            self.keeper.can_replace();
+        }
         self.look();
     }
 

@@ -1,7 +1,7 @@
 //! Tests over an engine that lands changes when it is told to.
 
 use super::*;
-use crate::engine::Record;
+use crate::engine::{Begun, Record};
 use crate::figures::Figures;
 use crate::horizon::Horizon;
 use guira_chain::slot::WriteVerdict;
@@ -156,6 +156,12 @@ fn a_copy_takes_the_place_of_all_that_the_slot_had() {
         keeper.apply(slot + 1, effect(&other, 1, Some(Some("o"))));
         assert_eq!(keeper.land((slot, 2), &mut happening), Some(1));
         keeper.apply(slot, effect("k", 8, Some(Some("late"))));
+        if !is_new {
+            assert!(!keeper.can_replace(), "the keys aren't known");
+            let Some(Event::Keys(found)) = happening.blocking_recv() else { panic!("a walk ends") };
+            keeper.collected(found);
+        }
+        assert!(keeper.can_replace());
         let version = Version { epoch: 3, seq: 7 };
         let stand = Stand { value: Some(b"new".to_vec()), version };
         keeper.replace(slot, vec![(same.clone().into_bytes(), stand.clone())], 8);
@@ -165,13 +171,7 @@ fn a_copy_takes_the_place_of_all_that_the_slot_had() {
         keeper.note_committed(slot, 8);
         assert_eq!(keeper.value("k"), None);
         assert_eq!(keeper.value(&other).map(|it| it.1), Some(1), "another slot's");
-        assert_eq!(
-            {
-                keeper.look(clock() + 60_000_000);
-                keeper.shelf(slot).all(false)
-            },
-            Some(vec![(same.into_bytes(), stand)])
-        );
+        assert_eq!(keeper.shelf(slot).all(true), Some(vec![(same.into_bytes(), stand)]));
     }
 }
 
@@ -192,14 +192,20 @@ fn a_copy_waits_for_the_walk_over_all_records_and_for_its_turn() {
     assert_eq!(keeper.next_copy(), None, "the keys aren't known");
     let Some(Event::Keys(found)) = happening.blocking_recv() else { panic!("a walk ends") };
     keeper.collected(found);
+    keeper.look(clock() + 60_000_000);
+    assert_eq!(keeper.next_copy(), Some(urgent), "changes wait for it");
+    keeper.copied(urgent);
+    assert_eq!(keeper.next_copy(), None, "the records of the others aren't read");
+    assert_eq!(keeper.shelf(slot).all(false), None, "all others would wait for it");
     // It comes between the walk and the copy.
     keeper.apply(slot, effect("k", 2, Some(Some("new"))));
-    keeper.look(clock() + 60_000_000);
-    let due: Vec<u16> = std::iter::from_fn(|| keeper.next_copy()).collect();
-    assert_eq!(due, [urgent, slot, other], "changes wait for the first");
+    let Some(Event::Ahead(found)) = happening.blocking_recv() else { panic!("they are read") };
+    keeper.came(found);
+    assert_eq!(keeper.next_copy(), Some(slot));
     let all = keeper.shelf(slot).all(false).expect("its turn has come");
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].1.version.seq, 2);
+    keeper.copied(slot);
 
     keeper.look(0);
     assert_eq!(keeper.shelf(other).all(false), None, "all others would wait for it");
@@ -209,4 +215,53 @@ fn a_copy_waits_for_the_walk_over_all_records_and_for_its_turn() {
     keeper.look(clock() + 60_000_000);
     assert_eq!(keeper.next_copy(), Some(other));
     assert!(!keeper.has_copies_due());
+    keeper.copied(other);
+    assert_eq!(keeper.shelf(other).all(false), None, "it had its turn");
+}
+
+/// What is read of a key while it is written is never given, whichever of the two is first.
+#[test]
+fn a_copy_has_what_was_written_while_its_records_were_read() {
+    let (mut keeper, mut happening) = keeper(true);
+    let slot = keeper.hash.slot(b"k");
+    let read = |keeper: &mut Keeper<Slow>, happening: &mut UnboundedReceiver<Event>| {
+        assert_eq!(keeper.shelf(slot).all(false), None);
+        keeper.look(clock() + 60_000_000);
+        loop {
+            match happening.blocking_recv() {
+                Some(Event::Ahead(found)) => return found,
+                Some(Event::Landed { slot, term, seq, result }) => {
+                    keeper.landed((slot, term, seq), result);
+                }
+                _ => panic!("its records are read"),
+            }
+        }
+    };
+    let version = |keeper: &mut Keeper<Slow>| {
+        assert_eq!(keeper.next_copy(), Some(slot));
+        let all = keeper.shelf(slot).all(false).expect("its turn has come");
+        keeper.copied(slot);
+        all.iter().map(|it| it.1.version.seq).collect::<Vec<_>>()
+    };
+    keeper.apply(slot, effect("k", 1, Some(Some("a"))));
+    // It is held when the reading is ordered, and committed before what was read comes.
+    let found = read(&mut keeper, &mut happening);
+    assert_eq!(keeper.land((slot, 1), &mut happening), Some(1));
+    keeper.note_committed(slot, 1);
+    keeper.came(found);
+    assert_eq!(version(&mut keeper), [1]);
+    // It is written and committed after the reading, and before what was read comes.
+    let found = read(&mut keeper, &mut happening);
+    keeper.apply(slot, effect("k", 2, Some(Some("b"))));
+    assert_eq!(keeper.land((slot, 1), &mut happening), Some(2));
+    keeper.note_committed(slot, 2);
+    keeper.came(found);
+    assert_eq!(version(&mut keeper), [2]);
+    // The same, after what was read has come.
+    let found = read(&mut keeper, &mut happening);
+    keeper.came(found);
+    keeper.apply(slot, effect("k", 3, Some(None)));
+    assert_eq!(keeper.land((slot, 1), &mut happening), Some(3));
+    keeper.note_committed(slot, 3);
+    assert_eq!(version(&mut keeper), Vec::<u64>::new());
 }

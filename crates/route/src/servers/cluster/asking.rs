@@ -1,56 +1,25 @@
 //! One request: the nodes that are asked, one after the other, until there is a reply.
 
 use std::cmp::min;
-use std::io::Write;
 use std::rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Buf;
 use guira_chain::slot::WriteTag;
 use guira_chain::{Chart, NodeId};
 use guira_client::{Op, Outcome, Reply, Request};
 use guira_front::rewrites::LONG_BYTES;
-use guira_proto::{MetaFlag, MetaFlags};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
+use super::dressed::{dressed, is_numbered, stored_length};
 use super::hot::Hot;
 use super::nodes::Role;
 use super::place::{Cluster, NOT_BEGUN, meant};
+use super::tries::{LEFT, PATIENCE, PAUSE_MIN, Tried, Tries};
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::key;
 use crate::outcome::default_reply;
-
-/// The state of a request between its tries.
-struct Tries {
-    began: Instant,
-    /// The number of the change, if it has one.
-    tag: Option<WriteTag>,
-    /// Whether the request may have reached a node.
-    was_sent: bool,
-    /// How many nodes were asked with the current view, and in total.
-    by_view: usize,
-    all: usize,
-    epoch: u64,
-    /// The time limit of the next try.
-    limit: Duration,
-    pause: Duration,
-    /// Why the last try at each node failed, by the nodes' names. The node that should answer is asked first.
-    whys: Vec<(String, String)>,
-}
-
-/// The result of a try.
-enum Tried {
-    /// The reply is final.
-    Answered(Reply),
-    /// No node got the request.
-    Unsent(Reply),
-    /// The request may have reached the node, but its reply is lost: this is why.
-    Lost(Reply),
-    /// The node didn't answer in time.
-    Late,
-}
 
 impl Cluster {
     /// Answers a request.
@@ -121,17 +90,8 @@ impl Cluster {
 
     /// Asks one node after the other.
     async fn settle(&self, request: &Request, key: &[u8], context: &Context) -> Reply {
-        let mut tries = Tries {
-            began: Instant::now(),
-            tag: is_numbered(request).then(|| self.tag()),
-            was_sent: false,
-            by_view: 0,
-            all: 0,
-            epoch: 0,
-            limit: self.nodes.lock().wanted.timeout,
-            pause: PAUSE_MIN,
-            whys: Vec::new(),
-        };
+        let tag = is_numbered(request).then(|| self.tag());
+        let mut tries = Tries::new(tag, self.nodes.lock().wanted.timeout);
         loop {
             let (chart, lack) = {
                 let mut nodes = self.nodes.lock();
@@ -246,73 +206,6 @@ impl Cluster {
     }
 }
 
-impl Tries {
-    /// The time limit of a try that begins now: all tries together end within [`PATIENCE`] and [`LAST_TRY`].
-    fn limit_after(&self, elapsed: Duration) -> Duration {
-        self.limit.min((PATIENCE + LAST_TRY).saturating_sub(elapsed))
-    }
-
-    /// Records a try at a node. Returns the reply if it is final.
-    fn judge(
-        &mut self,
-        (node, tried): (&str, Tried),
-        request: &Request,
-        slot: u16,
-    ) -> Option<Reply> {
-        self.all += 1;
-        match tried {
-            Tried::Answered(reply) => {
-                // The node that was asked before may carry it out yet, where this one refused it.
-                let is_refusal = reply.outcome == Outcome::RemoteError
-                    && reply.message.starts_with(b"slot ")
-                    && !request.op.is_get();
-                return Some(if self.was_sent && is_refusal { unknown(slot) } else { reply });
-            }
-            Tried::Unsent(reply) => {
-                self.note(node, &String::from_utf8_lossy(&reply.message));
-                return None;
-            }
-            Tried::Late => {
-                self.limit = (self.limit * 2).min(LIMIT_MAX).max(self.limit);
-                self.note(node, "it didn't answer in time");
-            }
-            Tried::Lost(reply) => {
-                let why = String::from_utf8_lossy(&reply.message);
-                let lost =
-                    if reply.message.starts_with(LEFT) { "" } else { "the reply was lost: " };
-                self.note(node, &format!("{lost}{why}"));
-            }
-        }
-        self.was_sent = true;
-        let may_repeat = request.op.is_get() || self.tag.is_some();
-        (!may_repeat).then(|| unknown(slot))
-    }
-
-    fn note(&mut self, node: &str, why: &str) {
-        if let Some(noted) = self.whys.iter_mut().find(|it| it.0 == node) {
-            why.clone_into(&mut noted.1);
-        } else if self.whys.len() < TOLD_MAX {
-            self.whys.push((node.to_owned(), why.to_owned()));
-        }
-    }
-
-    fn failed(&self, request: &Request, slot: u16) -> Reply {
-        match (request.op.is_get(), self.was_sent) {
-            (false, true) => unknown(slot),
-            _ => {
-                let whys = self.whys.iter().map(|(node, why)| format!("{node}: {why}"));
-                let whys = whys.collect::<Vec<_>>().join("; ");
-                let words = format!("slot {slot}: no node answers: {whys}");
-                Reply::failure(Outcome::RemoteError, words)
-            }
-        }
-    }
-}
-
-fn unknown(slot: u16) -> Reply {
-    Reply::failure(Outcome::RemoteError, format!("slot {slot}: outcome unknown"))
-}
-
 /// Returns an error for commands that no node supports.
 fn lacks(op: Op) -> Option<&'static str> {
     match op {
@@ -323,192 +216,6 @@ fn lacks(op: Op) -> Option<&'static str> {
     }
 }
 
-/// Whether a request is a change that can carry a number.
-fn is_numbered(request: &Request) -> bool {
-    match request.op {
-        // No meta command has this delete's hold-off.
-        Op::Delete => request.meta.is_some() || request.exptime == 0,
-        op => op.is_update() || op.is_arithmetic(),
-    }
-}
-
-/// Whether a change brings only a part of the value that is stored.
-fn brings_part(request: &Request) -> bool {
-    matches!(request.op, Op::Append | Op::Prepend)
-}
-
-/// Whether the client wants to know the length of what is stored.
-fn asks_length(request: &Request) -> bool {
-    let mut flags = MetaFlags::new(request.meta.as_deref().unwrap_or_default());
-    flags.any(|flag| flag.letter() == LENGTH)
-}
-
-/// The length of the value that was stored, if one was. If a node tells it and the client didn't ask, that flag is taken out of
-/// the reply.
-fn stored_length(request: &Request, reply: &mut Reply) -> Option<usize> {
-    if reply.outcome != Outcome::Stored {
-        return None;
-    }
-    if !brings_part(request) {
-        return Some(request.value.len());
-    }
-    let words = reply.meta.take()?;
-    let told = MetaFlags::new(&words).find(|flag| flag.letter() == LENGTH);
-    let bytes = told.and_then(|flag| str::from_utf8(flag.token()).ok()?.parse().ok());
-    let is_kept = |flag: &MetaFlag<'_>| asks_length(request) || flag.letter() != LENGTH;
-    let kept: Vec<_> = MetaFlags::new(&words).filter(is_kept).map(|it| it.text()).collect();
-    reply.meta = Some(kept.join(&b' ').into());
-    bytes
-}
-
-/// The request as it is sent: without the routing prefix, and a change with its number.
-fn dressed(request: &Request, tag: Option<WriteTag>) -> Request {
-    let mut dressed = request.clone();
-    dressed.key.advance(key::prefix(&request.key).len());
-    let Some(tag) = tag else { return dressed };
-    let mut words = Vec::new();
-    // Writing to a vector doesn't fail.
-    let _ = match &request.meta {
-        Some(flags) => MetaFlags::new(flags)
-            .filter(|flag| flag.letter() != WriteTag::LETTER)
-            .try_for_each(|flag| words.write_all(&[flag.text(), b" "].concat())),
-        None if request.op == Op::Cas => write!(words, "C{} ", request.token),
-        None if request.op.is_arithmetic() => write!(words, "v "),
-        None => Ok(()),
-    };
-    if brings_part(request) && !asks_length(request) {
-        words.extend([LENGTH, b' ']);
-    }
-    let _ = write!(words, "{tag}");
-    dressed.meta = Some(words.into());
-    dressed
-}
-
-/// The flag with the length of the stored value.
-const LENGTH: u8 = b's';
-/// How long nodes are asked. A node continues for ten seconds, and keeps the results of changes for thirty.
-pub(super) const PATIENCE: Duration = Duration::from_secs(9);
-/// An error tells what so many nodes said, those of the chain first.
-const TOLD_MAX: usize = 5;
-/// The longest try, unless the configured limit of the first one is longer.
-const LIMIT_MAX: Duration = Duration::from_secs(4);
-/// How long the last try may go on after [`PATIENCE`].
-const LAST_TRY: Duration = Duration::from_millis(500);
 /// How long a request waits for the first view.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
-const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// The error of a node that has left its chains.
-const LEFT: &[u8] = b"this node has left its chains";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_travels_with_its_number_and_a_read_without() {
-        let tag = WriteTag { id: (42, 7), is_repeated: true };
-        let text = "L0000002a0000000000000007r";
-        let of = |op| Request { token: 5, ..Request::new(op, "/a/b/k") };
-        let meta = |words: &str| Request { meta: Some(words.as_bytes().into()), ..of(Op::Set) };
-        for (request, words) in [
-            (of(Op::Set), text.to_owned()),
-            (of(Op::Delete), text.to_owned()),
-            (of(Op::Cas), format!("C5 {text}")),
-            (of(Op::Decr), format!("v {text}")),
-            (of(Op::Append), format!("s {text}")),
-            (meta("T30 Lhint O\\"), format!("T30 O\\ {text}")),
-            (meta(""), text.to_owned()),
-        ] {
-            assert!(is_numbered(&request));
-            let sent = dressed(&request, Some(tag));
-            assert_eq!(sent.key, "k");
-            let meta = sent.meta.map(|words| String::from_utf8_lossy(&words).into_owned());
-            assert_eq!(meta.as_deref(), Some(&words[..]));
-        }
-        let held_off = Request { exptime: 5, ..of(Op::Delete) };
-        for request in [of(Op::Get), of(Op::Touch), held_off] {
-            assert!(!is_numbered(&request));
-            assert_eq!(dressed(&request, None).meta, None);
-        }
-    }
-
-    #[test]
-    fn the_length_of_what_an_append_left_is_known_here_and_told_only_who_asked() {
-        let reply = |outcome, words: &str| Reply {
-            meta: Some(words.as_bytes().into()),
-            ..Reply::new(outcome)
-        };
-        let asked = |op, meta: Option<&str>| Request {
-            value: "more".into(),
-            meta: meta.map(|words| words.as_bytes().into()),
-            ..Request::new(op, "k")
-        };
-        for (request, told, bytes, kept) in [
-            (asked(Op::Append, None), "s700000", Some(700_000), ""),
-            (asked(Op::Append, Some("MA c Oq")), "c9 s700000 Oq", Some(700_000), "c9 Oq"),
-            (asked(Op::Prepend, Some("MP s c")), "s9 c1", Some(9), "s9 c1"),
-            (asked(Op::Append, Some("MA")), "", None, ""),
-            (asked(Op::Set, Some("c")), "c7", Some(4), "c7"),
-        ] {
-            let mut reply = reply(Outcome::Stored, told);
-            assert_eq!(stored_length(&request, &mut reply), bytes, "{told}");
-            assert_eq!(reply.meta.as_deref(), Some(kept.as_bytes()));
-        }
-        let mut refused = reply(Outcome::NotStored, "");
-        assert_eq!(stored_length(&asked(Op::Append, None), &mut refused), None);
-    }
-
-    #[test]
-    fn what_may_have_been_sent_without_a_number_is_not_sent_again() {
-        let tries = |tag| Tries {
-            began: Instant::now(),
-            tag,
-            was_sent: false,
-            by_view: 0,
-            all: 0,
-            epoch: 0,
-            limit: Duration::from_millis(500),
-            pause: PAUSE_MIN,
-            whys: Vec::new(),
-        };
-        let refused = || Tried::Unsent(Reply::failure(Outcome::ConnectError, "refused"));
-        let tag = Some(WriteTag { id: (1, 1), is_repeated: false });
-        let mut touch = tries(None);
-        let request = Request::new(Op::Touch, "k");
-        assert!(touch.judge(("a", refused()), &request, 3).is_none());
-        assert_eq!(touch.failed(&request, 3).message, "slot 3: no node answers: a: refused");
-        let lost = Tried::Lost(Reply::failure(Outcome::RemoteError, "reset"));
-        let told = touch.judge(("b", lost), &request, 3).map(|reply| reply.message);
-        assert_eq!(told.as_deref(), Some(&b"slot 3: outcome unknown"[..]));
-        let mut set = tries(tag);
-        let request = Request::new(Op::Set, "k");
-        assert!(set.judge(("a", Tried::Late), &request, 3).is_none() && set.was_sent);
-        assert_eq!(set.limit, Duration::from_secs(1), "a slow chain isn't asked ever more");
-        assert_eq!(set.failed(&request, 3).message, "slot 3: outcome unknown");
-        let few = "slot 3: fewer copies than writes need";
-        let refusal = || Tried::Answered(Reply::failure(Outcome::RemoteError, few));
-        let told = set.judge(("a", refusal()), &request, 3).map(|reply| reply.message);
-        assert_eq!(
-            told.as_deref(),
-            Some(&b"slot 3: outcome unknown"[..]),
-            "who was late may do it"
-        );
-        let told = tries(tag).judge(("a", refusal()), &request, 3).map(|reply| reply.message);
-        assert_eq!(told.as_deref(), Some(few.as_bytes()));
-        set.limit = LIMIT_MAX;
-        for (elapsed_ms, limit_ms) in [(0, 4000), (5500, 4000), (7500, 2000), (8999, 501)] {
-            let [elapsed, limit] = [elapsed_ms, limit_ms].map(Duration::from_millis);
-            assert_eq!(set.limit_after(elapsed), limit, "after {elapsed_ms} ms");
-        }
-        let mut get = tries(None);
-        let request = Request::new(Op::Get, "k");
-        assert!(get.judge(("a", Tried::Late), &request, 3).is_none());
-        for node in ["b", "c", "d", "e", "f", "a"] {
-            assert!(get.judge((node, refused()), &request, 3).is_none());
-        }
-        let told =
-            "slot 3: no node answers: a: refused; b: refused; c: refused; d: refused; e: refused";
-        assert_eq!(get.failed(&request, 3).message, told, "the one that should answer first");
-    }
-}
