@@ -115,7 +115,10 @@ impl fmt::Display for Fault {
             Self::Record { key, words } => {
                 write!(f, "the key {key} of etcd can't be read: {words}")
             }
-            Self::View(why) => why.fmt(f),
+            Self::View(why) => write!(
+                f,
+                "{why}. Delete the key view of etcd, and put the right one back (guira cluster rescue), as docs/how-to/lost-etcd.md says"
+            ),
             Self::Step(why) => write!(f, "a view that may not follow the one before: {why}"),
             Self::Deposed => f.write_str("another controller was elected"),
             Self::Overtaken => f.write_str("somebody else has changed it: read it again"),

@@ -258,7 +258,7 @@ impl Display for Status {
 
 impl Status {
     fn table(&self) -> String {
-        let head = ["id", "name", "peers", "zone", "state", "serving", "head", "reader", "filled"];
+        let head = ["id", "name", "peers", "zone", "state", "serving", "head", "reader", "filling"];
         let mut rows = vec![head.map(str::to_owned)];
         rows.extend(self.nodes.iter().map(|it| {
             let state = match it.state {

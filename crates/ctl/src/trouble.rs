@@ -100,6 +100,9 @@ fn advice(failure: &Failure) -> &'static str {
         Outcome::ConnectError if failure.message.contains("InvalidContentType") => {
             "; the server speaks no TLS there: leave out --tls-ca, or name its port for TLS"
         }
+        Outcome::ConnectError if failure.message.contains("it speaks TLS") => {
+            "; give --tls-ca FILE, or name its port without TLS"
+        }
         Outcome::ConnectError if failure.message.contains("certificate") => {
             "; compare the server's certificate with --tls-ca and the name in -s"
         }

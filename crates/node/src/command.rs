@@ -77,7 +77,8 @@ pub const EXIT_CODES: [(u8, &str); 3] = [
     (
         REFUSED,
         "the store can't be opened: another process has it, it is no store, it is damaged, or its device fails; or the port \
-         can't be had; `verify` found damage; with `--cluster` or `--view`, the device failed or was full while it served",
+         can't be had, or a certificate can't be used; `verify` found damage; with `--cluster` or `--view`, there is no such \
+         cluster, etcd is away at the start, or the device failed or was full while it served",
     ),
 ];
 

@@ -119,7 +119,11 @@ impl<'j> Fields<'j> {
         found.map(|(_, meaning)| *meaning).ok_or_else(|| {
             let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
             let perhaps = perhaps(text, &words);
-            self.error(name, format!("is one of {}: '{text}' is none{perhaps}", words.join(", ")))
+            let words = match &words[..] {
+                [only] => format!("can only be '{only}', not '{text}'"),
+                _ => format!("is one of {}: '{text}' is none{perhaps}", words.join(", ")),
+            };
+            self.error(name, words)
         })
     }
 }

@@ -6,8 +6,8 @@
 //! 2. A slot's effects land in their order: [`Keeper::take_landed`] returns an effect once all before it have landed too.
 //! 3. A read after a failure finds nothing, and [`Keeper::failure`] returns the failure: the node then has to end.
 //!
-//! 4. Copies of slots are given for [`COPIES_FOR`] after each look, or at once where changes wait for one. Requests would
-//!    wait for more.
+//! 4. After each look, copies of slots are given for [`COPIES_FOR`], and at most of [`COPIES_KEYS`]: requests would wait for more,
+//!    here and at the node that gets them. Where changes wait for a copy, it is given at once.
 //!
 //! # Costs
 //! A read that memory doesn't answer waits for the device. A copy of a slot has all its records, once its keys are known: see
@@ -18,6 +18,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use bytes::Bytes;
@@ -50,6 +52,8 @@ pub(super) struct Keeper<E> {
     /// The slots of which a copy is wanted, each after whether it has time. And until when copies are given.
     wanted: RefCell<BTreeSet<(bool, u16)>>,
     copies_until: Cell<u64>,
+    /// Of so many keys copies may be given until the next look.
+    copies_left: Cell<usize>,
     ahead: RefCell<Ahead>,
     failed: RefCell<Option<EngineError>>,
 }
@@ -74,17 +78,23 @@ struct Track {
     held: VecDeque<(u64, u64, Bytes)>,
 }
 
-/// What waits for a change to land.
+/// What waits for the changes of an effect, or of a copy, to land.
 struct Lands {
     slot: u16,
     term: u64,
     seq: u64,
+    /// The changes that haven't landed.
+    left: AtomicUsize,
     events: UnboundedSender<Event>,
 }
 
 impl Landing for Lands {
     fn landed(&self, result: Result<(), EngineError>) {
         let Self { slot, term, seq, .. } = *self;
+        // A copy has many changes, and one event for all.
+        if self.left.fetch_sub(1, Relaxed) > 1 && result.is_ok() {
+            return;
+        }
         // While the node ends, the event is lost.
         let _ = self.events.send(Event::Landed { slot, term, seq, result });
     }
@@ -109,6 +119,7 @@ impl<E: Engine> Keeper<E> {
             keys: RefCell::new(SlotKeys::of(is_new)),
             wanted: RefCell::default(),
             copies_until: Cell::new(0),
+            copies_left: Cell::new(0),
             ahead: RefCell::default(),
             failed: RefCell::default(),
         }
@@ -144,7 +155,8 @@ impl<E: Engine> Keeper<E> {
         match effect.change {
             Some(value) => {
                 let value = value.map(|item| record::encode(effect.version, &item));
-                self.put(slot, (seq, effect.version), effect.key.into(), value);
+                let landing = self.landing(slot, seq, 1);
+                self.put(slot, (seq, effect.version), (effect.key.into(), value), landing);
             }
             None => self.track(slot).note(),
         }
@@ -176,29 +188,39 @@ impl<E: Engine> Keeper<E> {
         // All that was held is overwritten below.
         track.held.clear();
         (track.landed, track.is_news) = (0, false);
-        track.under_way.push_back((last, gone.len() + items.len()));
-        let is_empty = gone.is_empty() && items.is_empty();
+        let changes = gone.len() + items.len();
+        track.under_way.push_back((last, changes.min(1)));
+        let landing = self.landing(slot, last, changes);
         for key in gone {
-            self.put(slot, (last, Version::default()), key, None);
+            self.put(slot, (last, Version::default()), (key, None), Arc::clone(&landing));
         }
         for (key, stand) in items {
             let value = stand.value.map(|item| record::encode(stand.version, &item));
-            self.put(slot, (last, stand.version), key.into(), value);
+            self.put(slot, (last, stand.version), (key.into(), value), Arc::clone(&landing));
         }
-        if is_empty {
+        if changes == 0 {
             self.track(slot).note();
         }
     }
 
-    fn put(&mut self, slot: u16, (seq, version): (u64, Version), key: Bytes, value: Option<Bytes>) {
+    /// What waits for so many changes of a slot, which are one effect or one copy.
+    fn landing(&mut self, slot: u16, seq: u64, changes: usize) -> Arc<dyn Landing> {
+        let (events, term) = (self.events.clone(), self.track(slot).term);
+        Arc::new(Lands { slot, term, seq, left: AtomicUsize::new(changes), events })
+    }
+
+    fn put(
+        &mut self,
+        slot: u16,
+        (seq, version): (u64, Version),
+        (key, value): (Bytes, Option<Bytes>),
+        landing: Arc<dyn Landing>,
+    ) {
         self.writes += 1;
         let write = self.writes;
         self.keys.get_mut().note(slot, &key);
         self.ahead.get_mut().note(slot, &key);
-        let events = self.events.clone();
-        let track = self.track(slot);
-        track.held.push_back((seq, write, key.clone()));
-        let landing = Arc::new(Lands { slot, term: track.term, seq, events });
+        self.track(slot).held.push_back((seq, write, key.clone()));
         self.held.insert(key.clone(), Held { version, value: value.clone(), write });
         if let Err(failure) = self.node.engine.submit(key, value, false, landing) {
             self.fail(failure);
@@ -211,7 +233,8 @@ impl<E: Engine> Keeper<E> {
             return;
         }
         let value = Some(self.identity.encode());
-        let landing = Arc::new(Lands { slot: SLOTS, term: 0, seq: 0, events: self.events.clone() });
+        let (events, left) = (self.events.clone(), AtomicUsize::new(1));
+        let landing = Arc::new(Lands { slot: SLOTS, term: 0, seq: 0, left, events });
         // The engine orders this before the effect, so there is no need to wait.
         if let Err(failure) = self.node.engine.submit(identity::key(), value, false, landing) {
             self.fail(failure);
@@ -266,6 +289,7 @@ impl<E: Engine> Keeper<E> {
             let _ = thread::Builder::new().name("keys".to_owned()).spawn(move || drop(keys));
         }
         self.copies_until.set(now + COPIES_FOR);
+        self.copies_left.set(COPIES_KEYS);
         self.read_ahead();
     }
 
@@ -276,7 +300,7 @@ impl<E: Engine> Keeper<E> {
 
     /// A slot of which a copy is wanted, and may be given now. [`Keeper::copied`] has to follow.
     pub(super) fn next_copy(&mut self) -> Option<u16> {
-        if !self.has_copies_due() || clock() >= self.copies_until.get() {
+        if !self.has_copies_due() || !self.may_copy() {
             return None;
         }
         let wanted = self.wanted.get_mut();
@@ -286,6 +310,11 @@ impl<E: Engine> Keeper<E> {
         let slot = self.ahead.get_mut().next_turn()?;
         wanted.remove(&(true, slot));
         Some(slot)
+    }
+
+    /// Whether copies are given for which no change waits.
+    fn may_copy(&self) -> bool {
+        self.copies_left.get() > 0 && clock() < self.copies_until.get()
     }
 
     /// Notes that a slot had its turn.
@@ -392,8 +421,9 @@ impl<E: Engine> Keeper<E> {
     fn keys_for_copy(&self, slot: u16, is_urgent: bool) -> Option<(HashSet<Bytes>, Found)> {
         let mut keys = self.keys.borrow_mut();
         let mut ahead = self.ahead.borrow_mut();
-        let may = is_urgent || (clock() < self.copies_until.get() && ahead.is_ready(slot));
+        let may = is_urgent || (self.may_copy() && ahead.is_ready(slot));
         if let Some(keys) = keys.get(slot).filter(|_| may) {
+            self.copies_left.set(self.copies_left.get().saturating_sub(keys.len()));
             return Some((keys.clone(), ahead.hand_out(slot)));
         }
         self.wanted.borrow_mut().insert((!is_urgent, slot));
@@ -456,6 +486,8 @@ fn stand(version: Version, value: Option<&[u8]>) -> Stand {
 /// How long copies are given after a look. Microseconds: a sixth of the time from one look to the next. A copy that began takes
 /// as long as it does.
 const COPIES_FOR: u64 = 4_000;
+/// The keys of which copies are given after a look: about 10,000 a second. The last slot may bring more.
+const COPIES_KEYS: usize = 256;
 
 #[cfg(test)]
 pub(super) mod tests;

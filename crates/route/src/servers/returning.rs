@@ -134,7 +134,9 @@ impl Care for Servers {
 async fn probe(link: Weak<Link>, servers: Arc<Servers>, mut is_prompt: bool) {
     let mut pause = servers.options.tko.probe_first;
     loop {
-        if !std::mem::take(&mut is_prompt) {
+        // The probe at once is one more: that it fails lengthens no pause.
+        let is_extra = std::mem::take(&mut is_prompt);
+        if !is_extra {
             // The pause is random, so that routers that lost a server together don't probe it together.
             sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
         }
@@ -144,7 +146,9 @@ async fn probe(link: Weak<Link>, servers: Arc<Servers>, mut is_prompt: bool) {
         }
         // After packet loss, TCP retransmits late. The next probe is faster on a fresh connection.
         link.close_if_idle();
-        pause = pause.mul_f64(1.5).min(servers.options.tko.probe_most);
+        if !is_extra {
+            pause = pause.mul_f64(1.5).min(servers.options.tko.probe_most);
+        }
     }
 }
 
