@@ -398,6 +398,19 @@ mod tests {
         };
         assert_eq!((request.op, request.exptime, request.flags, used), (Op::Append, 9, 5, 22));
         assert_eq!(request.value, "abc");
+        // No text command appends only if nothing has changed; a `cas` does the rest.
+        for (line, op, meta) in [
+            ("ms k 3 C7 MA\r\nabc\r\n", Op::Append, Some("C7")),
+            ("ms k 3 C7 MP\r\nabc\r\n", Op::Prepend, Some("C7")),
+            ("ms k 3 C7 ME\r\nabc\r\n", Op::Add, Some("C7")),
+            ("ms k 3 C7 MS\r\nabc\r\n", Op::Cas, None),
+            ("ms k 3 C7 MR\r\nabc\r\n", Op::Cas, None),
+        ] {
+            let Taken::Whole(Asked::Meta { request, .. }, _) = take_all(line) else {
+                panic!("a meta set");
+            };
+            assert_eq!((request.op, request.meta.as_deref()), (op, meta.map(str::as_bytes)));
+        }
         let Taken::Whole(Asked::Meta { request, .. }, _) = take_all("mg a2V5 b v c T30\r\n") else {
             panic!("a meta get");
         };

@@ -67,7 +67,9 @@ fn verbatim(verb: MetaVerb, meta: &Meta<'_>, key: &[u8]) -> Option<Arc<[u8]>> {
     let (of_text, of_request): (&[u8], &[u8]) = match verb {
         // No text command replaces a get: a server may mark any hit as stale, and choose who fetches it again.
         MetaVerb::Get => (b"", b"bkqOPL"),
-        MetaVerb::Set => (b"bkqCFMTOPL", b"bkqFMTOPL"),
+        MetaVerb::Set if meta.verb() == Verb::Cas => (b"bkqCFMTOPL", b"bkqFMTOPL"),
+        // The text commands `append` and `prepend` compare nothing.
+        MetaVerb::Set => (b"bkqFMTOPL", b"bkqFMTOPL"),
         MetaVerb::Delete => (b"bkqOPL", b"bkqOPL"),
         MetaVerb::Arithmetic => (b"bkqvDMOPL", b"bkqDMOPL"),
     };

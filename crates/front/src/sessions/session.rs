@@ -12,8 +12,9 @@
 //!    A client above its room isn't read from; an unfinished request or a value that finds no room is refused. A client
 //!    that leaves memory unused while others need it loses its unfinished request, or the connection.
 //! 4. A change that was read is carried through, also when the client goes before it is answered; a server's `flush_all`
-//!    isn't. Until then the session keeps its place among the clients. It also keeps it while values come for which the
-//!    client waited in a lane: other clients' values would come behind them.
+//!    isn't. Until then the session keeps its place among the clients, but at most for [`DEPARTED_FOR`], and one of a crowd
+//!    for [`CROWD_FOR`]: clients send and leave faster than slow changes are made. It also keeps it while values come for
+//!    which the client waited in a lane: other clients' values would come behind them.
 
 mod pipeline;
 mod input;
@@ -88,15 +89,7 @@ impl<S: Service> Session<S> {
         if let Err(error) = turns.await {
             tracing::debug!("the connection from {from} ends: {error}");
         }
-        let mut is_kept = false;
-        std::future::poll_fn(|cx| {
-            if !std::mem::replace(&mut is_kept, true) {
-                self.pipe.keep_changes(&self.stream, cx);
-                self.place.leave();
-            }
-            self.pipe.poll_changes(cx)
-        })
-        .await;
+        self.carry_through().await;
         if let Some(bytes) = self.pipe.lines.longest_value() {
             self.pipe.pace.came_for_nobody(bytes);
         }
@@ -112,6 +105,30 @@ impl<S: Service> Session<S> {
             }
         };
         let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
+    }
+
+    /// Carries the changes of the client through, which has gone.
+    async fn carry_through(&mut self) {
+        let sessions = Rc::clone(&self.sessions);
+        let departed = &sessions.departed;
+        departed.set(departed.get() + 1);
+        let is_crowd = departed.get() > CROWD_MIN;
+        let mut is_kept = false;
+        let changes = std::future::poll_fn(|cx| {
+            if !std::mem::replace(&mut is_kept, true) {
+                self.pipe.keep_changes(&self.stream, cx);
+                self.place.leave();
+            }
+            self.pipe.poll_changes(cx)
+        });
+        let limit = if is_crowd { CROWD_FOR } else { DEPARTED_FOR };
+        if tokio::time::timeout(limit, changes).await.is_err() {
+            static TOLD: Seldom = Seldom::new();
+            if TOLD.admits() {
+                tracing::warn!("changes of a client that has left took too long, and are given up");
+            }
+        }
+        departed.set(departed.get() - 1);
     }
 
     fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
@@ -262,3 +279,8 @@ impl<S: Service> Session<S> {
 const LEFT_UNREAD: &str = "it left replies unread while others needed the memory";
 /// How long the end of a connection may take: the end of TLS, and what a refused client still sends.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
+/// How long the changes of a client are carried through that has gone: as long as one change may take in a cluster.
+const DEPARTED_FOR: Duration = Duration::from_secs(10);
+/// The same if a thread has more than [`CROWD_MIN`] of them.
+const CROWD_FOR: Duration = Duration::from_secs(1);
+const CROWD_MIN: usize = 256;

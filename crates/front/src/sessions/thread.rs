@@ -26,6 +26,8 @@ pub struct Sessions<S> {
     pub(crate) entering: Entering,
     /// The lanes and rounds in which clients wait for each other.
     pub(crate) lanes: Rc<Lanes>,
+    /// Clients that have gone, whose changes are still carried through.
+    pub(crate) departed: Cell<usize>,
     /// When `stats` may be answered again.
     stats_free_at: Cell<Instant>,
 }
@@ -50,6 +52,7 @@ impl<S: Service> Sessions<S> {
             is_ending: Notify::new(),
             entering: Entering::default(),
             lanes: Lanes::new(),
+            departed: Cell::new(0),
             stats_free_at: Cell::new(Instant::now()),
         })
     }

@@ -158,6 +158,25 @@ fn changes_of_a_client_that_went_are_carried_through_and_its_gets_are_given_up()
     });
 }
 
+/// Regression: clients that sent slow changes and left kept their descriptors for minutes, until no other was let in.
+#[test]
+fn a_change_of_a_client_that_went_keeps_its_place_for_seconds_at_most() {
+    run(async {
+        let program = Program::new(LIMITS);
+        let mut client = program.connect().await;
+        client.write_all(b"set slow 0 0 1\r\ns\r\n").await.expect("it is read");
+        eventually("it is begun", || program.map.held.get() == 1).await;
+        client.set_zero_linger().expect("a reset");
+        drop(client);
+        while_passes().await;
+        assert_eq!(program.clients.connected(), 1, "it keeps its place");
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        eventually("the client is gone", || program.clients.connected() == 0).await;
+        assert_eq!((program.map.held.get(), program.clients.bank.held()), (0, 0));
+    });
+}
+
 #[test]
 fn a_client_has_no_more_requests_under_way_than_it_may() {
     run(async {

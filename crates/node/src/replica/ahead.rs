@@ -50,6 +50,12 @@ impl Ahead {
         self.reading.extend(order.iter().map(|it| (it.0, HashSet::new())));
     }
 
+    /// Notes that nothing has to be read of a slot.
+    pub(super) fn need_nothing(&mut self, slot: u16) {
+        self.ready.insert(slot, Found::new());
+        self.turns.push_back(slot);
+    }
+
     /// Notes that a key was written.
     pub(super) fn note(&mut self, slot: u16, key: &Bytes) {
         if let Some(written) = self.reading.get_mut(&slot) {

@@ -355,14 +355,19 @@ impl<E: Engine> Keeper<E> {
 
     fn next_order(&mut self) -> Order {
         let (ahead, keys) = (self.ahead.get_mut(), self.keys.get_mut());
-        let (mut order, mut count) = (Order::new(), 0);
+        let (mut order, mut count, mut empty) = (Order::new(), 0, 0);
         for (_, slot) in self.wanted.get_mut().iter().filter(|it| it.0) {
-            if order.len() >= ORDER_SLOTS || count >= ORDER_KEYS {
+            if order.len() >= ORDER_SLOTS || count >= ORDER_KEYS || empty >= EMPTY_AT_ONCE {
                 break;
             }
             let Some(keys) = keys.get(*slot).filter(|_| !ahead.knows(*slot)) else { continue };
             // The engine may not have what is held, and it may be committed soon.
             let keys: Vec<_> = keys.iter().filter(|it| !self.held.contains_key(*it)).collect();
+            if keys.is_empty() {
+                ahead.need_nothing(*slot);
+                empty += 1;
+                continue;
+            }
             count += keys.len();
             order.push((*slot, keys.into_iter().cloned().collect()));
         }
@@ -488,6 +493,8 @@ fn stand(version: Version, value: Option<&[u8]>) -> Stand {
 const COPIES_FOR: u64 = 4_000;
 /// The keys of which copies are given after a look: about 10,000 a second. The last slot may bring more.
 const COPIES_KEYS: usize = 256;
+/// Slots without keys that get their turn together.
+const EMPTY_AT_ONCE: usize = 512;
 
 #[cfg(test)]
 pub(super) mod tests;
