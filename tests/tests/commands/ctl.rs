@@ -276,7 +276,7 @@ fn it_speaks_tls() {
     let next = "; compare the server's certificate with --tls-ca and the name in -s";
     assert!(error.trim_end().ends_with(next), "{error}");
     let (_, error, code) = ask(&at, &["get", "k", "--timeout", "20s"]);
-    let next = "; does it speak TLS there (--tls-ca FILE)? Its log may say why";
+    let next = "; give --tls-ca FILE, or name its port without TLS";
     assert!(error.trim_end().ends_with(next) && code == 3, "{error}");
     // `openssl req -x509` makes such certificates by default.
     let [chain, key] = authority.as_identity().write(&dir);

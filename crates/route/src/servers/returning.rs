@@ -131,24 +131,36 @@ impl Care for Servers {
 }
 
 /// Probes until the server answers, or the link is dropped.
-async fn probe(link: Weak<Link>, servers: Arc<Servers>, mut is_prompt: bool) {
-    let mut pause = servers.options.tko.probe_first;
+async fn probe(link: Weak<Link>, servers: Arc<Servers>, is_prompt: bool) {
+    let tko = &servers.options.tko;
+    let mut pauses = Pauses { is_prompt, next: tko.probe_first, most: tko.probe_most };
     loop {
-        // The probe at once is one more: that it fails lengthens no pause.
-        let is_extra = std::mem::take(&mut is_prompt);
-        if !is_extra {
-            // The pause is random, so that routers that lost a server together don't probe it together.
-            sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
-        }
+        // The pause is random, so that routers that lost a server together don't probe it together.
+        sleep(pauses.next().mul_f64(1.05 + 0.45 * fastrand::f64())).await;
         let Some(link) = link.upgrade() else { return };
         if link.probe().await && returned(&link, &servers).await {
             return;
         }
         // After packet loss, TCP retransmits late. The next probe is faster on a fresh connection.
         link.close_if_idle();
-        if !is_extra {
-            pause = pause.mul_f64(1.5).min(servers.options.tko.probe_most);
+    }
+}
+
+/// The pauses before probes.
+struct Pauses {
+    /// Whether the next probe comes at once. It is one more: that it fails lengthens no pause.
+    is_prompt: bool,
+    next: Duration,
+    most: Duration,
+}
+
+impl Pauses {
+    fn next(&mut self) -> Duration {
+        if std::mem::take(&mut self.is_prompt) {
+            return Duration::ZERO;
         }
+        let longer = self.next.mul_f64(1.5).min(self.most);
+        std::mem::replace(&mut self.next, longer)
     }
 }
 
@@ -185,4 +197,20 @@ async fn returned(link: &Arc<Link>, servers: &Arc<Servers>) -> bool {
         tracing::info!("{} unmarked TKO. {}", link.tko.name, link.tko.standing());
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_at_once_is_one_more_and_lengthens_no_pause() {
+        let pauses = |is_prompt| {
+            let [next, most] = [10, 20].map(Duration::from_secs);
+            let mut pauses = Pauses { is_prompt, next, most };
+            [(); 4].map(|()| pauses.next().as_secs())
+        };
+        assert_eq!(pauses(false), [10, 15, 20, 20]);
+        assert_eq!(pauses(true), [0, 10, 15, 20]);
+    }
 }
