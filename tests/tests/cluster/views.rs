@@ -26,7 +26,9 @@ fn wrong(good: &str, epoch: u64) -> String {
     let view = with(&with(good, "{", "\"epoch\":", epoch), "\"groups\":", "\"epoch\":", epoch);
     let (before, chain) = view.split_once("\"serving\":[").expect("it is there");
     let (chain, after) = chain.split_once(']').expect("it is there");
-    let turned: Vec<&str> = chain.split(',').rev().collect();
+    // The head stays: a base that isn't the head would be no view at all.
+    let mut turned: Vec<&str> = chain.split(',').collect();
+    turned.swap(1, 2);
     format!("{before}\"serving\":[{}]{after}", turned.join(","))
 }
 
