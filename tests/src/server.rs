@@ -14,7 +14,7 @@ mod waiting;
 
 pub use paths::{OwnDirectory, guira, memcached, own_directory, target_directory, workspace};
 pub use ports::{free_port, free_ports};
-pub use process::{Running, peak_bytes_of, send_signal};
+pub use process::{Running, peak_bytes_of, peak_own_bytes_of, send_signal};
 pub use waiting::{eventually, within, within_seldom};
 
 use crate::client::Client;

@@ -7,8 +7,18 @@ use std::process::Child;
 /// The most bytes of a process's memory that were ever resident. `None`: it is gone.
 #[must_use]
 pub fn peak_bytes_of(pid: u32) -> Option<u64> {
+    bytes_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmHWM:")
+}
+
+/// The same without the pages of files: how much of the program itself is resident depends on how it was built.
+#[must_use]
+pub fn peak_own_bytes_of(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(bytes_in(&status, "VmHWM:")?.saturating_sub(bytes_in(&status, "RssFile:")?))
+}
+
+fn bytes_in(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
