@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::AcqRel;
 use std::thread;
 
 use bytes::Bytes;
@@ -70,8 +70,8 @@ struct Held {
 struct Track {
     /// The number of replacements of the content: changes that began before the last one no longer count.
     term: u64,
-    /// Effects in their order, each with the number of its changes that haven't landed.
-    under_way: VecDeque<(u64, usize)>,
+    /// Effects in their order, each with whether its changes have landed.
+    under_way: VecDeque<(u64, bool)>,
     landed: u64,
     is_news: bool,
     /// Changes that are held: each with the effect after which it needn't be, its write, and its key.
@@ -92,7 +92,7 @@ impl Landing for Lands {
     fn landed(&self, result: Result<(), EngineError>) {
         let Self { slot, term, seq, .. } = *self;
         // A copy has many changes, and one event for all.
-        if self.left.fetch_sub(1, Relaxed) > 1 && result.is_ok() {
+        if self.left.fetch_sub(1, AcqRel) > 1 && result.is_ok() {
             return;
         }
         // While the node ends, the event is lost.
@@ -150,8 +150,7 @@ impl<E: Engine> Keeper<E> {
     pub(super) fn apply(&mut self, slot: u16, effect: Effect) {
         let seq = effect.version.seq;
         self.reserve(seq);
-        let changes = usize::from(effect.change.is_some());
-        self.track(slot).under_way.push_back((seq, changes));
+        self.track(slot).under_way.push_back((seq, effect.change.is_none()));
         match effect.change {
             Some(value) => {
                 let value = value.map(|item| record::encode(effect.version, &item));
@@ -189,7 +188,7 @@ impl<E: Engine> Keeper<E> {
         track.held.clear();
         (track.landed, track.is_news) = (0, false);
         let changes = gone.len() + items.len();
-        track.under_way.push_back((last, changes.min(1)));
+        track.under_way.push_back((last, changes == 0));
         let landing = self.landing(slot, last, changes);
         for key in gone {
             self.put(slot, (last, Version::default()), (key, None), Arc::clone(&landing));
@@ -253,8 +252,7 @@ impl<E: Engine> Keeper<E> {
         }
         let Some(track) = self.tracks.get_mut(&slot).filter(|it| it.term == term) else { return };
         if let Ok(at) = track.under_way.binary_search_by_key(&seq, |it| it.0) {
-            let left = &mut track.under_way[at].1;
-            *left = left.saturating_sub(1);
+            track.under_way[at].1 = true;
             track.note();
         }
     }
@@ -452,7 +450,7 @@ fn walk<E: Engine>(node: &Node<E>, hash: &SlotHash) -> Result<Collected, EngineE
 impl Track {
     /// Notes that the first effects have landed, if all their changes have.
     fn note(&mut self) {
-        while let Some((seq, _)) = self.under_way.pop_front_if(|it| it.1 == 0) {
+        while let Some((seq, _)) = self.under_way.pop_front_if(|it| it.1) {
             (self.landed, self.is_news) = (seq, true);
         }
     }
