@@ -224,8 +224,9 @@ impl<'h> ItemRef<'h> {
         }
     }
 
-    /// Whether the item has a life word, which holds a claim, a new expiry or a stale mark.
-    pub(crate) fn can_be_claimed(&self) -> bool {
+    /// Whether the item has a life word, which holds a claim, a new expiry or a stale mark. An item stored without an
+    /// expiry gets one when it is touched.
+    pub fn can_be_claimed(&self) -> bool {
         self.shape().life_at().is_some()
     }
 

@@ -86,7 +86,7 @@ pub(crate) fn decode(
         (MetaStatus::Done, Op::Touch) => Outcome::Touched,
         (MetaStatus::NotFound, op) if !op.is_get() && !op.is_update() => Outcome::NotFound,
         (MetaStatus::Miss, op) if op.is_get() || op == Op::Touch => Outcome::NotFound,
-        _ => return Err(OutOfStep(format!("{op:?} was answered with {status:?}"))),
+        _ => return Err(OutOfStep::unfit(op)),
     };
     Ok(Reply::new(outcome))
 }
@@ -133,7 +133,7 @@ fn found(op: Op, flags: MetaFlags<'_>, value: Bytes) -> Result<Reply, OutOfStep>
             let number = number.ok_or_else(|| OutOfStep("a count that is no number".into()))?;
             Ok(Reply { number, ..Reply::new(Outcome::Found) })
         }
-        other => Err(OutOfStep(format!("{other:?} was answered with a value"))),
+        other => Err(OutOfStep::unfit(other)),
     }
 }
 

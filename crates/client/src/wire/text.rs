@@ -97,7 +97,7 @@ pub(crate) fn decode(op: Op, line: ReplyLine<'_>) -> Result<Reply, OutOfStep> {
         ReplyLine::Number(number) if op.is_arithmetic() => {
             return Ok(Reply { number, ..Reply::new(Outcome::Found) });
         }
-        other => return Err(OutOfStep(format!("{op:?} was answered with {other:?}"))),
+        other => return Err(OutOfStep::unfit_line(op, other)),
     };
     Ok(Reply::new(outcome))
 }

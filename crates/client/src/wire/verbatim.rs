@@ -138,7 +138,7 @@ pub(crate) fn decode(
         (op, Some(MetaStatus::NotFound)) if !op.is_get() => Outcome::NotFound,
         (op, Some(MetaStatus::NotStored)) if !op.is_get() => Outcome::NotStored,
         (op, Some(MetaStatus::Exists)) if !op.is_get() => Outcome::Exists,
-        (op, status) => return Err(OutOfStep(format!("{op:?} was answered with {status:?}"))),
+        (op, _) => return Err(OutOfStep::unfit(op)),
     };
     Ok(reply)
 }

@@ -154,7 +154,7 @@ impl std::fmt::Display for ReplyError {
         f.write_str(match self {
             ReplyError::LineTooLong => "the reply line is too long: is this a memcached server?",
             ReplyError::BadHeader => "the header of a value cannot be read: close the connection",
-            ReplyError::ValueTooLong => "the value is longer than allowed: raise value_bytes_max",
+            ReplyError::ValueTooLong => "the value is longer than this client takes",
             ReplyError::BadValueEnd => {
                 "the value has another length than announced: close the connection"
             }

@@ -73,7 +73,8 @@ impl<'t> Executor<'t> {
                 },
             };
             let before = item.exptime();
-            let Some((is_won_already, has_won)) = self.try_to_win(meta, &item) else { continue };
+            let tried = self.try_to_win(meta, key, &item)?;
+            let Some((is_won_already, has_won)) = tried else { continue };
             let mut exptime = [before; 2];
             if let Some(ttl) = meta.ttl() {
                 exptime[1] = self.turn.process.time.expiry(ttl.into(), now);
@@ -100,23 +101,42 @@ impl<'t> Executor<'t> {
 
     /// Returns whether another client has already won the right to refresh the item, and whether this get
     /// wins it. `None`: the item was moved meanwhile.
-    fn try_to_win(&self, meta: &Meta<'_>, item: &ItemRef<'_>) -> Option<(bool, bool)> {
-        if item.is_won()? {
-            return Some((true, false));
+    fn try_to_win(
+        &self,
+        meta: &Meta<'_>,
+        key: &Key<'_>,
+        item: &ItemRef<'_>,
+    ) -> Result<Option<(bool, bool)>, NoRoom> {
+        match item.is_won() {
+            None => return Ok(None),
+            Some(true) => return Ok(Some((true, false))),
+            Some(false) => {}
         }
         let expiry = |ttl: i32| self.turn.process.time.expiry(ttl.into(), self.now());
-        let is_due = meta.recache().is_some_and(|ttl| {
-            // Flags take effect in the order in which they were sent.
-            let touched = meta.ttl().filter(|_| touches_first(meta));
-            let exptime = touched.map_or(item.exptime(), expiry);
-            exptime != 0 && exptime < expiry(ttl)
-        });
+        // Flags take effect in the order in which they were sent.
+        let touched = meta.ttl().filter(|_| touches_first(meta)).map(expiry);
+        let exptime = touched.unwrap_or(item.exptime());
+        let is_due = exptime != 0 && meta.recache().is_some_and(|ttl| exptime < expiry(ttl));
         if !(is_due || item.is_stale()) {
-            return Some((false, false));
+            return Ok(Some((false, false)));
         }
-        match item.claim() {
-            Claim::Moved => None,
-            claim => Some((claim == Claim::Taken, claim == Claim::Won)),
+        let claim = if item.can_be_claimed() {
+            item.claim()
+        } else {
+            self.claim_touched(key, exptime)?
+        };
+        Ok((claim != Claim::Moved).then_some((claim == Claim::Taken, claim == Claim::Won)))
+    }
+
+    /// Claims an item that was stored without an expiry. Only the copy that the touch makes has a place for the claim.
+    fn claim_touched(&self, key: &Key<'_>, exptime: u32) -> Result<Claim, NoRoom> {
+        let (handle, now) = (self.handle(), self.now());
+        if let Touched::NoRoom(no_room) = handle.touch_withheld(key, exptime, now) {
+            return Err(no_room);
+        }
+        match handle.peek(key, now) {
+            Ok(copy) if copy.can_be_claimed() => Ok(copy.claim()),
+            _ => Ok(Claim::Moved),
         }
     }
 

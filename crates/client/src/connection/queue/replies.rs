@@ -167,12 +167,12 @@ impl Queue {
     fn line(&mut self, line: ReplyLine<'_>, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
         self.no_end_is_due()?;
         let Some(&Entry { op, slot, place, .. }) = self.order.front() else {
-            return Err(OutOfStep(format!("nobody asked for {line:?}")));
+            return Err(OutOfStep("a reply came that nobody asked for".into()));
         };
         if let (Op::MetaGet, ReplyLine::Line(whole)) = (op, line) {
             let key = &self.order[0].key;
             let Some(message) = text::meta_text(whole, key).map(copy) else {
-                return Err(OutOfStep(format!("{op:?} was answered with {line:?}")));
+                return Err(OutOfStep::unfit_line(op, line));
             };
             (self.is_end_due, _) = (true, self.order.pop_front());
             self.answer((slot, place), Reply { message, ..FOUND }, woken);
