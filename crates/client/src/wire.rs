@@ -58,7 +58,10 @@ mod tests {
     #[test]
     fn a_reply_that_does_not_fit_is_told_in_words() {
         let garbage = OutOfStep::unfit_line(Op::Set, ReplyLine::Line(b"SSH-2.0\x07"));
-        assert_eq!(garbage.0, r#"the server's reply to set, "SSH-2.0\x07", is none of memcached's"#);
+        assert_eq!(
+            garbage.0,
+            r#"the server's reply to set, "SSH-2.0\x07", is none of memcached's"#
+        );
         let OutOfStep(text) = OutOfStep::unfit_line(Op::Get, ReplyLine::Line(&[b'x'; 9000]));
         assert!(text.len() < 130, "{text}");
         let deleted = OutOfStep::unfit_line(Op::LeaseGet, ReplyLine::Deleted);

@@ -18,6 +18,8 @@ pub mod exposition;
 pub mod http;
 #[cfg(feature = "sessions")]
 pub mod rewrites;
+#[cfg(feature = "sessions")]
+pub mod crowded;
 pub mod sample;
 pub mod shares;
 pub mod size;

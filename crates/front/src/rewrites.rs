@@ -110,7 +110,9 @@ impl LongValues {
         timeout(PATIENCE, self.rewrites.wait(bytes)).await.ok().flatten()
     }
 
-    fn known(&self, key: &[u8]) -> usize {
+    /// The length of a key's value when it was seen last; 0 if it was short, or wasn't seen.
+    #[must_use]
+    pub fn known(&self, key: &[u8]) -> usize {
         let (place, hash) = self.place(key);
         let found = place.load(Relaxed);
         if found & !LENGTH == hash { usize::try_from(found & LENGTH).unwrap_or(0) } else { 0 }

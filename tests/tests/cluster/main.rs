@@ -1,5 +1,6 @@
 //! Clusters of `guira store`, which several nodes make, with a real etcd, and the routers in front of them.
 
+mod crowded;
 mod dev;
 mod hot_tls;
 mod hung;

@@ -24,8 +24,9 @@ use bytes::Bytes;
 use guira_chain::direct::{DirectRead, DirectReads};
 use guira_chain::frames::Asked;
 use guira_chain::slot::{REPEATED, Told, WriteId, WriteTag, WriteVerdict};
-use guira_chain::{Chart, SlotHash};
+use guira_chain::{Chart, NodeId, SlotHash};
 use guira_client::{CHARGED_BYTES_MIN, NO_ROOM, Op, Outcome, Reply, Request};
+use guira_front::crowded::CrowdedSlots;
 use guira_front::rewrites::LongValues;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot, watch};
@@ -56,6 +57,8 @@ pub(crate) struct Front {
     pub(super) value_max: usize,
     pub(super) long: LongValues,
     pub(super) answers: LongAnswers,
+    /// Turns of changes that the head refused because too much waits in their slot.
+    pub(super) crowded: CrowdedSlots,
 }
 
 /// What keeps one client's requests for a key in order. Keys share lines.
@@ -247,13 +250,13 @@ impl Front {
         change: Option<(&[u8], Option<WriteTag>)>,
         expected: usize,
     ) -> Result<Told, Unanswered> {
-        let (mut begun, mut waited) = (Instant::now(), Duration::ZERO);
+        let mut patience = Patience { begun: Instant::now(), waited: Duration::ZERO };
         let (command, tag) = change.map_or((None, None), |(command, tag)| (Some(command), tag));
         let id = tag.map_or_else(|| self.new_number(), |tag| tag.id);
         let mut views = self.chart.clone();
         let (mut is_repeated, mut pause) = (tag.is_some_and(|tag| tag.is_repeated), PAUSE_MIN);
-        let mut slot = None;
-        while begun.elapsed() < PATIENCE {
+        let (mut slot, mut is_refused, mut turn) = (None, false, None);
+        while patience.begun.elapsed() < PATIENCE {
             let chart = views.borrow_and_update().clone();
             let Some(chart) = chart else {
                 let _ = timeout(PAUSE_MAX, views.changed()).await;
@@ -261,45 +264,47 @@ impl Front {
             };
             let (place, group) = chart.place(key).ok_or_else(odd)?;
             slot = Some(place);
+            let may_wait = command.is_some() && turn.is_none();
+            if may_wait && (is_refused || self.crowded.is_crowded(place)) {
+                let most = CROWDED_MAX.saturating_sub(patience.begun.elapsed());
+                turn = self.crowded.turn(place, 1, most).await;
+                match turn {
+                    Some(_) => {}
+                    None if is_repeated => return Err(unknown(slot)),
+                    None => return Err(format!("slot {place}: too many changes wait for it")),
+                }
+            }
             let to = if command.is_some() { group.head() } else { group.reader() };
-            let to = to.unwrap_or_default();
-            // All its tries together wait as long for room as they take otherwise.
-            let (waits, most) = (Instant::now(), PATIENCE.saturating_sub(waited));
-            let Ok(_room) = timeout(most, self.answers.room(to, expected)).await else { break };
-            begun += waits.elapsed();
-            waited += waits.elapsed();
+            let to = (to.unwrap_or_default(), place, group.epoch);
             let asked = match command {
                 None => Asked::Read { key: key.to_vec() },
                 Some(command) => {
                     Asked::Write { id, is_repeated, key: key.to_vec(), command: command.to_vec() }
                 }
             };
-            let (reply, told) = oneshot::channel();
-            let ask = Ask { to, slot: place, epoch: group.epoch, number: id.1, asked, reply };
-            self.events.send(Event::Ask(Box::new(ask))).map_err(|_| stopped())?;
-            let left = PATIENCE.saturating_sub(begun.elapsed());
-            match timeout(TRY_MAX.min(left), told).await {
-                Ok(Ok(told @ (Told::Wrote(_) | Told::Read(_)))) => return Ok(told),
-                Ok(Ok(Told::Unknown)) => return Err(unknown(slot)),
-                Ok(Ok(Told::Refused)) => {
+            match self.try_once(to, (id.1, asked, expected), &mut patience).await? {
+                Tried::Told(told @ (Told::Wrote(_) | Told::Read(_))) => return Ok(told),
+                Tried::Told(Told::Unknown) => return Err(unknown(slot)),
+                Tried::Told(Told::Refused) => {
                     return Err(format!(
                         "slot {place}: fewer copies than writes need: start a node, or wait until one is filled"
                     ));
                 }
                 // Nothing happened by this try.
-                Ok(Ok(Told::Busy)) => {
+                Tried::Told(Told::Busy) => {
+                    is_refused = true;
                     sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
-                Ok(Ok(Told::Stale)) => {
+                Tried::Told(Told::Stale) => {
                     is_repeated = true;
                     // A newer view is on its way: here, or to the node that was asked.
                     let _ = timeout(pause, views.changed()).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
-                // There is no link.
-                Ok(Err(_)) => drop(timeout(PAUSE_MAX, views.changed()).await),
-                Err(_) => is_repeated = true,
+                Tried::NoRoom => break,
+                Tried::NoLink => drop(timeout(PAUSE_MAX, views.changed()).await),
+                Tried::Late => is_repeated = true,
             }
         }
         Err(match (command, is_repeated) {
@@ -308,6 +313,53 @@ impl Front {
             (None, _) => format!("{}: no reader", name(slot)),
         })
     }
+
+    /// Asks a node once, about a slot at this epoch.
+    async fn try_once(
+        &self,
+        (to, slot, epoch): (NodeId, u16, u64),
+        (number, asked, expected): (u64, Asked, usize),
+        patience: &mut Patience,
+    ) -> Result<Tried, Unanswered> {
+        // All its tries together wait as long for room as they take otherwise.
+        let (waits, most) = (Instant::now(), PATIENCE.saturating_sub(patience.waited));
+        let Ok(_room) = timeout(most, self.answers.room(to, expected)).await else {
+            return Ok(Tried::NoRoom);
+        };
+        patience.begun += waits.elapsed();
+        patience.waited += waits.elapsed();
+        let (reply, told) = oneshot::channel();
+        let ask = Ask { to, slot, epoch, number, asked, reply };
+        self.events.send(Event::Ask(Box::new(ask))).map_err(|_| stopped())?;
+        let left = PATIENCE.saturating_sub(patience.begun.elapsed());
+        Ok(match timeout(TRY_MAX.min(left), told).await {
+            Ok(Ok(told)) => Tried::Told(told),
+            Ok(Err(_)) => Tried::NoLink,
+            Err(_) => Tried::Late,
+        })
+    }
+}
+
+/// Since when a request is tried, not counting how long it waited for room.
+struct Patience {
+    begun: Instant,
+    waited: Duration,
+}
+
+/// What came of asking a node once.
+enum Tried {
+    Told(Told),
+    /// No room for the answer has become free.
+    NoRoom,
+    NoLink,
+    /// There is no answer yet.
+    Late,
+}
+
+/// Turns of changes that a head refused. There are enough that a slot's queue doesn't run empty while those who have a turn
+/// pause.
+pub(super) fn refused_changes() -> CrowdedSlots {
+    CrowdedSlots::new(16)
 }
 
 /// The reply to a get that found this record.
@@ -347,6 +399,8 @@ fn stopped() -> Unanswered {
 const PATIENCE: Duration = Duration::from_micros(REPEATED);
 /// How long one try waits for its answer.
 const TRY_MAX: Duration = Duration::from_millis(500);
+/// How long a change waits for a turn in a crowded slot. Whoever asks for a router's client gives up after [`PATIENCE`].
+const CROWDED_MAX: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 const LINES: usize = 16;
@@ -391,6 +445,7 @@ mod tests {
             value_max: 1 << 20,
             long: LongValues::default(),
             answers: LongAnswers::default(),
+            crowded: refused_changes(),
         };
         let customer = Customer::new(Arc::new(Empty), Arc::new(Counts::default()));
         let key = Bytes::from_static(b"k");

@@ -20,7 +20,7 @@ use tokio::sync::{oneshot, watch};
 use super::driver::Driver;
 use super::event::Event;
 use super::figures::ReplicaBoard;
-use super::front::Front;
+use super::front::{Front, refused_changes};
 use super::identity::{self, Identity};
 use super::keeper::Keeper;
 use super::long_answers::LongAnswers;
@@ -256,6 +256,7 @@ pub(crate) fn start<E: Engine>(
         value_max: node.value_max,
         long: LongValues::default(),
         answers: LongAnswers::default(),
+        crowded: refused_changes(),
     };
     let threads = Mutex::new(Some(Threads { chains: thread, links }));
     Ok(Replica { who, front: Arc::new(front), board, tls, readiness, ended, threads })

@@ -120,11 +120,8 @@ impl<'t> Executor<'t> {
         if !(is_due || item.is_stale()) {
             return Ok(Some((false, false)));
         }
-        let claim = if item.can_be_claimed() {
-            item.claim()
-        } else {
-            self.claim_touched(key, exptime)?
-        };
+        let claim =
+            if item.can_be_claimed() { item.claim() } else { self.claim_touched(key, exptime)? };
         Ok((claim != Claim::Moved).then_some((claim == Claim::Taken, claim == Claim::Won)))
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use guira_chain::slot::WriteTag;
 use guira_chain::{Chart, NodeId};
 use guira_client::{Op, Outcome, Reply, Request};
+use guira_front::crowded::Turn;
 use guira_front::rewrites::LONG_BYTES;
 use tokio::time::{sleep, timeout};
 
@@ -92,6 +93,7 @@ impl Cluster {
     async fn settle(&self, request: &Request, key: &[u8], context: &Context) -> Reply {
         let tag = is_numbered(request).then(|| self.tag());
         let mut tries = Tries::new(tag, self.nodes.lock().wanted.timeout);
+        let mut turn = None;
         loop {
             let (chart, lack) = {
                 let mut nodes = self.nodes.lock();
@@ -112,6 +114,15 @@ impl Cluster {
             let Some((slot, group)) = chart.place(key) else {
                 return Reply::failure(Outcome::LocalError, "the view has no such slot");
             };
+            if turn.is_none() && !request.op.is_get() {
+                match self.turn(request, key, slot).await {
+                    Ok(it) => turn = Some(it),
+                    Err(reply) => return reply,
+                }
+                if tries.began.elapsed() > PAUSE_MIN {
+                    continue; // There may be a newer view by now.
+                }
+            }
             let meant = meant(request, group).1;
             if tries.began.elapsed() >= PATIENCE {
                 return tries.failed(request, slot);
@@ -148,6 +159,19 @@ impl Cluster {
                 return reply;
             }
         }
+    }
+
+    /// Waits until a change has its turn among those of its slot.
+    async fn turn(&self, request: &Request, key: &[u8], slot: u16) -> Result<Turn<'_>, Reply> {
+        let bytes = request.value.len().max(self.long.known(key));
+        let weight = if bytes >= LONG_BYTES { LONG_WEIGHT } else { 1 };
+        if let Some(turn) = self.crowded.try_turn(slot, weight) {
+            return Ok(turn);
+        }
+        self.crowded.turn(slot, weight, TURN_MAX).await.ok_or_else(|| {
+            let words = format!("slot {slot}: too many changes wait for it");
+            Reply::failure(Outcome::LocalError, words)
+        })
     }
 
     /// Asks a node once.
@@ -218,4 +242,8 @@ fn lacks(op: Op) -> Option<&'static str> {
 
 /// How long a request waits for the first view.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
+/// How long a change waits for its turn: it has a few seconds left then.
+const TURN_MAX: Duration = Duration::from_secs(5);
+/// As how many changes one of a long value counts.
+const LONG_WEIGHT: u32 = 4;
 const PAUSE_MAX: Duration = Duration::from_millis(100);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use guira_chain::slot::WriteTag;
 use guira_chain::{Group, NodeId};
 use guira_client::Request;
+use guira_front::crowded::CrowdedSlots;
 use guira_front::rewrites::LongValues;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -32,6 +33,8 @@ pub(crate) struct Cluster {
     pub(super) hot: Option<Hot>,
     /// Limits the long values that nodes are told to write at once.
     pub(super) long: LongValues,
+    /// Turns of this thread's changes.
+    pub(super) crowded: CrowdedSlots,
     /// Updates the links at each new view, even without requests.
     following: JoinSet<()>,
 }
@@ -100,6 +103,7 @@ impl Cluster {
             // Random, so that no two threads use the same number and get each other's results.
             number: Cell::new(fastrand::u64(..1 << 62)),
             long: LongValues::default(),
+            crowded: CrowdedSlots::new(CHANGES_A_SLOT),
             following: JoinSet::new(),
         }
     }
@@ -149,6 +153,8 @@ impl Drop for Cluster {
 }
 
 /// The error while the view has no process.
+/// Changes of one slot that a thread has under way. A chain that copies carries these out in some milliseconds.
+const CHANGES_A_SLOT: usize = 16;
 pub(super) const NOT_BEGUN: &str = "no node of the cluster has begun yet: start one";
 
 /// The role that a request needs in a slot's chain, and the node that has it.
