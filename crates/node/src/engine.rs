@@ -4,13 +4,15 @@
 //! 1. A change gets its sequence number when it is submitted, and numbers grow. Of two changes of a key the later one
 //!    counts.
 //! 2. A change that has landed is found by every later lookup.
-//! 3. [`Engine::begin`], [`Engine::submit`] and the methods that read figures wait for no device: event loops call them.
+//! 3. [`Engine::begin`], [`Engine::fed`], [`Engine::submit`] and the methods that read figures wait for no device: event loops call them.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use guira_disk::{Buffer, DiskFile};
 
 use crate::figures::Figures;
 
@@ -21,6 +23,16 @@ pub trait Engine: Send + Sync + Sized + 'static {
 
     /// Begins a lookup of a key, as far as memory knows.
     fn begin(&self, key: &Bytes) -> Begun<Self::Lookup>;
+
+    /// The read that a lookup needs next, if an event loop should do it. `None`: [`Engine::finish`] reads.
+    fn next_read(&self, _lookup: &Self::Lookup) -> Option<NextRead> {
+        None
+    }
+
+    /// Continues a lookup with what [`Engine::next_read`] asked for.
+    fn fed(&self, lookup: Self::Lookup, _read: io::Result<Buffer>) -> Begun<Self::Lookup> {
+        Begun::Unknown(lookup)
+    }
 
     /// Finishes a lookup. It may wait for the device.
     ///
@@ -92,6 +104,16 @@ pub enum Begun<L> {
     Known(Result<Option<Record>, EngineError>),
     /// The device has to be read.
     Unknown(L),
+}
+
+/// A read of a whole buffer.
+pub struct NextRead {
+    /// The file to read.
+    pub file: Arc<dyn DiskFile>,
+    /// Where the bytes begin in the file.
+    pub offset: u64,
+    /// The buffer that is filled.
+    pub buffer: Buffer,
 }
 
 /// How a change waits for the background.

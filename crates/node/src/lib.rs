@@ -4,6 +4,7 @@
 //! clients ─▶ front: sessions ─▶ desk, one per thread ─▶ node ─▶ engine: guira-store
 //!                                                        ├ stripes   changes under way, the turn of each key
 //!                                                        ├ front::rewrites  few long values are written again at once
+//!                                                        ├ own_reads what the kernel reads for an event loop
 //!                                                        └ readers   threads that wait for the device
 //! ```
 //! With `--cluster` or `--view` a node is one of several, and each request goes to the node that is responsible for its
@@ -42,6 +43,7 @@ mod counts;
 mod terms;
 mod horizon;
 mod stripes;
+mod own_reads;
 mod readers;
 mod damage;
 mod options;
@@ -50,7 +52,7 @@ mod engine;
 mod figures;
 
 pub use command::{EXIT_CODES, SIGNALS, command, run, serve_with};
-pub use engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, Record};
+pub use engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, NextRead, Record};
 pub use figures::Figures;
 pub use metrics::metric_meanings as store_metric_meanings;
 pub use options::{IndexFlag, Opening, Syncing};

@@ -28,7 +28,8 @@ use crate::damage::Damage;
 use crate::decide::{Current, Effect, Gone, Order, Said, brought, decide, failed, plain, say};
 use crate::engine::{Begun, Delay, Engine, EngineError, Record};
 use crate::horizon::{self, Flush, Horizon};
-use crate::readers::Readers;
+use crate::own_reads;
+use crate::readers::{Readers, Share};
 use crate::stripes::{Coming, Stripes, Turn, Write};
 use crate::terms::Terms;
 
@@ -46,6 +47,9 @@ pub(crate) struct Node<E> {
 
 /// A get that waits for the device.
 pub(crate) type Fetching = oneshot::Receiver<Result<Option<Record>, Reply>>;
+
+/// Who pays for a value that is read, and what part of the device it has.
+type Whose = (Arc<dyn Purse>, Arc<Share>);
 
 /// The first result of a get: known at once, or coming from a reader.
 pub(crate) enum Fetched {
@@ -95,16 +99,47 @@ impl<E: Engine> Node<E> {
         }
     }
 
+    /// Has the device read: by this thread's event loop, if it has room, or by a reader.
     fn read(self: &Arc<Self>, lookup: E::Lookup, customer: &Customer) -> Fetching {
-        let (this, purse) = (Arc::clone(self), Arc::clone(&customer.purse));
-        let reads = Arc::clone(&customer.reads);
-        self.readers.run(&customer.reads, move || {
-            let found = this.engine.finish(lookup, &|bytes| purse.has_room(bytes));
-            if let Ok(Some(record)) = &found {
-                reads.learn(record.value.len());
-            }
-            this.paid(found, &purse)
-        })
+        let (tell, coming) = oneshot::channel();
+        let (purse, reads) = (Arc::clone(&customer.purse), Arc::clone(&customer.reads));
+        self.read_on(lookup, (purse, reads), tell);
+        coming
+    }
+
+    fn read_on(
+        self: &Arc<Self>,
+        lookup: E::Lookup,
+        whose: Whose,
+        tell: oneshot::Sender<Result<Option<Record>, Reply>>,
+    ) {
+        let this = Arc::clone(self);
+        let next = self.engine.next_read(&lookup);
+        if let Some((next, place)) = next.and_then(|it| Some((it, own_reads::place()?))) {
+            place.begin(next, move |read| match this.engine.fed(lookup, read) {
+                Begun::Known(found) => this.tell(found, &whose, tell),
+                Begun::Unknown(lookup) => this.read_on(lookup, whose, tell),
+            });
+            return;
+        }
+        let share = Arc::clone(&whose.1);
+        self.readers.run(&share, move || {
+            let found = this.engine.finish(lookup, &|bytes| whose.0.has_room(bytes));
+            this.tell(found, &whose, tell);
+        });
+    }
+
+    /// Tells what a read found to who waits for it. If the client has gone, that is lost.
+    fn tell(
+        &self,
+        found: Result<Option<Record>, EngineError>,
+        (purse, reads): &Whose,
+        tell: oneshot::Sender<Result<Option<Record>, Reply>>,
+    ) {
+        if let Ok(Some(record)) = &found {
+            reads.learn(record.value.len());
+        }
+        let _ = tell.send(self.paid(found, purse));
     }
 
     /// Charges a long value that was found to the client that asked for it.

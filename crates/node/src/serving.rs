@@ -35,6 +35,7 @@ use crate::engine::{Engine, KeepRule};
 use crate::horizon::Horizon;
 use crate::node::{Node, now};
 use crate::options::{Opening, Options};
+use crate::own_reads;
 use crate::peers::PeerTls;
 use crate::process::Process;
 use crate::replica;
@@ -174,8 +175,18 @@ fn start<E: Engine>(process: &Arc<Process<E>>, number: usize) -> io::Result<Thre
     let run = move || {
         ask_for_short_slices();
         let tasks = LocalSet::new();
-        let sessions = tasks.block_on(&runtime, welcome(process, number, received));
-        runtime.block_on(drain(&sessions, tasks, || {}));
+        // Each thread's part of the reads that the device is given at once.
+        let depth = (process.options.read_threads / process.options.threads).max(1);
+        let sessions = tasks.block_on(&runtime, async {
+            if !own_reads::enter(depth) && number == 0 {
+                tracing::info!("the kernel refuses io_uring, so threads do all reads");
+            }
+            welcome(process, number, received).await
+        });
+        runtime.block_on(async {
+            drain(&sessions, tasks, || {}).await;
+            own_reads::leave();
+        });
         runtime.shutdown_background();
     };
     let handle = thread::Builder::new().name(format!("store-{number}")).spawn(run)?;

@@ -6,20 +6,22 @@
 //! # Costs
 //! A lookup that memory doesn't answer takes a buffer of whole blocks from a pool, and one read for each step.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use guira_client::CHARGED_BYTES_MIN;
-use guira_disk::{Buffers, Disk, System};
+use guira_disk::{Buffer, Buffers, Disk, System};
 use guira_store::{
     Batch, Db, Durability, GetStep, PendingRead, Pressure, RunIndex, StoreError, StoredValue,
 };
 
 use crate::directory;
-use crate::engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, Record};
+use crate::engine::{
+    Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, NextRead, Record,
+};
 use crate::figures::Figures;
 use crate::horizon;
 use crate::limited::Limited;
@@ -93,8 +95,7 @@ impl Silt {
             }
             let mut buffer = self.buffers.take(reading.bytes());
             let read = reading.file().read_at(&mut buffer[..reading.bytes()], reading.offset());
-            read.map_err(|error| EngineError::Other(format!("the device fails: {error}")))?;
-            match reading.fed(&buffer).map_err(told)? {
+            match go_on(reading, read.map(|()| buffer))? {
                 GetStep::Done(found) => return Ok(found),
                 GetStep::Read(next) => reading = next,
             }
@@ -131,6 +132,24 @@ impl Engine for Silt {
             Ok(GetStep::Done(found)) => Begun::Known(Ok(found.map(record))),
             Ok(GetStep::Read(reading)) => Begun::Unknown(reading),
             Err(error) => Begun::Known(Err(told(error))),
+        }
+    }
+
+    fn next_read(&self, reading: &PendingRead) -> Option<NextRead> {
+        // A long value is charged to the client first, and its bytes are checked by a thread.
+        let is_short = reading.bytes().saturating_sub(BESIDE_BYTES) < CHARGED_BYTES_MIN;
+        is_short.then(|| NextRead {
+            file: Arc::clone(reading.file()),
+            offset: reading.offset(),
+            buffer: self.buffers.take(reading.bytes()),
+        })
+    }
+
+    fn fed(&self, reading: PendingRead, read: io::Result<Buffer>) -> Begun<PendingRead> {
+        match go_on(reading, read) {
+            Ok(GetStep::Done(found)) => Begun::Known(Ok(found.map(record))),
+            Ok(GetStep::Read(next)) => Begun::Unknown(next),
+            Err(failure) => Begun::Known(Err(failure)),
         }
     }
 
@@ -264,6 +283,12 @@ pub(crate) fn figures(db: &Db) -> Figures {
         is_out_of_disk: stats.is_full.into(),
         seq: stats.last_seq,
     }
+}
+
+/// Continues a get with the bytes that it asked for.
+fn go_on(reading: PendingRead, read: io::Result<Buffer>) -> Result<GetStep, EngineError> {
+    let buffer = read.map_err(|error| EngineError::Other(format!("the device fails: {error}")))?;
+    reading.fed(&buffer).map_err(told)
 }
 
 fn record(found: StoredValue) -> Record {
