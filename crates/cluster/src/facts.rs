@@ -72,7 +72,9 @@ impl Memory {
         alive.retain(|node, _| !leaving.contains(node));
         self.note_gone(snapshot, &alive, waits, now);
         let now = now.steady;
-        let awaited = self.gone.iter().filter(|(_, gone)| now < gone.end);
+        // Nobody waits for a node that is to have no copies: its row goes with its last slot.
+        let is_wanted = |node: &NodeId| !snapshot.wish.drain.contains(node);
+        let awaited = self.gone.iter().filter(|(node, gone)| now < gone.end && is_wanted(node));
         // While a node waits to leave, heads and readers stay where they are: spreading them takes copies away.
         let awaited = awaited.map(|(node, _)| *node).chain(waiting).collect();
         let said = Said::of(snapshot, &alive);
@@ -375,6 +377,21 @@ mod tests {
         let mut seen = snapshot(&[(1, "first"), (2, "second"), (3, "first")]);
         seen.restarts = [(2, "first".to_owned())].into();
         assert_eq!(alive(&seen), [1, 2, 3], "it was restarted");
+    }
+
+    /// Regression: one that had been drained and stopped kept its row for ten minutes. Meanwhile heads and readers weren't
+    /// spread, each node counted a link that was down, and `check` told a finding.
+    #[test]
+    fn a_node_that_is_drained_and_gone_is_not_awaited() {
+        let second = Duration::from_secs(1);
+        let (replace_after, promise, restart) = (600 * second, second, 30 * second);
+        let waits = Waits { replace_after, promise, restart };
+        let mut seen = snapshot(&[(1, "first"), (2, "first")]);
+        let now = Now { steady: second, unix_s: 10_000 };
+        let awaited = |seen: &RegisterSnapshot| Memory::default().facts(seen, waits, now).awaited;
+        assert_eq!(awaited(&seen), [3].into());
+        seen.wish.drain.insert(3);
+        assert!(awaited(&seen).is_empty());
     }
 
     #[test]

@@ -283,7 +283,11 @@ impl Teller<'_> {
                 format!("{} are wanted, and {have} may have copies: start more", wish.replicas);
             deeds.add(&none, what, why);
         }
-        for id in &self.facts.awaited {
+        let is_gone = |it: &&NodeId| {
+            let Facts { alive, awaited, .. } = &self.facts;
+            self.is_drained(**it) && !alive.contains_key(*it) && !awaited.contains(*it)
+        };
+        for id in self.facts.awaited.iter().chain(self.view().nodes.keys().filter(is_gone)) {
             let (what, why) = self.awaited(*id, replace_after);
             deeds.add(&none, what, why);
         }

@@ -22,6 +22,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use guira_disk::{Buffer, Reads};
@@ -39,6 +40,9 @@ type Done = Box<dyn FnOnce(io::Result<Buffer>)>;
 thread_local! {
     static OWN: RefCell<Option<Rc<OwnReads>>> = const { RefCell::new(None) };
 }
+
+/// Whether the kernel has let a loop of this process read.
+static ALLOWED: AtomicBool = AtomicBool::new(false);
 
 /// The reads of one event loop.
 struct OwnReads {
@@ -74,8 +78,14 @@ pub(crate) fn enter(depth: usize) -> bool {
     };
     let own = opened().ok().map(Rc::new);
     let is_opened = own.is_some();
+    ALLOWED.fetch_or(is_opened, Relaxed);
     OWN.set(own);
     is_opened
+}
+
+/// Whether the kernel has let a loop of this process read, for statistics.
+pub(crate) fn are_allowed() -> bool {
+    ALLOWED.load(Relaxed)
 }
 
 /// Ends this thread's reads. Must be called in the loop's runtime.
@@ -186,6 +196,7 @@ mod tests {
     /// If the kernel refuses its ring, says so.
     fn has_entered(depth: usize) -> bool {
         if enter(depth) {
+            assert!(are_allowed());
             return true;
         }
         eprintln!("SKIPPED: an event loop's own reads are not tested, the kernel refuses io_uring");

@@ -9,6 +9,7 @@ use crate::counts::Count;
 use crate::engine::Engine;
 use crate::figures::{FIGURES, Figures};
 use crate::node::now;
+use crate::own_reads;
 use crate::process::Process;
 use crate::replica::{REPLICA_FIGURES, ReplicaRow, Who};
 
@@ -216,6 +217,7 @@ fn settings<E: Engine>(process: &Process<E>) -> Rows {
         ("index", format!("{:?}", opening.index).to_lowercase()),
         ("last_level_filter", opening.last_level_filter.to_string()),
         ("read_threads", options.read_threads.to_string()),
+        ("reads_by", if own_reads::are_allowed() { "ring" } else { "threads" }.to_owned()),
         ("num_threads", options.threads.to_string()),
         ("maxconns", options.clients.connections_max.to_string()),
         ("reqs_per_event", options.clients.outstanding_max.to_string()),

@@ -56,6 +56,10 @@ fn each_statistic_is_documented_in_its_order() {
     assert_eq!(names, rows.collect::<Vec<_>>());
     let settings = server.connect().ask("stats settings");
     assert!(settings.contains("STAT durability always\r\n"), "{settings}");
+    assert!(
+        settings.contains("STAT reads_by ring\r\n")
+            || settings.contains("STAT reads_by threads\r\n")
+    );
 }
 
 /// 50 clients' counts of one key, at the durability that waits for the device.

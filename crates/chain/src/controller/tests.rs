@@ -4,7 +4,7 @@
 mod cluster;
 mod steps;
 
-use crate::view::{Group, Member, NodeId, SLOTS};
+use crate::view::{Group, Member, NodeId, Ranges, SLOTS};
 use cluster::{Cluster, member};
 use proptest::prelude::*;
 
@@ -35,6 +35,45 @@ fn a_sixth_node_gets_its_share_and_as_much_again_moves_for_its_roles() {
     // got two nodes, and in a third one.
     assert!((16_384..20_000).contains(&cluster.begun), "{}", cluster.begun);
     assert!(cluster.uneven() <= 8, "{} %", cluster.uneven());
+}
+
+/// Node 1 has two groups, and so has node 4, which may be gone. Node 2 was the reader of the second one before.
+fn in_pieces() -> Cluster {
+    let mut cluster = Cluster::of(1, &[1, 0]);
+    cluster.view.nodes.insert(2, member(2, 0, 0));
+    cluster.view.nodes.insert(4, member(4, 1, 0));
+    let group = |from: u16, node: NodeId| Group {
+        slots: Ranges::of(from, from + SLOTS / 4 - 1),
+        epoch: 1,
+        serving: vec![node],
+        base: Some(node),
+        ..Group::default()
+    };
+    let quarter = |nth: u16| nth * (SLOTS / 4);
+    cluster.view.groups =
+        vec![group(0, 1), group(quarter(1), 1), group(quarter(2), 4), group(quarter(3), 4)];
+    cluster.view.groups[1].past = vec![2];
+    (cluster.view.epoch, cluster.view.groups[3].epoch) = (2, 2);
+    cluster.facts.groups = vec![crate::controller::GroupFacts::default(); 4];
+    cluster
+}
+
+fn next_groups(cluster: &Cluster) -> Option<Vec<(Vec<NodeId>, usize, Vec<NodeId>)>> {
+    let view = crate::controller::next(&cluster.view, &cluster.facts, &cluster.wish)?;
+    let groups = view.groups.into_iter();
+    Some(groups.map(|it| (it.serving, it.slots.len(), it.past)).collect())
+}
+
+#[test]
+fn united_groups_keep_their_past_readers_and_those_without_a_living_copy_stay_as_they_are() {
+    let mut cluster = in_pieces();
+    let (half, quarter) = (usize::from(SLOTS / 2), usize::from(SLOTS / 4));
+    let lost = (vec![4], quarter, vec![]);
+    // Past readers may not know yet that they were replaced.
+    let united = vec![(vec![1], half, vec![2]), lost.clone(), lost];
+    assert_eq!(next_groups(&cluster), Some(united));
+    cluster.facts.awaited.insert(4);
+    assert_eq!(next_groups(&cluster), None, "its copies may be back at any moment");
 }
 
 #[test]

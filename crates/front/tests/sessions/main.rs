@@ -178,6 +178,39 @@ fn a_change_of_a_client_that_went_keeps_its_place_for_seconds_at_most() {
 }
 
 #[test]
+fn of_a_crowd_that_went_changes_are_carried_through_for_a_second_and_of_a_few_for_longer_again() {
+    const CROWD: usize = 300;
+    run(async {
+        let program = Program::new(LIMITS);
+        let leave = async |count: usize| {
+            for n in 0..count {
+                let before = program.map.held.get();
+                let mut client = program.connect().await;
+                let send = format!("set slow{n} 0 0 1\r\ns\r\n");
+                client.write_all(send.as_bytes()).await.expect("it is read");
+                eventually("it is begun", || program.map.held.get() > before).await;
+                client.set_zero_linger().expect("a reset");
+            }
+            while_passes().await;
+        };
+        leave(CROWD).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        while_passes().await;
+        let left = program.clients.connected();
+        assert!(left <= 256, "{left} of {CROWD} keep their places");
+        tokio::time::advance(Duration::from_secs(11)).await;
+        eventually("all are gone", || program.clients.connected() == 0).await;
+        tokio::time::resume();
+        leave(10).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(5)).await;
+        while_passes().await;
+        assert_eq!(program.clients.connected(), 10, "they are few");
+    });
+}
+
+#[test]
 fn a_client_has_no_more_requests_under_way_than_it_may() {
     run(async {
         let program = Program::new(ClientLimits { outstanding_max: 3, ..LIMITS });

@@ -145,9 +145,18 @@ const BYTES_MAX: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use guira_chain::slot::Version;
 
     use super::*;
+    use crate::engine::Landing;
+
+    struct Nobody;
+
+    impl Landing for Nobody {
+        fn landed(&self, _: Result<(), EngineError>) {}
+    }
 
     fn found(key: &'static str) -> Found {
         let stand = Stand { value: Some(vec![0; 10]), version: Version::default() };
@@ -166,6 +175,23 @@ mod tests {
         assert_eq!(ahead.hand_out(3), found("k"));
         assert_eq!((ahead.bytes, ahead.is_ready(3)), (0, false));
         assert_eq!([(); 4].map(|()| ahead.next_turn()), [Some(1), Some(2), Some(3), None]);
+    }
+
+    #[test]
+    fn what_an_order_has_no_room_for_is_left_to_the_copy() {
+        let (keeper, _) = super::super::keeper::tests::keeper(true);
+        let store = keeper.store();
+        let keys: Vec<_> = (0..6).map(|n| Bytes::from(format!("k{n}"))).collect();
+        for key in &keys {
+            let item = vec![0; ORDER_BYTES / 3];
+            let value = Some(record::encode(Version::default(), &item));
+            store.engine.submit(key.clone(), value, false, Arc::new(Nobody)).expect("it is taken");
+        }
+        store.engine.land(keys.len());
+        let found = read(&store.engine, vec![(1, keys.clone())]).expect("it reads");
+        // A key that isn't there is read when the copy is made. One that is there without a record has none.
+        assert_eq!(found[0].1.len(), 4, "{:?}", found[0].1.keys());
+        assert!(found[0].1.values().all(Option::is_some));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use guira_chain::direct::DirectReads;
 use guira_chain::frames::{Asked, PeerFrame, PeerHello};
 use guira_chain::promises::{Promises, TERM};
 use guira_chain::slot::{Around, ClientId, REPEATED, Slot, SlotAction, SlotEvent, Told, WriteKind};
-use guira_chain::{Chart, NodeId, SLOTS};
+use guira_chain::{Chart, Group, NodeId, SLOTS};
 use guira_cluster::Shortage;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
@@ -83,6 +83,8 @@ pub(super) struct Driver<E> {
     board: Arc<ReplicaBoard>,
     readiness: Arc<Readiness>,
     show_at: u64,
+    /// Since when the device has no room for the copies that this node is to get.
+    full_since: Option<u64>,
 }
 
 impl<E: Engine> Driver<E> {
@@ -121,6 +123,7 @@ impl<E: Engine> Driver<E> {
             board,
             readiness,
             show_at: 0,
+            full_since: None,
         }
     }
 
@@ -272,6 +275,7 @@ impl<E: Engine> Driver<E> {
         if now >= self.show_at {
             self.show_at = now + SHOW_EVERY;
             self.show(now);
+            self.leave_if_full(now);
         }
         self.requests.tidy();
         while let Some(Read { slot, from, id, .. }) = self.requests.next_late(now) {
@@ -284,6 +288,24 @@ impl<E: Engine> Driver<E> {
         }
         while let Some(slot) = self.slots.next_due(now) {
             self.step(slot, SlotEvent::Tick);
+        }
+    }
+
+    /// Ends the node if its device stays full while it is to get copies: others would wait for theirs behind it. It goes
+    /// on where it may have the last copies.
+    fn leave_if_full(&mut self, now: u64) {
+        let me = self.me.node;
+        let chart = self.chart.borrow().clone();
+        let groups = chart.as_ref().map_or(&[][..], |chart| &chart.view.groups);
+        let is_joining = groups.iter().any(|group| group.joining.contains(&me));
+        let is_needed = |group: &Group| group.serving.contains(&me) && group.serving.len() < 3;
+        if !is_joining || !self.keeper.is_full() || groups.iter().any(is_needed) {
+            self.full_since = None;
+            return;
+        }
+        let since = *self.full_since.get_or_insert(now);
+        if now.saturating_sub(since) >= FULL_FOR {
+            self.keeper.give_up_full();
         }
     }
 
@@ -404,6 +426,8 @@ impl<E> Drop for Driver<E> {
 const LOOK_EVERY: u64 = 25_000;
 /// How often the figures are shown.
 const SHOW_EVERY: u64 = 1_000_000;
+/// How long a node waits for room on its device. A merge may make some.
+const FULL_FOR: u64 = 10_000_000;
 const ARRIVED_AT_ONCE: usize = 256;
 /// Writes are refused while the uncommitted effects of all slots have more bytes than this.
 const QUEUED_BYTES_MAX: usize = 64 << 20;

@@ -26,6 +26,7 @@ use bytes::Bytes;
 use guira_chain::slot::{Contents, Decision, Effect, Stand, Version};
 use guira_chain::{SLOTS, SlotHash, View};
 use guira_proto::KEY_BYTES_MAX;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::{self, Ahead, Found, ORDER_KEYS, ORDER_SLOTS, Order};
@@ -133,6 +134,16 @@ impl<E: Engine> Keeper<E> {
     /// The failure because of which the node has to end.
     pub(super) fn failure(&self) -> Option<EngineError> {
         self.failed.borrow().clone()
+    }
+
+    /// Whether the device has no room for values.
+    pub(super) fn is_full(&self) -> bool {
+        self.node.engine.health() == Health::OutOfDisk
+    }
+
+    /// Ends the node, because it can take no copies.
+    pub(super) fn give_up_full(&self) {
+        self.fail(EngineError::OutOfDisk);
     }
 
     /// Whether the store should take no more for now: the device is full or has failed, or merges are far behind.
@@ -380,14 +391,19 @@ impl<E: Engine> Keeper<E> {
         work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
     ) {
         let events = self.events.clone();
-        let works = move || {
+        let work = Arc::new(Mutex::new(Some(work)));
+        let works = move |work: &Mutex<Option<_>>| {
+            let Some(work) = work.lock().take() else { return };
             let done = catch_unwind(AssertUnwindSafe(work));
             let died = |_| Err(EngineError::Other("a thread that reads records died".to_owned()));
             // While the node ends, the event is lost.
             let _ = events.send(event(done.unwrap_or_else(died)));
         };
-        if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(works) {
-            self.fail(EngineError::Other(format!("no thread can be started: {error}")));
+        let (there, here) = (Arc::clone(&work), works.clone());
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || works(&there));
+        if thread.is_err() {
+            // The system has no thread for it: requests wait meanwhile, and nothing is lost.
+            here(&work);
         }
     }
 

@@ -186,6 +186,21 @@ fn enter<E: Engine>(
     }
 }
 
+/// Refuses a node whose disk is full, and without which each slot has a copy. It could take none, and while it waited for
+/// its first one, others would wait for theirs.
+fn refuse_without_room(view: &View, node: NodeId, engine: &impl Engine) -> Result<(), String> {
+    let figures = engine.figures();
+    let (free, reserve) = (figures.disk_free_bytes, figures.disk_reserve_bytes);
+    let is_serving = view.groups.iter().any(|group| group.serving.contains(&node));
+    if is_serving || free >= reserve {
+        return Ok(());
+    }
+    Err(format!(
+        "out of disk: {free} bytes are free, and {reserve} stay free for merges, so this node can take no copies. Make room there, \
+         or raise --disk-max, and start it again"
+    ))
+}
+
 /// Starts the node's part in the cluster, over a store in this directory that is open.
 ///
 /// # Errors
@@ -196,6 +211,7 @@ pub(crate) fn start<E: Engine>(
     node: &Arc<Node<E>>,
 ) -> Result<Replica, String> {
     let Entry { view, node: number, mut member, views } = enter((options, directory), node)?;
+    refuse_without_room(&view, number, &node.engine)?;
     member.run = format!("{:016x}", fastrand::u64(..));
     let (cluster, name, run) = (view.cluster.clone(), member.name.clone(), member.run.clone());
     let me = PeerHello { cluster, node: number, name, run, epoch: 0 };

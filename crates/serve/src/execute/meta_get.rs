@@ -120,8 +120,14 @@ impl<'t> Executor<'t> {
         if !(is_due || item.is_stale()) {
             return Ok(Some((false, false)));
         }
-        let claim =
-            if item.can_be_claimed() { item.claim() } else { self.claim_touched(key, exptime)? };
+        let claim = if item.can_be_claimed() {
+            item.claim()
+        } else if exptime <= self.now() {
+            // The touch ends the item: nobody else finds it.
+            Claim::Won
+        } else {
+            self.claim_touched(key, exptime)?
+        };
         Ok((claim != Claim::Moved).then_some((claim == Claim::Taken, claim == Claim::Won)))
     }
 
@@ -132,7 +138,8 @@ impl<'t> Executor<'t> {
             return Err(no_room);
         }
         match handle.peek(key, now) {
-            Ok(copy) if copy.can_be_claimed() => Ok(copy.claim()),
+            // Another client's item would keep a claim that nobody knows of.
+            Ok(copy) if copy.can_be_claimed() && copy.exptime() <= exptime => Ok(copy.claim()),
             _ => Ok(Claim::Moved),
         }
     }

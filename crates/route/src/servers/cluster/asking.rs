@@ -41,7 +41,7 @@ impl Cluster {
             return Reply::failure(Outcome::RemoteError, words);
         }
         let key = key::without_prefix(&request.key);
-        // A shadow request doesn't take a place in the client's order, so it delays no other request.
+        // A shadow request takes no place in the client's order.
         let line = (!context.is_shadow).then(|| context.order.line(key));
         let (mut reading, mut writing) = (None, None);
         match line {
@@ -245,5 +245,5 @@ const FIRST_LOOK: Duration = Duration::from_secs(2);
 /// How long a change waits for its turn: it has a few seconds left then.
 const TURN_MAX: Duration = Duration::from_secs(5);
 /// As how many changes one of a long value counts.
-const LONG_WEIGHT: u32 = 4;
+const LONG_WEIGHT: u32 = 16;
 const PAUSE_MAX: Duration = Duration::from_millis(100);

@@ -152,9 +152,9 @@ impl Drop for Cluster {
     }
 }
 
+/// Changes of one slot that a thread has under way: a change of another slot waits behind them for some milliseconds.
+const CHANGES_A_SLOT: usize = 64;
 /// The error while the view has no process.
-/// Changes of one slot that a thread has under way. A chain that copies carries these out in some milliseconds.
-const CHANGES_A_SLOT: usize = 16;
 pub(super) const NOT_BEGUN: &str = "no node of the cluster has begun yet: start one";
 
 /// The role that a request needs in a slot's chain, and the node that has it.
