@@ -1,7 +1,7 @@
 //! Nodes' own statistics, asked for as a client does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -161,7 +161,12 @@ pub(crate) fn leader_words(leader: Option<&str>, stray: Option<&str>) -> String 
 /// A sentence: nobody answers there, or not as a node does that needs neither TLS nor a login.
 fn ask(address: &str) -> Result<Said, String> {
     let begun = Instant::now();
-    let text = exchange(address).map_err(|error| error.to_string())?;
+    let text = exchange(address).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("no answer within {} s: it hangs, or has too much to do", LIMIT.as_secs())
+        }
+        _ => error.to_string(),
+    })?;
     let took = begun.elapsed();
     let mut said = Said::default();
     for line in text.lines() {
@@ -197,3 +202,16 @@ fn exchange(address: &str) -> std::io::Result<String> {
 
 const LIMIT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_takes_connections_and_says_nothing_is_told_to_hang() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = silent.local_addr().expect("it is bound").to_string();
+        let words = ask(&address).err().expect("it says nothing");
+        assert_eq!(words, "no answer within 2 s: it hangs, or has too much to do");
+    }
+}

@@ -86,7 +86,7 @@ impl fmt::Display for Fault {
             Self::Etcd(error) => error.fmt(f),
             Self::NoCluster(name) => write!(
                 f,
-                "there is no cluster {name}: make it by guira cluster init etcd:HOST:PORT/{name}; if there was one, don't: etcd has lost its keys (docs/how-to/lost-etcd.md)"
+                "there is no cluster {name}. If there was one, make no new one: etcd has lost its keys (docs/how-to/lost-etcd.md). If there was none: guira cluster init etcd:HOST:PORT/{name}"
             ),
             Self::Lost(name) => write!(
                 f,

@@ -52,6 +52,12 @@ pub(crate) fn drain(
     let slots = counted(slots_of(&snapshot, id), "slot", "slots");
     let paused =
         if wish.is_paused { " once the pause is over (guira cluster set --resume)" } else { "" };
+    if !snapshot.nodes.contains_key(&id) {
+        let words = format!(
+            "{name} is gone, and given up: other nodes get the copies of its {slots}{paused}\n"
+        );
+        return Ok((id, words));
+    }
     Ok((
         id,
         format!(

@@ -26,7 +26,7 @@ fn a_cluster_is_made_and_told_of() {
     let place = format!("etcd:127.0.0.1:{}/c1", server.port());
     let (code, _, said) = cluster(&["status", &place]);
     assert_eq!(code, Some(2));
-    assert!(said.contains("there is no cluster c1: make it by guira cluster init"), "{said}");
+    assert!(said.contains("there is no cluster c1. If there was one, make no new one"), "{said}");
     let (code, told, said) = cluster(&["init", &place, "--replicas", "2"]);
     assert_eq!((code, &*said), (Some(0), ""));
     assert!(told.contains("2 copies of each slot, 2 needed for a write"), "{told}");

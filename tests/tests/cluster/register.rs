@@ -300,7 +300,7 @@ fn what_cannot_join_says_what_to_do() {
     let made = Command::new(guira()).args(["cluster", "init", &birds]).output();
     assert!(made.expect("guira runs").status.success());
     let cases: [(&[&str], &str); 11] = [
-        (&["--cluster", &place, "--peers", &free], "make it by guira cluster init"),
+        (&["--cluster", &place, "--peers", &free], "If there was none: guira cluster init"),
         (&["--cluster", "etcd:127.0.0.1:1/x", "--peers", &free], "Connection refused"),
         (&["--cluster", "etcd:h/x", "--peers", &free], "write etcd:HOST:PORT/NAME"),
         (&["--cluster", &place], "--peers"),

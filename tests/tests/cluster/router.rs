@@ -328,7 +328,7 @@ fn without_a_view_the_error_says_what_is_missing_and_later_the_cluster_is_found(
     let ready = || get_http(port, "/readyz");
     let (status, why) = ready();
     assert!(status.contains("503 ") && why.contains("no view yet: "), "{status}: {why}");
-    let wanted = "no view yet: there is no cluster birds: make it by guira cluster init";
+    let wanted = "no view yet: there is no cluster birds. If there was one, make no new one";
     assert!(told.starts_with("SERVER_ERROR ") && told.contains(wanted), "{told}");
     let made = Command::new(guira()).args(["cluster", "init", &place]).output();
     assert!(made.expect("guira runs").status.success());

@@ -38,7 +38,7 @@ pub(super) fn find(found: &mut Findings, snapshot: &RegisterSnapshot, missing: &
                 "other nodes get its copies, as it is drained; if it is to be back: guira cluster drain PLACE {id} --undo"
             ),
             0 => format!(
-                "start it again on its directory, or on an empty one if its log calls that one damaged; after 10 minutes other nodes get its copies, or at once if it won't be back: guira cluster drain PLACE {id}"
+                "if its process hangs (SIGSTOP, a stuck disk), end that; start it again on its directory, once that has room, or on an empty one if its log calls that one damaged; after 10 minutes other nodes get its copies, or at once if it won't be back: guira cluster drain PLACE {id}"
             ),
             _ => {
                 "start it again on its directory: no node lives that has all that it has".to_owned()

@@ -352,3 +352,23 @@ impl Landing for Written {
         let _ = self.0.try_send(result);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::replica::keeper::tests::Slow;
+
+    #[test]
+    fn a_full_node_starts_only_where_it_may_have_copies_that_others_lack() {
+        let mut view = guira_cluster::first_view("birds", 3, 1).expect("random numbers");
+        view.groups[0].serving = vec![2, 1];
+        let engine = Slow::default();
+        assert_eq!(refuse_without_room(&view, 3, &engine), Ok(()));
+        engine.is_full.store(true, Relaxed);
+        let refused = refuse_without_room(&view, 3, &engine).expect_err("it is full");
+        assert!(refused.contains("Make room there"), "{refused}");
+        assert_eq!(refuse_without_room(&view, 1, &engine), Ok(()));
+    }
+}

@@ -110,3 +110,39 @@ async fn nobody_reads_directly_after_the_store_has_failed() {
     assert!(told.try_recv().is_err());
     assert!(alone.direct.begin(b"k").is_none());
 }
+
+/// Regression: a node that was restarted on a full disk took none of its copies, for ever. The nodes that were to be filled
+/// after it waited.
+#[tokio::test]
+async fn a_node_that_stays_full_while_it_is_to_get_copies_ends_unless_it_may_have_the_last_ones() {
+    let joins = r#""serving": [2], "syncing": [1], "attempt": 1"#;
+    let last = r#""serving": [1], "base": 1"#;
+    let one_of_three = r#""serving": [2, 3, 1], "base": 2"#;
+    for (others, ends) in [(joins, true), (last, false), (one_of_three, true)] {
+        let view = format!(
+            r#"{{"format": 1, "cluster": "c1", "epoch": 1, "seed": "", "replicas": 2, "min_write": 1, "nodes": {{
+            "1": {{"name": "a", "peers": "127.0.0.1:1", "weight": 1, "run": "1f"}},
+            "2": {{"name": "b", "peers": "127.0.0.1:2", "weight": 1, "run": "2f"}},
+            "3": {{"name": "c", "peers": "127.0.0.1:3", "weight": 1, "run": "3f"}}}},
+            "groups": [{{"slots": "0-99", "epoch": 1, {joins}}}, {{"slots": "100-16383", "epoch": 1, {others}}}]}}"#
+        );
+        let view = if others == joins {
+            view.replace(&format!(r#"0-99", "epoch": 1, {joins}}}, {{"slots": "100-"#), "0-")
+        } else {
+            view
+        };
+        let mut alone = Alone::start().await;
+        alone.driver.learn(View::from_json(&view).expect("a view"), "a test");
+        let mut failed_at = |is_full, now| {
+            alone.store.engine.is_full.store(is_full, std::sync::atomic::Ordering::Relaxed);
+            alone.driver.leave_if_full(now);
+            alone.driver.keeper.failure()
+        };
+        assert_eq!(failed_at(true, 0), None);
+        assert_eq!(failed_at(true, FULL_FOR - 1), None);
+        assert_eq!(failed_at(false, FULL_FOR), None, "a merge has made room");
+        assert_eq!(failed_at(true, FULL_FOR + 1), None);
+        let failure = failed_at(true, 2 * FULL_FOR + 1);
+        assert_eq!(failure, ends.then_some(EngineError::OutOfDisk), "{others}");
+    }
+}

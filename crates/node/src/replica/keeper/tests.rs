@@ -6,6 +6,7 @@ use crate::figures::Figures;
 use crate::horizon::Horizon;
 use guira_chain::slot::WriteVerdict;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 type Waiting = (Bytes, Option<Bytes>, Arc<dyn Landing>);
@@ -15,6 +16,7 @@ type Waiting = (Bytes, Option<Bytes>, Arc<dyn Landing>);
 pub(crate) struct Slow {
     records: Mutex<HashMap<Bytes, Bytes>>,
     waiting: Mutex<VecDeque<Waiting>>,
+    pub(crate) is_full: AtomicBool,
 }
 
 impl Slow {
@@ -50,7 +52,7 @@ impl Engine for Slow {
         Ok(1)
     }
     fn health(&self) -> Health {
-        Health::Good
+        if self.is_full.load(Relaxed) { Health::OutOfDisk } else { Health::Good }
     }
     fn visit(&self, each: &mut dyn FnMut(&[u8], &Record) -> bool) -> Result<(), EngineError> {
         for (key, value) in &*self.records.lock() {
@@ -59,7 +61,8 @@ impl Engine for Slow {
         Ok(())
     }
     fn figures(&self) -> Figures {
-        Figures::default()
+        let reserve = u64::from(self.is_full.load(Relaxed));
+        Figures { disk_reserve_bytes: reserve, ..Figures::default() }
     }
     fn settle(&self) -> Result<(), EngineError> {
         Ok(())
