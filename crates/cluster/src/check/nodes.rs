@@ -37,6 +37,9 @@ pub(super) fn find(found: &mut Findings, snapshot: &RegisterSnapshot, missing: &
             0 if is_drained => format!(
                 "other nodes get its copies, as it is drained; if it is to be back: guira cluster drain PLACE {id} --undo"
             ),
+            0 if replaced.is_some() => format!(
+                "it was begun anew there: other nodes get the old number's copies after 10 minutes, or at once by guira cluster drain PLACE {id}"
+            ),
             0 => format!(
                 "if its process hangs (SIGSTOP, a stuck disk), end that; start it again on its directory, once that has room, or on an empty one if its log calls that one damaged; after 10 minutes other nodes get its copies, or at once if it won't be back: guira cluster drain PLACE {id}"
             ),

@@ -63,11 +63,9 @@ fn a_node_that_was_begun_anew_in_the_place_of_one_that_is_gone_is_not_to_be_ende
     let mut seen = snapshot(&[ALL[0], ALL[1], (4, "first")]);
     let keyless = Keyless { replaced: [(3, 4)].into(), ..Keyless::default() };
     let said = |seen: &RegisterSnapshot| found(|it| nodes::find(it, seen, &keyless));
-    let words = "store-3 (3) is gone, and store-4 (4) has its address, and the view counts on it: start it again";
+    let words = "store-3 (3) is gone, and store-4 (4) has its address, and the view counts on it: it was begun anew";
     assert!(said(&seen)[0].starts_with(words), "{:?}", said(&seen));
-    assert!(
-        said(&seen)[0].ends_with("or at once if it won't be back: guira cluster drain PLACE 3")
-    );
+    assert!(said(&seen)[0].ends_with("or at once by guira cluster drain PLACE 3"));
     let mut view = (*seen.seen.view).clone();
     view.groups[0].serving = vec![1, 2, 4];
     seen.seen.view = view.into();

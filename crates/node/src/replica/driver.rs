@@ -297,9 +297,10 @@ impl<E: Engine> Driver<E> {
         let me = self.me.node;
         let chart = self.chart.borrow().clone();
         let groups = chart.as_ref().map_or(&[][..], |chart| &chart.view.groups);
-        let is_joining = groups.iter().any(|group| group.joining.contains(&me));
+        let is_filled = |group: &Group| group.joining.contains(&me) || group.syncing.contains(&me);
         let is_needed = |group: &Group| group.serving.contains(&me) && group.serving.len() < 3;
-        if !is_joining || !self.keeper.is_full() || groups.iter().any(is_needed) {
+        let is_waited_for = groups.iter().any(is_filled);
+        if !is_waited_for || !self.keeper.is_full() || groups.iter().any(is_needed) {
             self.full_since = None;
             return;
         }
