@@ -211,7 +211,7 @@ mod tests {
     fn a_node_that_takes_connections_and_says_nothing_is_told_to_hang() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = silent.local_addr().expect("it is bound").to_string();
-        let words = ask(&address).err().expect("it says nothing");
+        let words = ask(&address).expect_err("it says nothing");
         assert_eq!(words, "no answer within 2 s: it hangs, or has too much to do");
     }
 }

@@ -58,7 +58,10 @@ fn in_pieces() -> Cluster {
     cluster
 }
 
-fn next_groups(cluster: &Cluster) -> Option<Vec<(Vec<NodeId>, usize, Vec<NodeId>)>> {
+/// Serving nodes, the number of slots, past readers.
+type Seen = (Vec<NodeId>, usize, Vec<NodeId>);
+
+fn next_groups(cluster: &Cluster) -> Option<Vec<Seen>> {
     let view = crate::controller::next(&cluster.view, &cluster.facts, &cluster.wish)?;
     let groups = view.groups.into_iter();
     Some(groups.map(|it| (it.serving, it.slots.len(), it.past)).collect())

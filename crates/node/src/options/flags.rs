@@ -35,8 +35,7 @@ pub(crate) struct StoreArgs {
     /// Bits per key of a filter for the last level, which saves most reads for keys that are not there; 0: none
     #[arg(long, value_name = "BITS", default_value = "0", value_parser = filter_bits, help_heading = "Store")]
     pub last_level_filter: u8,
-    /// Threads that read long values from the device. As many reads of short ones are given to it at once, by io_uring if the
-    /// kernel allows it
+    /// Threads that read long values from the device. The kernel reads as many short ones at once, where it allows that
     #[arg(long, value_name = "NUM", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Store")]
     pub read_threads: u16,
 

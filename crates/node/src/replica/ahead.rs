@@ -188,8 +188,8 @@ mod tests {
             store.engine.submit(key.clone(), value, false, Arc::new(Nobody)).expect("it is taken");
         }
         store.engine.land(keys.len());
-        let found = read(&store.engine, vec![(1, keys.clone())]).expect("it reads");
-        // A key that isn't there is read when the copy is made. One that is there without a record has none.
+        let found = read(&store.engine, vec![(1, keys)]).expect("it reads");
+        // What is missing there is read when the copy is made.
         assert_eq!(found[0].1.len(), 4, "{:?}", found[0].1.keys());
         assert!(found[0].1.values().all(Option::is_some));
     }

@@ -104,7 +104,7 @@ async fn a_refused_change_waits_for_a_turn_of_its_slot_and_then_asks_by_the_newe
     let mut elsewhere = change(&other);
     assert!(is_pending(&mut elsewhere));
     assert!(asked_of(&mut asked).is_some(), "a change of another slot waits for none");
-    let mut newer = view.clone();
+    let mut newer = view;
     newer.epoch = 2;
     (newer.groups[0].epoch, newer.groups[0].serving) = (2, vec![2]);
     told.send_replace(Some(Arc::new(Chart::of(Arc::new(newer)))));
