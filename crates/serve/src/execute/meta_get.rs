@@ -112,6 +112,19 @@ impl<'t> Executor<'t> {
             Some(true) => return Ok(Some((true, false))),
             Some(false) => {}
         }
+        if meta.recache().is_none() && !item.is_stale() {
+            return Ok(Some((false, false)));
+        }
+        self.claim_if_due(meta, key, item)
+    }
+
+    /// Claims an item that is stale, or that expires sooner than the flag `R` says.
+    fn claim_if_due(
+        &self,
+        meta: &Meta<'_>,
+        key: &Key<'_>,
+        item: &ItemRef<'_>,
+    ) -> Result<Option<(bool, bool)>, NoRoom> {
         let expiry = |ttl: i32| self.turn.process.time.expiry(ttl.into(), self.now());
         // Flags take effect in the order in which they were sent.
         let touched = meta.ttl().filter(|_| touches_first(meta)).map(expiry);
