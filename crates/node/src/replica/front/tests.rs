@@ -28,19 +28,8 @@ impl Purse for Empty {
 #[tokio::test]
 async fn a_client_without_room_is_refused_before_another_node_reads_for_it() {
     let view = guira_cluster::first_view("birds", 3, 2).expect("random numbers");
-    let ((events, _asked), (_chart, chart)) = (unbounded_channel(), watch::channel(None));
-    let front = Front {
-        events,
-        chart,
-        direct: Arc::new(DirectReads::new(1)),
-        hash: SlotHash::of(&view),
-        client: 1,
-        numbers: AtomicU64::new(1),
-        value_max: 1 << 20,
-        long: LongValues::default(),
-        answers: LongAnswers::default(),
-        crowded: refused_changes(),
-    };
+    let (front, _asked, told) = front(&view);
+    told.send_replace(None);
     let customer = Customer::new(Arc::new(Empty), Arc::new(Counts::default()));
     let key = Bytes::from_static(b"k");
     let refused = || {
