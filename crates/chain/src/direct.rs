@@ -22,12 +22,13 @@
 //!
 //! # Memory layout and costs
 //! A word for each slot, 128 KiB: odd while the slot is open, and one more with each change. A read looks at it twice, in one
-//! cache line. It takes a lock that all reading threads share, and that only a new view holds for writing. A promise costs the
-//! owner that lock and a look-up.
+//! cache line. It writes nothing that other threads read, and needs neither the view nor a lock: all threads know until when
+//! the promises of all chains last in which this node answers. Only once that is over, a read looks at those of its own chain,
+//! under a lock that a new view holds for writing. A promise costs the owner that lock and a look at all promises.
 //!
 //! # Weaknesses
-//! A slot in which a change is under way is closed as a whole. Its reads then go to the owner. The lock is one word for all
-//! threads.
+//! A slot in which a change is under way is closed as a whole. Its reads then go to the owner. After a node of any chain has
+//! died, all reads take the lock until there is a new view.
 
 mod sync;
 #[cfg(test)]
@@ -38,7 +39,7 @@ mod models;
 use crate::planted::{Mistake, is_planted};
 use crate::promises::Promises;
 use crate::view::{Chart, Group, NodeId, SLOTS};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use sync::{Acquire, AtomicBool, AtomicU64, Relaxed, Release, RwLock, fence};
 
@@ -47,6 +48,9 @@ use sync::{Acquire, AtomicBool, AtomicU64, Relaxed, Release, RwLock, fence};
 pub struct DirectReads {
     me: NodeId,
     followed: RwLock<Followed>,
+    /// Until when the nodes of all chains have promised in which this node answers. It is written after the words of slots
+    /// whose chain a view changes: whoever has seen it finds those changed.
+    all_until: AtomicU64,
     slots: Box<[AtomicU64]>,
     were_any: AtomicBool,
 }
@@ -56,6 +60,22 @@ pub struct DirectReads {
 struct Followed {
     chart: Option<Arc<Chart>>,
     promised: BTreeMap<NodeId, AtomicU64>,
+    /// The other nodes of all chains in which this node answers.
+    beside: BTreeSet<NodeId>,
+}
+
+impl Followed {
+    fn of(chart: &Arc<Chart>, me: NodeId, promised: BTreeMap<NodeId, AtomicU64>) -> Self {
+        let own = chart.view.groups.iter().filter(|group| group.reader() == Some(me));
+        let beside = own.flat_map(Group::path).filter(|node| *node != me).collect();
+        Self { chart: Some(Arc::clone(chart)), promised, beside }
+    }
+
+    /// Until when all of these nodes have promised. A chain of no others needs no promise.
+    fn until(&self, others: impl Iterator<Item = NodeId>) -> u64 {
+        let until = |node| self.promised.get(&node).map_or(0, |it| it.load(Relaxed));
+        others.map(until).min().unwrap_or(u64::MAX)
+    }
 }
 
 /// A read that has begun.
@@ -83,20 +103,19 @@ impl DirectReads {
 
     fn with_slots(me: NodeId, slots: u16) -> Self {
         let slots = (0..slots).map(|_| AtomicU64::new(0)).collect();
-        Self { me, followed: RwLock::default(), slots, were_any: AtomicBool::new(false) }
+        let (all_until, were_any) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { me, followed: RwLock::default(), all_until, slots, were_any }
     }
 
-    /// Begins a read of a key. `None`: only the owner can answer it, or nobody here.
+    /// Begins a read of a key in `slot`. `None`: only the owner can answer it, or nobody here.
     #[must_use]
-    pub fn begin(&self, key: &[u8]) -> Option<DirectRead> {
-        let followed = self.followed.read();
-        let (slot, group) = followed.chart.as_ref()?.place(key)?;
+    pub fn begin(&self, slot: u16) -> Option<DirectRead> {
         let word = self.word(slot)?.load(Acquire);
-        if word & OPEN == 0 || group.reader() != Some(self.me) {
+        if word & OPEN == 0 {
             return None;
         }
-        let until = promised_until(group, self.me, &followed.promised);
-        drop(followed);
+        // The fence before the second look orders it.
+        let until = self.all_until.load(Relaxed);
         if !self.were_any.load(Relaxed) {
             self.were_any.store(true, Relaxed);
         }
@@ -120,7 +139,7 @@ impl DirectReads {
     fn promised_now(&self, slot: u16) -> u64 {
         let followed = self.followed.read();
         let group = followed.chart.as_ref().and_then(|chart| chart.group(slot));
-        group.map_or(0, |group| promised_until(group, self.me, &followed.promised))
+        group.map_or(0, |group| followed.until(group.path().filter(|node| *node != self.me)))
     }
 
     fn word(&self, slot: u16) -> Option<&AtomicU64> {
@@ -151,8 +170,7 @@ impl DirectReads {
     pub fn follow(&self, chart: &Arc<Chart>, promises: &Promises, now: u64) {
         let until = |node: &NodeId| (*node, AtomicU64::new(now + promises.left(*node, now)));
         let others = chart.view.nodes.keys().filter(|node| **node != self.me);
-        let new =
-            Followed { chart: Some(Arc::clone(chart)), promised: others.map(until).collect() };
+        let new = Followed::of(chart, self.me, others.map(until).collect());
         let old = self.followed.read().chart.clone();
         let epoch = |chart: &Chart, slot| chart.group(slot).map(|group| group.epoch);
         for slot in 0..SLOTS {
@@ -160,27 +178,28 @@ impl DirectReads {
                 self.close(slot);
             }
         }
+        self.promised_by(&new);
         *self.followed.write() = new;
     }
 
     /// Records that `peer` has promised something until this time.
     pub fn promised(&self, peer: NodeId, until: u64) {
-        if let Some(before) = self.followed.read().promised.get(&peer) {
+        let followed = self.followed.read();
+        if let Some(before) = followed.promised.get(&peer) {
             before.store(until.max(before.load(Relaxed)), Relaxed);
+            self.promised_by(&followed);
         }
+    }
+
+    fn promised_by(&self, followed: &Followed) {
+        let order = if is_planted(Mistake::PromisesRelaxed) { Relaxed } else { Release };
+        self.all_until.store(followed.until(followed.beside.iter().copied()), order);
     }
 
     /// Whether any read has begun since the last call.
     pub fn take_were_any(&self) -> bool {
         self.were_any.load(Relaxed) && self.were_any.swap(false, Relaxed)
     }
-}
-
-/// Until when all other nodes of the write path have promised to follow no newer view. A copy that is alone needs none.
-fn promised_until(group: &Group, me: NodeId, promised: &BTreeMap<NodeId, AtomicU64>) -> u64 {
-    let others = group.path().filter(|node| *node != me);
-    let until = |node| promised.get(&node).map_or(0, |it| it.load(Relaxed));
-    others.map(until).min().unwrap_or(u64::MAX)
 }
 
 /// The bit of a slot that is open.

@@ -63,6 +63,8 @@ pub(crate) enum Mistake {
     DirectWithoutFence,
     /// A slot is opened to others without release.
     OpensRelaxed,
+    /// The promises of new chains are shown to others without release.
+    PromisesRelaxed,
     /// The controller lets a joining node serve that isn't ready.
     ServesUnready,
     /// All serving nodes are dead, and the controller makes a joining node the chain that isn't ready.

@@ -51,14 +51,6 @@ fn holds_but_for(faults: &[Mistake], wrong: &[Owner], model: fn(Owner)) {
     }
 }
 
-/// A key of the first slot, the only one of a model.
-fn key() -> &'static [u8] {
-    static KEY: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    let is_first = |key: &String| chart(1, "[3]").place(key.as_bytes()).is_some_and(|it| it.0 == 0);
-    let found = || (0..).map(|n: u32| n.to_string()).find(is_first).expect("endless");
-    KEY.get_or_init(found).as_bytes()
-}
-
 /// A store of one key, whose value is the number of the change that wrote it. It is read without a lock, as the store's
 /// index is.
 struct Store {
@@ -77,7 +69,7 @@ fn a_read_beside_changes(owner: Owner) {
         let (reads, store) = (Arc::clone(&reads), Arc::clone(&store));
         loom::thread::spawn(move || {
             let known = store.committed.load(Acquire);
-            let Some(read) = reads.begin(key()) else { return };
+            let Some(read) = reads.begin(0) else { return };
             let found = store.value.load(Relaxed);
             if reads.has_lasted(&read, 1) {
                 assert!(found >= known, "an old value");
@@ -121,7 +113,7 @@ fn a_read_beside_a_view(owner: Owner) {
         let (reads, has_told) = (Arc::clone(&reads), Arc::clone(&has_told));
         loom::thread::spawn(move || {
             let may_be_old = has_told.load(Acquire) == 1;
-            let Some(read) = reads.begin(key()) else { return };
+            let Some(read) = reads.begin(0) else { return };
             assert!(!(reads.has_lasted(&read, 1) && may_be_old), "an answer by an old view");
         })
     };
@@ -136,4 +128,26 @@ fn a_read_beside_a_view(owner: Owner) {
 #[test]
 fn a_read_is_not_answered_by_an_old_view() {
     holds_but_for(&[], &[Owner::FollowsLate], a_read_beside_a_view);
+}
+
+/// The node follows a view with another node before it in its chain, which has promised for longer. The old chain's promise
+/// is over, and so a read that found the slot open in the old chain isn't answered.
+fn a_read_beside_other_promises(_: Owner) {
+    let reads = Arc::new(DirectReads::with_slots(3, 1));
+    reads.follow(&chart(1, "[1, 3]"), &promised(&[]), 0);
+    reads.open(0);
+    let reader = {
+        let reads = Arc::clone(&reads);
+        loom::thread::spawn(move || {
+            let Some(read) = reads.begin(0) else { return };
+            assert!(!reads.has_lasted(&read, 1), "an answer by promises of another chain");
+        })
+    };
+    reads.follow(&chart(2, "[2, 3]"), &promised(&[2]), 0);
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_read_is_not_answered_by_promises_of_another_chain() {
+    holds_but_for(&[Mistake::PromisesRelaxed], &[], a_read_beside_other_promises);
 }

@@ -33,12 +33,12 @@ fn of_key() -> u16 {
 #[test]
 fn a_slot_is_read_while_it_is_open_and_the_promises_of_its_path_last() {
     let reads = DirectReads::new(3);
-    assert!(reads.begin(b"k").is_none(), "no view");
+    assert!(reads.begin(of_key()).is_none(), "no view");
     reads.follow(&chart(1, "[1, 2, 3]"), &promised(&[1, 2]), 0);
-    assert!(reads.begin(b"k").is_none(), "closed");
+    assert!(reads.begin(of_key()).is_none(), "closed");
     assert!(!reads.take_were_any());
     reads.open(of_key());
-    let read = reads.begin(b"k").expect("open");
+    let read = reads.begin(of_key()).expect("open");
     assert!(reads.take_were_any() && !reads.take_were_any());
     assert!(reads.has_lasted(&read, TERM - TERM / 100 - 1));
     assert!(!reads.has_lasted(&read, TERM - TERM / 100), "the promises are over");
@@ -50,11 +50,11 @@ fn a_slot_is_read_while_it_is_open_and_the_promises_of_its_path_last() {
     reads.follow(&chart(1, "[1, 2, 3]"), &promised(&[1, 2]), 0);
     reads.open(of_key());
     reads.promised(1, 2 * TERM);
-    let read = reads.begin(b"k").expect("open");
+    let read = reads.begin(of_key()).expect("open");
     assert!(!reads.has_lasted(&read, TERM), "one of them is over");
     reads.promised(2, 3 * TERM);
     reads.promised(2, TERM);
-    let read = reads.begin(b"k").expect("open");
+    let read = reads.begin(of_key()).expect("open");
     assert!(reads.has_lasted(&read, 2 * TERM - 1) && !reads.has_lasted(&read, 2 * TERM));
 }
 
@@ -64,15 +64,15 @@ fn a_slot_that_was_closed_meanwhile_answers_nothing() {
     reads.follow(&chart(1, "[1, 3]"), &promised(&[1]), 0);
     let slot = of_key();
     reads.open(slot);
-    let read = reads.begin(b"k").expect("open");
+    let read = reads.begin(of_key()).expect("open");
     reads.open(slot);
     assert!(reads.has_lasted(&read, 1), "it was open before");
     reads.close(slot);
-    assert!(!reads.has_lasted(&read, 1) && reads.begin(b"k").is_none());
+    assert!(!reads.has_lasted(&read, 1) && reads.begin(slot).is_none());
     reads.close(slot);
     reads.open(slot);
     assert!(!reads.has_lasted(&read, 1), "it has another content");
-    assert!(reads.begin(b"k").is_some());
+    assert!(reads.begin(of_key()).is_some());
 }
 
 #[test]
@@ -81,16 +81,34 @@ fn a_view_closes_the_slots_whose_chain_it_changes() {
     let slot = of_key();
     reads.follow(&chart(1, "[3]"), &promised(&[]), 0);
     reads.open(slot);
-    let read = reads.begin(b"k").expect("open");
+    let read = reads.begin(of_key()).expect("open");
     assert!(reads.has_lasted(&read, u64::MAX - 1), "a copy that is alone needs no promise");
     reads.follow(&chart(1, "[3]"), &promised(&[]), 0);
     assert!(reads.has_lasted(&read, 1), "the same chain");
     reads.follow(&chart(2, "[1, 3]"), &promised(&[]), 0);
-    assert!(!reads.has_lasted(&read, 1) && reads.begin(b"k").is_none());
+    assert!(!reads.has_lasted(&read, 1) && reads.begin(of_key()).is_none());
     reads.open(slot);
-    let read = reads.begin(b"k").expect("open");
+    let read = reads.begin(of_key()).expect("open");
     assert!(!reads.has_lasted(&read, 1), "node 1 has promised nothing");
     reads.follow(&chart(3, "[3, 1]"), &promised(&[1]), 0);
-    reads.open(slot);
-    assert!(reads.begin(b"k").is_none(), "another node answers");
+    assert!(reads.begin(of_key()).is_none(), "another node answers");
+}
+
+/// A dead node of one chain doesn't stop the reads of the others.
+#[test]
+fn a_chain_without_promises_leaves_the_others_readable() {
+    let mut view = View::clone(&chart(1, "[1, 3]").view);
+    let mut other = view.groups[0].clone();
+    (view.groups[0].slots, other.slots, other.serving) =
+        ("0-99".parse().unwrap(), "100-16383".parse().unwrap(), vec![2, 3]);
+    view.groups.push(other);
+    let reads = DirectReads::new(3);
+    reads.follow(&Arc::new(Chart::of(Arc::new(view))), &promised(&[2]), 0);
+    let lasts = |slot| {
+        reads.open(slot);
+        reads.begin(slot).is_some_and(|read| reads.has_lasted(&read, 1))
+    };
+    assert!(lasts(100) && !lasts(99), "node 1 has promised nothing");
+    reads.promised(1, TERM);
+    assert!(lasts(100) && lasts(99));
 }

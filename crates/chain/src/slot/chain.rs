@@ -199,8 +199,15 @@ impl Slot {
             Some(_) => self.committed == self.last,
             None => true,
         };
-        let is_at_rest = self.is_filled && has_all && self.readers.is_empty();
+        let lacks_none = self.asked_after != Some(self.last);
+        let is_at_rest = self.is_filled && has_all && lacks_none && self.readers.is_empty();
         !self.is_member() || is_at_rest && !self.holds(around, now)
+    }
+
+    /// Whether nodes are to come into the slot's chain. The node before one has to learn what it has.
+    #[must_use]
+    pub fn has_joiners(&self) -> bool {
+        !self.group.joining.is_empty() || !self.group.syncing.is_empty()
     }
 
     /// Whether a member with the last number `has` needs a copy of everything: see [`Contents::all`].

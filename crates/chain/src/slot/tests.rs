@@ -192,6 +192,8 @@ fn a_promise_counts_from_now_at_the_latest() {
 
 #[test]
 fn what_is_durable_before_a_member_shows_it_that_an_effect_got_lost() {
+    let promises = Promises::new(0);
+    let around = Around { promises: &promises, contents: &Nothing, min_write: 1 };
     let mut slot = Slot::new(2, false, 0, 0);
     slot.set_group(&group(&[1], None, &[2]), true, NOW);
     step(&mut slot, from_1(copy(7)));
@@ -199,7 +201,9 @@ fn what_is_durable_before_a_member_shows_it_that_an_effect_got_lost() {
         it.iter().any(|it| matches!(it, SlotAction::Send(1, Message::State(Some(7)))))
     };
     assert!(!asks(&step(&mut slot, from_1(Message::Durable(7)))), "it has that");
+    assert!(slot.is_settled(around, NOW));
     assert!(asks(&step(&mut slot, from_1(Message::Durable(8)))));
+    assert!(!slot.is_settled(around, NOW), "the question may get lost too");
     assert!(!asks(&step(&mut slot, from_1(Message::Durable(9)))), "once until the next tick");
 }
 

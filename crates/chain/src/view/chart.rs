@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::{Group, SlotHash, View};
 
-/// A view with its lookup table.
-#[derive(Debug)]
+/// A view with its lookup table. A clone shares both.
+#[derive(Debug, Clone)]
 pub struct Chart {
     /// The view.
     pub view: Arc<View>,
-    table: Vec<u32>,
+    table: Arc<[u32]>,
     hash: SlotHash,
 }
 
@@ -20,7 +20,7 @@ impl Chart {
     /// Prepares a valid view.
     #[must_use]
     pub fn of(view: Arc<View>) -> Self {
-        let (table, hash) = (view.table(), SlotHash::of(&view));
+        let (table, hash) = (view.table().into(), SlotHash::of(&view));
         Self { view, table, hash }
     }
 

@@ -113,8 +113,10 @@ impl Front {
         (request, terms): Asks<'_>,
         lines: &Lines,
     ) -> Option<DirectRead> {
-        let read =
-            if request.op.is_get() { self.direct.begin(&request.key)? } else { return None };
+        if !request.op.is_get() {
+            return None;
+        }
+        let read = self.direct.begin(self.hash.slot(&request.key))?;
         // Earlier requests of the same client would be overtaken.
         let is_first = lines.of(read.slot()).queued.load(Relaxed) == 0;
         (is_first && wire::lacks(request, terms).is_none()).then_some(read)

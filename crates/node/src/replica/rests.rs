@@ -1,6 +1,8 @@
 //! When each slot is checked next.
 //!
-//! A slot at rest is checked ever less often. That is enough: whoever waits for something asks again by itself.
+//! A slot at rest is checked ever less often. That is enough: whoever waits for something asks again by itself. A slot that
+//! served changes is at rest as soon as all of them are committed. One that came to another chain, or whose link was
+//! interrupted, is checked more often at first.
 //!
 //! # Costs
 //! Looking for slots that are due costs nothing for those that aren't. A slot whose time changes costs an insertion into a
@@ -23,13 +25,21 @@ pub(super) struct Rests {
 struct Rest {
     due: u64,
     pause: u64,
+    /// A client may have waited in it since it was last at rest.
+    was_asked: bool,
+}
+
+impl Rest {
+    fn new(due: u64, pause: u64) -> Self {
+        Self { due, pause, was_asked: false }
+    }
 }
 
 impl Rests {
     /// All slots are due at `now`.
     pub(super) fn new(now: u64) -> Self {
         Self {
-            slots: vec![Rest { due: now, pause: PAUSE_MIN }; usize::from(SLOTS)],
+            slots: vec![Rest::new(now, PAUSE_MIN); usize::from(SLOTS)],
             queue: (0..SLOTS).map(|slot| (now, slot)).collect(),
         }
     }
@@ -39,9 +49,10 @@ impl Rests {
     pub(super) fn next_due(&mut self, now: u64) -> Option<u16> {
         let (_, slot) = self.queue.first().filter(|it| it.0 <= now)?;
         let slot = *slot;
-        let last = self.slots[usize::from(slot)].pause;
+        let rest = self.slots[usize::from(slot)];
+        let last = rest.pause;
         let pause = (last * if last < PAUSE_CALM { 2 } else { 4 }).min(PAUSE_MAX);
-        self.set(slot, Rest { due: now + pause, pause });
+        self.set(slot, Rest { due: now + pause, pause, ..rest });
         Some(slot)
     }
 
@@ -52,30 +63,38 @@ impl Rests {
 
     /// Has a slot never checked, until it is woken.
     pub(super) fn leave(&mut self, slot: u16) {
-        self.set(slot, Rest { due: u64::MAX, pause: PAUSE_MIN });
+        self.set(slot, Rest::new(u64::MAX, PAUSE_MIN));
     }
 
     /// Has a slot checked very soon.
     pub(super) fn wake(&mut self, slot: u16, now: u64) {
-        self.set(slot, Rest { due: now + spread(slot), pause: PAUSE_MIN / 2 });
+        self.set(slot, Rest::new(now + spread(slot), PAUSE_MIN / 2));
     }
 
     /// Has a slot checked before long, and then less and less often. It was just checked.
     pub(super) fn begin(&mut self, slot: u16, now: u64) {
-        self.set(slot, Rest { due: now + PAUSE_MIN, pause: PAUSE_MIN });
+        self.set(slot, Rest::new(now + PAUSE_MIN, PAUSE_MIN));
     }
 
     /// Has a slot checked soon, because a client may wait in it.
     pub(super) fn hurry(&mut self, slot: u16, now: u64) {
         let due = self.slots[usize::from(slot)].due.min(now + PAUSE_MIN);
-        self.set(slot, Rest { due, pause: PAUSE_MIN / 2 });
+        self.set(slot, Rest { due, pause: PAUSE_MIN / 2, was_asked: true });
     }
 
     /// Has a slot checked before long, because it isn't at rest.
     pub(super) fn keep_open(&mut self, slot: u16, now: u64) {
-        let Rest { due, pause } = self.slots[usize::from(slot)];
-        let (due, pause) = (due.min(now + PAUSE_OPEN), pause.min(PAUSE_OPEN / 2));
-        self.set(slot, Rest { due, pause });
+        let rest = self.slots[usize::from(slot)];
+        let (due, pause) = (rest.due.min(now + PAUSE_OPEN), rest.pause.min(PAUSE_OPEN / 2));
+        self.set(slot, Rest { due, pause, ..rest });
+    }
+
+    /// Has a slot checked once more, and then seldom, if clients waited in it. Now nobody does.
+    pub(super) fn calm(&mut self, slot: u16) {
+        let rest = &mut self.slots[usize::from(slot)];
+        if std::mem::take(&mut rest.was_asked) {
+            rest.pause = rest.pause.max(PAUSE_REST);
+        }
     }
 
     fn set(&mut self, slot: u16, rest: Rest) {
@@ -98,6 +117,8 @@ const PAUSE_MIN: u64 = 200_000;
 const PAUSE_OPEN: u64 = 1_600_000;
 /// After this pause a slot is at rest: whoever joins behind it or waits for it has come on.
 const PAUSE_CALM: u64 = 6_400_000;
+/// The longest of those pauses that still grow: a slot rests four times as long after its first check without clients.
+const PAUSE_REST: u64 = 25_600_000;
 /// How often a slot that has been at rest for long is checked.
 const PAUSE_MAX: u64 = 960_000_000;
 
@@ -133,6 +154,14 @@ mod tests {
         let mut rests = Rests::new(0);
         let waiting = checks(&mut rests, 7, 2_000_000, |rests, now| rests.hurry(7, now));
         assert_eq!(pauses(&waiting), [200; 9]);
+        let mut rests = Rests::new(0);
+        let answered = checks(&mut rests, 8, 120_000_000, |rests, now| {
+            if now < 400_000 {
+                rests.hurry(8, now);
+                rests.calm(8);
+            }
+        });
+        assert_eq!(pauses(&answered), [200, 200, 102_400]);
         let mut rests = Rests::new(0);
         let open = checks(&mut rests, 7, 10_000_000, |rests, now| rests.keep_open(7, now));
         assert_eq!(pauses(&open), [400, 800, 1600, 1600, 1600, 1600, 1600]);

@@ -98,6 +98,8 @@ impl Slots {
             self.rests.hurry(slot, now);
         } else if !state.is_settled(around, now) {
             self.rests.keep_open(slot, now);
+        } else if !state.has_joiners() {
+            self.rests.calm(slot);
         }
         Some(committed)
     }

@@ -81,18 +81,18 @@ impl Alone {
 #[tokio::test]
 async fn others_read_a_slot_only_while_its_changes_are_committed_and_in_the_store() {
     let mut alone = Alone::start().await;
-    let direct = Arc::clone(&alone.direct);
-    assert!(direct.begin(b"k").is_none(), "no view");
+    let (direct, slot) = (Arc::clone(&alone.direct), alone.slot);
+    assert!(direct.begin(slot).is_none(), "no view");
     alone.begin();
-    let read = direct.begin(b"k").expect("nothing is under way");
+    let read = direct.begin(slot).expect("nothing is under way");
     assert!(direct.has_lasted(&read, clock()));
     let mut told = alone.set();
     assert!(!direct.has_lasted(&read, clock()), "what it read may be the new value");
-    assert!(direct.begin(b"k").is_none(), "the change hasn't landed");
+    assert!(direct.begin(slot).is_none(), "the change hasn't landed");
     alone.store.engine.land(1);
     alone.hear();
     assert!(matches!(told.try_recv(), Ok(Told::Wrote(_))));
-    let read = direct.begin(b"k").expect("it is committed");
+    let read = direct.begin(slot).expect("it is committed");
     assert!(direct.has_lasted(&read, clock()));
     drop(alone);
     assert!(!direct.has_lasted(&read, clock()), "nobody owns the slot");
@@ -108,7 +108,7 @@ async fn nobody_reads_directly_after_the_store_has_failed() {
     alone.store.engine.land(1);
     alone.hear();
     assert!(told.try_recv().is_err());
-    assert!(alone.direct.begin(b"k").is_none());
+    assert!(alone.direct.begin(slot).is_none());
 }
 
 /// Regression: a node that was restarted on a full disk took none of its copies, for ever. The nodes that were to be filled

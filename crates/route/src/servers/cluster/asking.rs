@@ -2,7 +2,6 @@
 
 use std::cmp::min;
 use std::rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use guira_chain::slot::WriteTag;
@@ -45,7 +44,12 @@ impl Cluster {
         let line = (!context.is_shadow).then(|| context.order.line(key));
         let (mut reading, mut writing) = (None, None);
         match line {
-            Some(line) if request.op.is_get() => reading = Some(line.read().await),
+            Some(line) if request.op.is_get() => {
+                reading = Some(match line.try_read() {
+                    Ok(reading) => reading,
+                    Err(_) => line.read().await,
+                });
+            }
             Some(line) => writing = Some(line.write().await),
             None => {}
         }
@@ -92,20 +96,17 @@ impl Cluster {
     /// Asks one node after the other.
     async fn settle(&self, request: &Request, key: &[u8], context: &Context) -> Reply {
         let tag = is_numbered(request).then(|| self.tag());
-        let mut tries = Tries::new(tag, self.nodes.lock().wanted.timeout);
+        let mut tries = Tries::new(tag, self.limit);
         let mut turn = None;
         loop {
-            let (chart, lack) = {
-                let mut nodes = self.nodes.lock();
-                (nodes.chart(), nodes.lack())
-            };
-            let chart = match chart {
+            let seen = self.nodes.lock().chart();
+            let chart = match seen {
                 Ok(chart) if chart.view.is_draft() => {
                     return Reply::failure(Outcome::LocalError, NOT_BEGUN);
                 }
                 Ok(chart) => chart,
                 // A router that has just started waits for its first view.
-                Err(_) if lack.is_none() && tries.began.elapsed() < FIRST_LOOK => {
+                Err(_) if self.may_look(&tries) => {
                     self.rest(PAUSE_MIN).await;
                     continue;
                 }
@@ -124,7 +125,8 @@ impl Cluster {
                 }
             }
             let meant = meant(request, group).1;
-            if tries.began.elapsed() >= PATIENCE {
+            let elapsed = tries.began.elapsed();
+            if elapsed >= PATIENCE {
                 return tries.failed(request, slot);
             }
             if tries.epoch != chart.view.epoch {
@@ -132,8 +134,7 @@ impl Cluster {
                 // Other nodes may be the chain now.
                 tries.whys.clear();
             }
-            let round = self.nodes.lock().count().max(1);
-            if tries.by_view >= round {
+            if tries.by_view >= chart.view.nodes.len().max(1) {
                 tries.by_view = 0;
                 self.rest(tries.pause).await;
                 tries.pause = min(tries.pause * 2, PAUSE_MAX);
@@ -153,12 +154,18 @@ impl Cluster {
                 (true, false) => Role::Change,
                 (false, _) => Role::Pass,
             };
-            let tried = self.tried((request, &tries), (node, role), &chart, context).await;
+            let limit = tries.limit_after(elapsed);
+            let tried = self.tried((request, &tries), (node, role), (&chart, limit), context).await;
             let name = chart.view.nodes.get(&node).map_or("", |it| &it.name);
             if let Some(reply) = tries.judge((name, tried), request, slot) {
                 return reply;
             }
         }
+    }
+
+    /// Whether a request that finds no view waits for the first one.
+    fn may_look(&self, tries: &Tries) -> bool {
+        tries.began.elapsed() < FIRST_LOOK && self.nodes.lock().lack().is_none()
     }
 
     /// Waits until a change has its turn among those of its slot.
@@ -179,7 +186,7 @@ impl Cluster {
         &self,
         (request, tries): (&Request, &Tries),
         (node, role): (NodeId, Role),
-        chart: &Arc<Chart>,
+        (chart, limit): (&Chart, Duration),
         context: &Context,
     ) -> Tried {
         let Some(fleet) = self.fleet.as_ref().and_then(rc::Weak::upgrade) else {
@@ -195,7 +202,6 @@ impl Cluster {
         }
         let dressed =
             dressed(request, tries.tag.map(|it| WriteTag { is_repeated: tries.was_sent, ..it }));
-        let limit = tries.limit_after(tries.began.elapsed());
         let (mut reply, is_servers) = link.ask_once(dressed, limit, context).await;
         self.nodes.lock().note(node, reply.outcome == Outcome::Timeout && !is_servers);
         if let Some(bytes) = stored_length(request, &mut reply) {

@@ -56,6 +56,7 @@ pub(super) struct Nodes {
     pub(super) wanted: ClusterSpec,
     watch: Arc<ClusterWatch>,
     sights: Receiver<Sight>,
+    /// This thread's own: requests count their use of it, and threads don't take turns at that.
     chart: Option<Arc<Chart>>,
     /// Nodes that are members of a chain.
     members: HashSet<NodeId>,
@@ -121,7 +122,7 @@ impl Nodes {
             // A node that returns is a new process.
             self.slow.clear();
         }
-        self.chart = chart;
+        self.chart = chart.map(|it| Arc::new(Chart::clone(&it)));
     }
 
     /// Returns a link to a node for a role, on which few requests wait.
@@ -164,11 +165,14 @@ impl Nodes {
         (slot, meant): (u16, Option<NodeId>),
         chart: &Chart,
     ) -> Option<NodeId> {
-        let now = Instant::now();
-        let is_slow = |node: &NodeId| self.slow.get(node).is_some_and(|until| now < *until);
         let is_there =
             |node: &&NodeId| chart.view.nodes.get(*node).is_some_and(|it| !it.clients.is_empty());
         let first = meant.as_ref().filter(is_there);
+        if n == 0 && first.is_some() && self.slow.is_empty() {
+            return meant;
+        }
+        let now = Instant::now();
+        let is_slow = |node: &NodeId| self.slow.get(node).is_some_and(|until| now < *until);
         if n == 0 && first.is_some_and(|node| !is_slow(node)) {
             return meant;
         }
@@ -191,11 +195,6 @@ impl Nodes {
         } else if !self.slow.is_empty() {
             self.slow.remove(&node);
         }
-    }
-
-    /// The number of nodes in the view.
-    pub(super) fn count(&self) -> usize {
-        self.chart.as_ref().map_or(0, |chart| chart.view.nodes.len())
     }
 }
 

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::fmt::Write;
 use std::rc::{self, Rc};
 use std::sync::Arc;
+use std::time::Duration;
 
 use guira_chain::slot::WriteTag;
 use guira_chain::{Group, NodeId};
@@ -26,6 +27,8 @@ pub(crate) struct Cluster {
     pub(super) fleet: Option<rc::Weak<dyn NodeLinks>>,
     /// Shared with this cluster's task, which runs on the same thread.
     pub(super) nodes: Arc<Mutex<Nodes>>,
+    /// The time limit of a request's first try.
+    pub(super) limit: Duration,
     /// Identifies this thread among all that ask. With the number it identifies a change.
     client: u32,
     number: Cell<u64>,
@@ -99,6 +102,7 @@ impl Cluster {
             fleet,
             hot,
             nodes: Arc::new(Mutex::new(Nodes::new(wanted.clone(), watch))),
+            limit: wanted.timeout,
             client: fastrand::u32(..),
             // Random, so that no two threads use the same number and get each other's results.
             number: Cell::new(fastrand::u64(..1 << 62)),
