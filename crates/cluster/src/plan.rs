@@ -18,7 +18,7 @@ use crate::counted::counted;
 use crate::facts::{Memory, Now, Waits};
 use crate::records::unix_s;
 use crate::snapshot::RegisterSnapshot;
-use crate::wishes::{name_of, only_copies};
+use crate::wishes::{Shortage, name_of, only_copies};
 
 /// What the controller does next.
 #[derive(Debug, Serialize)]
@@ -40,6 +40,10 @@ pub(crate) struct Plan {
     copies: usize,
     /// Slots that nobody serves.
     lost: usize,
+    /// Slots with fewer copies than are wanted.
+    degraded: usize,
+    #[serde(skip)]
+    replicas: u32,
 }
 
 /// Some slots, what happens to them, and why.
@@ -66,6 +70,7 @@ impl Plan {
         let decided = next(view, &facts, &snapshot.wish.clone().into());
         let told = Teller { snapshot, facts: &facts, keyless, is_led: leader.is_some() };
         let (views, copies) = told.rest();
+        let short = Shortage::of(snapshot, &keyless.serving);
         Self {
             cluster: view.cluster.clone(),
             epoch: view.epoch,
@@ -76,6 +81,8 @@ impl Plan {
             views,
             copies,
             lost: if snapshot.is_new() { 0 } else { told.lost().map(|it| it.slots.len()).sum() },
+            degraded: short.read_only + short.degraded,
+            replicas: view.replicas,
         }
     }
 
@@ -409,6 +416,16 @@ impl Display for Plan {
                 let lost = counted(self.lost, "slot isn't served", "slots aren't served");
                 writeln!(f, "left        nothing, until what is waited for happens: {lost}")?;
             }
+            Some(0) if self.degraded > 0 => {
+                let degraded = counted(self.degraded, "slot has", "slots have");
+                let wanted = self.replicas;
+                let until =
+                    if self.waits.is_empty() { "" } else { ", or what is waited for happens" };
+                writeln!(
+                    f,
+                    "left        nothing, until a node comes{until}: {degraded} fewer than {wanted} living copies"
+                )?;
+            }
             Some(0) => writeln!(f, "left        nothing is to be done")?,
             Some(views) => writeln!(
                 f,
@@ -456,6 +473,12 @@ mod tests {
         seen.wish.drain.insert(3);
         let drained = "store-3 (3) isn't waited for\n      because it is gone, and drained: other";
         assert!(told(&seen).contains(drained), "{}", told(&seen));
+        // Without its chains, and while it keeps its part in them, other nodes get no copies.
+        let mut short = snapshot(&[(1, "first"), (2, "first")]);
+        std::sync::Arc::make_mut(&mut short.seen.view).groups[0].serving = vec![1, 2];
+        let short = told(&short);
+        let until = "nothing, until a node comes, or what is waited for happens: 16384 slots have fewer than 3";
+        assert!(short.contains(until), "{short}");
         let some = told(&snapshot(&[(1, "second"), (3, "second")]));
         let waits = "no answers until store-2 (2) is back, for half a minute at most: 16384 slots\n      because all copies were lost: then store-1 (1), store-3 (3) may begin";
         assert!(some.contains(waits), "{some}");

@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use guira_front::sessions::{open_http, start_http};
+use guira_front::systemd::{self, NotifyState};
 use rustix::fs::{FlockOperation, flock};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -61,6 +62,7 @@ pub(crate) fn run(path: &Path, mut config: InvalidateConfig) -> Result<Ended, Ha
     }
     let mut active = None;
     if let Some(office) = &office {
+        systemd::tell(&[NotifyState::Ready, NotifyState::Status("waits for its turn")]);
         let news = (&tell, &told);
         let waited = wait(office, Reload::new(path, config, Vec::new()), news, &scraped)?;
         let Some((elected, newest)) = waited else { return Ok(Ended::Done) };
@@ -75,8 +77,12 @@ pub(crate) fn run(path: &Path, mut config: InvalidateConfig) -> Result<Ended, Ha
     let lines: Vec<Arc<Line>> = opened.iter().map(|it| Arc::clone(&it.line)).collect();
     scraped.begin(lines.clone());
     let couriers = begin(&config, &opened, &tell)?;
+    systemd::tell(&[NotifyState::Ready, NotifyState::Status("follows the logs")]);
     let (news, reload) = (&told, Reload::new(path, config, lines.clone()));
     let (ended, couriers) = hear(news, reload, couriers, &scraped);
+    if ended != Ok(Ended::Deposed) {
+        systemd::tell(&[NotifyState::Stopping]);
+    }
     if term.is_over() || ended == Ok(Ended::Deposed) {
         term.end();
         return Ok(Ended::Deposed);

@@ -275,12 +275,12 @@ fn systemd_takes_the_units() {
         count += 1;
     }
     fs::remove_dir_all(&dir).ok();
-    assert_eq!(count, 4, "guira, guira-warm@, guira-route, guira-store");
+    assert_eq!(count, 5, "guira, guira-warm@, guira-route, guira-store, guira-invalidate");
     let docs = document("docs/how-to/systemd.md");
     assert!(docs.contains("install target/release/guira /usr/local/bin/guira"));
 }
 
-/// Both programs, as units with Type=notify start them.
+/// The programs, as units with Type=notify start them.
 #[test]
 fn systemd_hears_when_they_are_ready_and_when_they_stop() {
     let dir = own_directory();
@@ -290,7 +290,7 @@ fn systemd_hears_when_they_are_ready_and_when_they_stop() {
     let hear = |word: &str| {
         let mut room = [0; 100];
         let bytes = told.recv(&mut room).unwrap_or_else(|error| panic!("no {word}: {error}"));
-        assert_eq!(String::from_utf8_lossy(&room[..bytes]).trim(), word);
+        assert_eq!(String::from_utf8_lossy(&room[..bytes]).lines().next(), Some(word));
     };
     let port = free_port().to_string();
     let serve = ["-l", "127.0.0.1", "-p", &port];
@@ -306,5 +306,23 @@ fn systemd_hears_when_they_are_ready_and_when_they_stop() {
         assert!(running.0.wait().expect("it ends").success());
         assert!(listens, "{program:?} is ready before it listens");
     }
+    // A database that can't be reached is asked again: the daemon is ready.
+    let config = dir.join("invalidate.json");
+    let text = format!(
+        r#"{{"state": "{}", "sources": {{"shop": {{"kind": "mariadb", "hosts": ["127.0.0.1:{port}"], "user": "guira",
+            "password_file": "{}", "server_id": 4242}}}}, "rules": [{{"table": "shop.users", "keys": ["user:{{id}}"]}}],
+            "destinations": {{"main": {{"routers": ["127.0.0.1:{port}"]}}}}}}"#,
+        dir.join("state").display(),
+        dir.join("password").display()
+    );
+    fs::write(dir.join("password"), "p\n").expect("written");
+    fs::write(&config, text).expect("written");
+    let mut command = Command::new(guira());
+    command.args(["invalidate", "run", "-c"]).arg(&config).env("NOTIFY_SOCKET", &path);
+    let mut running = Running(command.stderr(Stdio::null()).spawn().expect("it starts"));
+    hear("READY=1");
+    guira_tests::server::send_signal(running.0.id(), Signal::TERM);
+    hear("STOPPING=1");
+    assert!(running.0.wait().expect("it ends").success());
     fs::remove_dir_all(&dir).ok();
 }

@@ -198,7 +198,7 @@ fn the_page_of_the_log_is_what_the_source_can_say() {
         let Some((library, file)) = of else { continue };
         // The sessions of `front` are the router's and the store's.
         let programs: &[&str] = match (library, file) {
-            ("front", "systemd.rs") => &["route", "serve", "store"],
+            ("front", "systemd.rs") => &["invalidate", "route", "serve", "store"],
             ("front", _) => &["route", "store"],
             ("node", _) => &["store"],
             ("serve", _) => &["serve"],

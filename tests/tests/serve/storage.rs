@@ -221,6 +221,7 @@ fn a_full_device_costs_items_and_nothing_else() {
     let option =
         format!("ext_path={}:64m,ext_wbuf_size=2,ext_max_sleep=50000", tmpfs.path("below"));
     let mut server = tmpfs.start(&["-m", "8", "-t", "2", "-o", &option]);
+    assert!(!server.said().contains("are to take"), "{}", server.said());
     tmpfs.fill();
     let mut client = server.connect();
     for n in 0..3000 {
@@ -245,6 +246,18 @@ fn a_full_device_costs_items_and_nothing_else() {
         server.said().contains("storage is written again")
     });
     assert!(server.is_running(), "{}", server.said());
+}
+
+#[test]
+fn a_file_system_without_room_for_the_file_is_told_of_at_the_start() {
+    let tmpfs = Tmpfs::new(40);
+    let option = format!("ext_path={}:64m,ext_wbuf_size=2", tmpfs.path("below"));
+    let server = tmpfs.start(&["-m", "8", "-t", "1", "-o", &option]);
+    let said = server.said();
+    assert!(
+        said.contains("has 40 MiB left, and the files of ext_path are to take 64 more"),
+        "{said}"
+    );
 }
 
 #[test]

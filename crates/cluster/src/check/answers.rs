@@ -73,7 +73,7 @@ pub(super) fn answer(found: &mut Findings, name: &str, said: &Said) {
     } else if let Some((left, reserve)) = said.room().filter(|it| it.0 < NEAR * it.1) {
         found.warning(
             format!("{name} has {:.0} MiB of disk left, and takes no values with less than {:.0}", left / MIB, reserve / MIB),
-            "make room on its disk, or raise --disk-max: while it is full, changes of its slots fail",
+            "make room on its disk, or raise --disk-max: with less than that, changes of its slots fail once its log file is full",
         );
     }
 }

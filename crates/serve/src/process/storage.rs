@@ -17,13 +17,17 @@ use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
 use guira_cache::{Below, ItemRef};
 use guira_disk::{Disk, ReadThreads, Reads};
 use guira_flash::{
-    Bucket, CompactionPolicy, Counted, FlashEntry, FlashRecord, PageCounts, Tier, TierSettings,
+    Bucket, CompactionPolicy, Counted, FileSpec, FlashEntry, FlashRecord, PageCounts, Tier,
+    TierSettings,
 };
 use guira_proto::{StorageCommand, StorageSetting};
 use parking_lot::Mutex;
-use std::io;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::{fs, io};
 
 /// The storage below memory; see the module's documentation.
 pub(crate) struct Storage {
@@ -161,6 +165,31 @@ impl LiveStorage {
     }
 }
 
+/// The unit in which file systems count what a file takes.
+const BLOCK_BYTES: u64 = 512;
+
+/// Warns of file systems on which files won't have the size that they were given. A file takes its room as it fills.
+fn warn_of_room(disk: &dyn Disk, files: &[FileSpec]) {
+    let mut wanted: BTreeMap<u64, (u64, &Path)> = BTreeMap::new();
+    for file in files {
+        let (Some(dir), Ok(facts)) = (file.path.parent(), fs::metadata(&file.path)) else {
+            continue;
+        };
+        let missing = file.bytes.saturating_sub(facts.blocks() * BLOCK_BYTES);
+        wanted.entry(facts.dev()).or_insert((0, dir)).0 += missing;
+    }
+    for (wanted, dir) in wanted.into_values() {
+        let Ok(free) = disk.free_bytes(dir) else { continue };
+        if free < wanted {
+            let ([wanted, free], dir) = ([wanted, free].map(|it| it >> 20), dir.display());
+            tracing::warn!(
+                "the file system of {dir} has {free} MiB left, and the files of ext_path are to take {wanted} more: once it is \
+                 full, items that leave memory are lost. Make room there, or give a smaller size."
+            );
+        }
+    }
+}
+
 impl Storage {
     /// Opens the storage that the settings ask for, if they do. What its files held before is lost.
     ///
@@ -194,7 +223,7 @@ impl Storage {
             index_bytes_max: settings.memory_bytes / 4 * 3,
             tag_bits: TAG_BITS,
         };
-        let pages = tier.pages();
+        let (pages, paths) = (tier.pages(), tier.files.clone());
         let tier = Tier::open(disk, &tier).map_err(|error| {
             let next = match error.kind() {
                 Some(io::ErrorKind::WouldBlock) => {
@@ -205,6 +234,7 @@ impl Storage {
             let next = next.map(|words| format!(": {words}")).unwrap_or_default();
             Refusal::new(EXIT_SYSTEM, format!("cannot use storage (-o ext_path): {error}{next}"))
         })?;
+        warn_of_room(disk, &paths);
         Ok(Some(Arc::new(Storage {
             tier,
             live: LiveStorage::new(options, pages),
