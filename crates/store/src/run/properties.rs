@@ -50,9 +50,30 @@ impl RunFacts {
             last: hash(48)?,
             end_block: number(64)?,
         };
-        let is_sane = facts.deletes <= facts.entries && facts.first <= facts.last;
-        is_sane.then_some(facts)
+        // An entry takes more than a byte. Sums over files don't overflow then.
+        let is_counted = facts.deletes <= facts.entries && facts.entries <= bytes;
+        (is_counted && facts.first <= facts.last && facts.end_block <= bytes).then_some(facts)
     }
 }
 
 const PROPERTIES_BYTES: usize = 72;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a number of entries that no file holds made the statistics of the store overflow.
+    #[test]
+    fn properties_that_the_file_has_no_room_for_are_refused() {
+        let facts =
+            RunFacts { bytes: 8192, entries: 100, deletes: 3, end_block: 1, ..RunFacts::default() };
+        let decoded = |facts: RunFacts| RunFacts::decode(&facts.encode(), 8192);
+        assert_eq!(decoded(facts), Some(facts));
+        assert_eq!(decoded(RunFacts { entries: 8193, ..facts }), None);
+        assert_eq!(decoded(RunFacts { entries: u64::MAX - 1, ..facts }), None);
+        assert_eq!(decoded(RunFacts { deletes: 101, ..facts }), None);
+        assert_eq!(decoded(RunFacts { end_block: u64::MAX / 4096 + 1, ..facts }), None);
+        let last = KeyHash(1);
+        assert_eq!(decoded(RunFacts { first: KeyHash(2), last, ..facts }), None);
+    }
+}
