@@ -16,7 +16,8 @@
 //!    has one content, and that is committed.
 //! 2. Before the owner follows a view, tells a peer of it, or names it when it asks for promises, [`DirectReads::follow`]
 //!    closes all slots whose chain the view changes. What is found to have lasted after that rests on the new chain.
-//! 3. The promises of a read are those of its chain's nodes. They only grow longer while the slot's chain is the same.
+//! 3. The promises of a read are those of its chain's nodes. They only grow longer while the slot's chain is the same. Each ends
+//!    when it really does, however late it arrived.
 //! 4. A read counts for the moment at which its thread read the clock. Then the slot was open, and each node of the write path
 //!    had promised that it followed no newer view.
 //!
@@ -69,6 +70,11 @@ impl Followed {
         let own = chart.view.groups.iter().filter(|group| group.reader() == Some(me));
         let beside = own.flat_map(Group::path).filter(|node| *node != me).collect();
         Self { chart: Some(Arc::clone(chart)), promised, beside }
+    }
+
+    fn is_reader(&self, slot: u16, me: NodeId) -> bool {
+        let group = self.chart.as_ref().and_then(|chart| chart.group(slot));
+        group.is_some_and(|group| group.reader() == Some(me))
     }
 
     /// Until when all of these nodes have promised. A chain of no others needs no promise.
@@ -151,9 +157,12 @@ impl DirectReads {
         self.turn(slot, OPEN);
     }
 
-    /// Opens a slot, after the store shows all of its changes.
+    /// Opens a slot, after the store shows all of its changes. It stays closed if the view has another reader: then the slot's
+    /// owner is wrong.
     pub fn open(&self, slot: u16) {
-        self.turn(slot, 0);
+        if self.followed.read().is_reader(slot, self.me) {
+            self.turn(slot, 0);
+        }
     }
 
     /// Turns a slot whose word has this lowest bit.
@@ -166,15 +175,19 @@ impl DirectReads {
         }
     }
 
-    /// Follows a view from now on, with these promises of `now`.
-    pub fn follow(&self, chart: &Arc<Chart>, promises: &Promises, now: u64) {
-        let until = |node: &NodeId| (*node, AtomicU64::new(now + promises.left(*node, now)));
+    /// Follows a view from now on, with these promises.
+    pub fn follow(&self, chart: &Arc<Chart>, promises: &Promises) {
+        let until = |node: &NodeId| (*node, AtomicU64::new(promises.until(*node)));
         let others = chart.view.nodes.keys().filter(|node| **node != self.me);
         let new = Followed::of(chart, self.me, others.map(until).collect());
         let old = self.followed.read().chart.clone();
-        let epoch = |chart: &Chart, slot| chart.group(slot).map(|group| group.epoch);
+        let is_same = |old: &Chart, slot| match (old.group(slot), chart.group(slot)) {
+            (Some(old), Some(new)) => old.epoch == new.epoch && old.path().eq(new.path()),
+            _ => false,
+        };
         for slot in 0..SLOTS {
-            if old.as_ref().is_none_or(|old| epoch(old, slot) != epoch(chart, slot)) {
+            if !old.as_ref().is_some_and(|old| is_same(old, slot)) || !new.is_reader(slot, self.me)
+            {
                 self.close(slot);
             }
         }

@@ -91,13 +91,19 @@ impl Promises {
     /// Whether a promise of `peer` is valid at `now`.
     #[must_use]
     pub fn has(&self, peer: NodeId, now: u64) -> bool {
-        self.held.get(&peer).is_some_and(|until| now < *until)
+        now < self.until(peer)
+    }
+
+    /// Until when the promise of `peer` is valid: perhaps a time that is past. 0 if there was none.
+    #[must_use]
+    pub fn until(&self, peer: NodeId) -> u64 {
+        self.held.get(&peer).copied().unwrap_or(0)
     }
 
     /// For how long the promise of `peer` is valid from `now` on.
     #[must_use]
     pub fn left(&self, peer: NodeId, now: u64) -> u64 {
-        self.held.get(&peer).map_or(0, |until| until.saturating_sub(now))
+        self.until(peer).saturating_sub(now)
     }
 
     /// Whether a grant of this node may still let `reader`, or clients to which it granted holds, answer reads by an epoch

@@ -81,10 +81,7 @@ pub(crate) struct ClientOrder(Rc<OnceCell<([RwLock<()>; LINES], rewrites::Own)>>
 impl ClientOrder {
     /// The lock of a key: reads share it, a change has it alone. It is fair.
     pub(crate) fn line(&self, key: &[u8]) -> &RwLock<()> {
-        // A client that chooses keys of one line holds up itself only.
-        let mix = |mixed: usize, byte: &u8| mixed * 31 + usize::from(*byte);
-        let end = key.len().saturating_sub(4);
-        &self.0.get_or_init(Default::default).0[key[end..].iter().fold(0, mix) % LINES]
+        &self.0.get_or_init(Default::default).0[crc32fast::hash(key) as usize % LINES]
     }
 
     /// The lock at which changes of long values wait.

@@ -6,6 +6,7 @@
 use super::tests::{chart, promised};
 use super::{DirectReads, OPEN};
 use crate::planted::{Mistake, plant};
+use crate::promises::TERM;
 use loom::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -62,7 +63,7 @@ struct Store {
 /// Two changes of the key, and a read. What it answers is committed, and not older than what it knew before.
 fn a_read_beside_changes(owner: Owner) {
     let reads = Arc::new(DirectReads::with_slots(3, 1));
-    reads.follow(&chart(1, "[1, 3]"), &promised(&[1]), 0);
+    reads.follow(&chart(1, "[1, 3]"), &promised(&[1]));
     reads.open(0);
     let store = Arc::new(Store { value: AtomicU64::new(0), committed: AtomicU64::new(0) });
     let reader = {
@@ -106,7 +107,7 @@ fn a_read_answers_what_is_committed() {
 /// never sees. Whoever knows of that isn't answered here.
 fn a_read_beside_a_view(owner: Owner) {
     let reads = Arc::new(DirectReads::with_slots(3, 1));
-    reads.follow(&chart(1, "[1, 3]"), &promised(&[1]), 0);
+    reads.follow(&chart(1, "[1, 3]"), &promised(&[1]));
     reads.open(0);
     let has_told = Arc::new(AtomicU64::new(0));
     let reader = {
@@ -120,7 +121,7 @@ fn a_read_beside_a_view(owner: Owner) {
     if owner == Owner::FollowsLate {
         has_told.store(1, Release);
     }
-    reads.follow(&chart(2, "[3, 1]"), &promised(&[1]), 0);
+    reads.follow(&chart(2, "[3, 1]"), &promised(&[1]));
     has_told.store(1, Release);
     reader.join().unwrap();
 }
@@ -134,16 +135,19 @@ fn a_read_is_not_answered_by_an_old_view() {
 /// is over, and so a read that found the slot open in the old chain isn't answered.
 fn a_read_beside_other_promises(_: Owner) {
     let reads = Arc::new(DirectReads::with_slots(3, 1));
-    reads.follow(&chart(1, "[1, 3]"), &promised(&[]), 0);
+    reads.follow(&chart(1, "[1, 3]"), &promised(&[1]));
     reads.open(0);
     let reader = {
         let reads = Arc::clone(&reads);
         loom::thread::spawn(move || {
             let Some(read) = reads.begin(0) else { return };
-            assert!(!reads.has_lasted(&read, 1), "an answer by promises of another chain");
+            // The promise of the first chain is over by then.
+            assert!(!reads.has_lasted(&read, TERM), "an answer by promises of another chain");
         })
     };
-    reads.follow(&chart(2, "[2, 3]"), &promised(&[2]), 0);
+    let mut longer = promised(&[1]);
+    longer.granted(2, TERM, TERM);
+    reads.follow(&chart(2, "[2, 3]"), &longer);
     reader.join().unwrap();
 }
 

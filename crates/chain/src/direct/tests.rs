@@ -34,7 +34,7 @@ fn of_key() -> u16 {
 fn a_slot_is_read_while_it_is_open_and_the_promises_of_its_path_last() {
     let reads = DirectReads::new(3);
     assert!(reads.begin(of_key()).is_none(), "no view");
-    reads.follow(&chart(1, "[1, 2, 3]"), &promised(&[1, 2]), 0);
+    reads.follow(&chart(1, "[1, 2, 3]"), &promised(&[1, 2]));
     assert!(reads.begin(of_key()).is_none(), "closed");
     assert!(!reads.take_were_any());
     reads.open(of_key());
@@ -47,7 +47,7 @@ fn a_slot_is_read_while_it_is_open_and_the_promises_of_its_path_last() {
     reads.promised(2, 2 * TERM);
     assert!(reads.has_lasted(&read, TERM), "they were given again while it was read");
     let reads = DirectReads::new(3);
-    reads.follow(&chart(1, "[1, 2, 3]"), &promised(&[1, 2]), 0);
+    reads.follow(&chart(1, "[1, 2, 3]"), &promised(&[1, 2]));
     reads.open(of_key());
     reads.promised(1, 2 * TERM);
     let read = reads.begin(of_key()).expect("open");
@@ -61,7 +61,7 @@ fn a_slot_is_read_while_it_is_open_and_the_promises_of_its_path_last() {
 #[test]
 fn a_slot_that_was_closed_meanwhile_answers_nothing() {
     let reads = DirectReads::new(3);
-    reads.follow(&chart(1, "[1, 3]"), &promised(&[1]), 0);
+    reads.follow(&chart(1, "[1, 3]"), &promised(&[1]));
     let slot = of_key();
     reads.open(slot);
     let read = reads.begin(of_key()).expect("open");
@@ -79,18 +79,18 @@ fn a_slot_that_was_closed_meanwhile_answers_nothing() {
 fn a_view_closes_the_slots_whose_chain_it_changes() {
     let reads = DirectReads::new(3);
     let slot = of_key();
-    reads.follow(&chart(1, "[3]"), &promised(&[]), 0);
+    reads.follow(&chart(1, "[3]"), &promised(&[]));
     reads.open(slot);
     let read = reads.begin(of_key()).expect("open");
     assert!(reads.has_lasted(&read, u64::MAX - 1), "a copy that is alone needs no promise");
-    reads.follow(&chart(1, "[3]"), &promised(&[]), 0);
+    reads.follow(&chart(1, "[3]"), &promised(&[]));
     assert!(reads.has_lasted(&read, 1), "the same chain");
-    reads.follow(&chart(2, "[1, 3]"), &promised(&[]), 0);
+    reads.follow(&chart(2, "[1, 3]"), &promised(&[]));
     assert!(!reads.has_lasted(&read, 1) && reads.begin(of_key()).is_none());
     reads.open(slot);
     let read = reads.begin(of_key()).expect("open");
     assert!(!reads.has_lasted(&read, 1), "node 1 has promised nothing");
-    reads.follow(&chart(3, "[3, 1]"), &promised(&[1]), 0);
+    reads.follow(&chart(3, "[3, 1]"), &promised(&[1]));
     assert!(reads.begin(of_key()).is_none(), "another node answers");
 }
 
@@ -102,13 +102,82 @@ fn a_chain_without_promises_leaves_the_others_readable() {
     (view.groups[0].slots, other.slots, other.serving) =
         ("0-99".parse().unwrap(), "100-16383".parse().unwrap(), vec![2, 3]);
     view.groups.push(other);
+    let chart = Arc::new(Chart::of(Arc::new(view)));
+    for (has, lacks, missing) in [(2, 1, 99), (1, 2, 100)] {
+        let reads = DirectReads::new(3);
+        reads.follow(&chart, &promised(&[has]));
+        let lasts = |slot| {
+            reads.open(slot);
+            reads.begin(slot).is_some_and(|read| reads.has_lasted(&read, 1))
+        };
+        assert!(lasts(199 - missing) && !lasts(missing), "node {lacks} has promised nothing");
+        reads.promised(lacks, TERM);
+        assert!(lasts(199 - missing) && lasts(missing));
+    }
+}
+
+/// A view of one chain with a node that joins it.
+fn with_joining(serving: &str, joining: NodeId) -> Arc<Chart> {
+    let mut view = View::clone(&chart(1, serving).view);
+    (view.groups[0].joining, view.groups[0].attempt) = (vec![joining], 1);
+    Arc::new(Chart::of(Arc::new(view)))
+}
+
+#[test]
+fn a_joining_node_must_have_promised_too() {
     let reads = DirectReads::new(3);
-    reads.follow(&Arc::new(Chart::of(Arc::new(view))), &promised(&[2]), 0);
-    let lasts = |slot| {
-        reads.open(slot);
-        reads.begin(slot).is_some_and(|read| reads.has_lasted(&read, 1))
-    };
-    assert!(lasts(100) && !lasts(99), "node 1 has promised nothing");
+    reads.follow(&with_joining("[1, 3]", 2), &promised(&[1]));
+    reads.open(of_key());
+    let read = reads.begin(of_key()).expect("open");
+    assert!(!reads.has_lasted(&read, 1));
+    reads.promised(2, TERM);
+    assert!(reads.has_lasted(&read, 1));
+}
+
+#[test]
+fn the_promises_of_a_former_chain_are_no_longer_counted_on() {
+    let reads = DirectReads::new(3);
+    reads.follow(&chart(1, "[1, 3]"), &promised(&[]));
     reads.promised(1, TERM);
-    assert!(lasts(100) && lasts(99));
+    reads.follow(&chart(2, "[2, 3]"), &promised(&[]));
+    reads.open(of_key());
+    let read = reads.begin(of_key()).expect("open");
+    assert!(!reads.has_lasted(&read, 1), "node 2 has promised nothing");
+}
+
+/// Regression: a promise that came after its end counted until its receipt. A thread that had read its clock a moment before
+/// answered by it.
+#[test]
+fn a_promise_that_comes_after_its_end_is_worth_nothing() {
+    let reads = DirectReads::new(3);
+    let mut promises = promised(&[1]);
+    let same = chart(1, "[1, 3]");
+    reads.follow(&same, &promises);
+    reads.open(of_key());
+    let read = reads.begin(of_key()).expect("open");
+    let late = 10 * TERM;
+    promises.granted(1, TERM, late + 1);
+    reads.promised(1, promises.until(1));
+    assert!(!reads.has_lasted(&read, late));
+    reads.follow(&same, &promises);
+    assert!(!reads.has_lasted(&read, late) && reads.has_lasted(&read, TERM));
+}
+
+/// Views that don't follow each other: there is no such step, but an operator may put an old view back.
+#[test]
+fn a_slot_with_another_reader_in_the_view_is_closed_whatever_its_epoch() {
+    for (epoch, serving) in [(5, "[3, 1]"), (4, "[1, 2]"), (4, "[2, 1]")] {
+        let reads = DirectReads::new(3);
+        reads.follow(&chart(5, "[1, 3]"), &promised(&[1]));
+        reads.open(of_key());
+        reads.follow(&chart(epoch, serving), &promised(&[1]));
+        assert!(reads.begin(of_key()).is_none());
+        reads.open(of_key());
+        assert!(reads.begin(of_key()).is_none(), "another node answers");
+    }
+    let reads = DirectReads::new(3);
+    reads.follow(&chart(5, "[1, 3]"), &promised(&[1]));
+    reads.open(of_key());
+    reads.follow(&chart(5, "[2, 3]"), &promised(&[1]));
+    assert!(reads.begin(of_key()).is_none(), "it has another chain");
 }

@@ -150,10 +150,7 @@ pub(crate) fn append<M: Manners>(output: &mut Output, wanted: &Wanted, key: &[u8
     };
     let is_expected = match wanted.verb {
         MetaVerb::Get => false,
-        MetaVerb::Set => status == MetaStatus::Done,
-        MetaVerb::Delete | MetaVerb::Arithmetic => {
-            status == MetaStatus::Done || !M::IS_SERVER && status == MetaStatus::NotFound
-        }
+        MetaVerb::Set | MetaVerb::Delete | MetaVerb::Arithmetic => status == MetaStatus::Done,
     };
     if !(wanted.is_quiet && is_expected) {
         append_flags::<M>(MetaReply::status(out, status), wanted, key, reply);
@@ -254,7 +251,9 @@ mod tests {
             (MetaVerb::Set, "q", &Reply::new(Outcome::NotStored), "NS\r\n"),
             (MetaVerb::Set, "", &Reply::new(Outcome::Exists), "EX\r\n"),
             (MetaVerb::Delete, "O5", &Reply::new(Outcome::Deleted), "HD O5\r\n"),
-            (MetaVerb::Delete, "q", &miss, ""),
+            (MetaVerb::Delete, "q", &Reply::new(Outcome::Deleted), ""),
+            (MetaVerb::Delete, "q O5", &miss, "NF O5\r\n"),
+            (MetaVerb::Arithmetic, "q", &miss, "NF\r\n"),
             (MetaVerb::Arithmetic, "v", &hit, "VA 2\r\n12\r\n"),
             (MetaVerb::Arithmetic, "", &miss, "NF\r\n"),
             (MetaVerb::Get, "v", &Reply::new(Outcome::Tko), "SERVER_ERROR unavailable\r\n"),

@@ -388,7 +388,14 @@ impl<E: Engine> Driver<E> {
                         (Err(Unsent::Bad(why)), _) => {
                             tracing::error!("slot {slot} can't be sent to node {to}: {why}");
                         }
-                        _ => self.counted.unsent += 1,
+                        (Err(unsent), _) => {
+                            self.counted.unsent += 1;
+                            // A link that is down tells when it is up again.
+                            if matches!(unsent, Unsent::Full(_)) {
+                                self.slots.lost(slot, clock());
+                            }
+                        }
+                        (Ok(()), _) => {}
                     }
                 }
                 SlotAction::Apply(effect) => self.keeper.apply(slot, effect),

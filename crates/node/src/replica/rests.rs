@@ -89,6 +89,12 @@ impl Rests {
         self.set(slot, Rest { due, pause, ..rest });
     }
 
+    /// Has a slot checked before long, and then less and less often, because a frame of it was lost.
+    pub(super) fn lost(&mut self, slot: u16, now: u64) {
+        self.keep_open(slot, now);
+        self.slots[usize::from(slot)].was_asked = false;
+    }
+
     /// Has a slot checked once more, and then seldom, if clients waited in it. Now nobody does.
     pub(super) fn calm(&mut self, slot: u16) {
         let rest = &mut self.slots[usize::from(slot)];
@@ -162,6 +168,15 @@ mod tests {
             }
         });
         assert_eq!(pauses(&answered), [200, 200, 102_400]);
+        let mut rests = Rests::new(0);
+        let lost = checks(&mut rests, 8, 10_000_000, |rests, now| {
+            if now == 400_000 {
+                rests.hurry(8, now);
+                rests.lost(8, now);
+            }
+            rests.calm(8);
+        });
+        assert_eq!(pauses(&lost), [400, 200, 200, 400, 800, 1600, 3200]);
         let mut rests = Rests::new(0);
         let open = checks(&mut rests, 7, 10_000_000, |rests, now| rests.keep_open(7, now));
         assert_eq!(pauses(&open), [400, 800, 1600, 1600, 1600, 1600, 1600]);

@@ -114,6 +114,11 @@ impl Slots {
         self.rests.next_due(now)
     }
 
+    /// Notes that a frame of a slot was not sent, because too much waits for the peer. Nobody else tells the peer.
+    pub(super) fn lost(&mut self, slot: u16, now: u64) {
+        self.rests.lost(slot, now);
+    }
+
     /// Checks soon the slots in which this node follows a peer, because the peer is to be told about them.
     pub(super) fn wake(&mut self, peer: NodeId, now: u64) {
         for (slot, _) in (0..).zip(&self.all).filter(|it| it.1.follows(peer)) {

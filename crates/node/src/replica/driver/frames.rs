@@ -45,7 +45,7 @@ impl<E: Engine> Driver<E> {
             PeerFrame::Granted { asked, run } if run == self.me.run => {
                 let now = clock();
                 self.promises.granted(from, asked, now);
-                self.direct.promised(from, now + self.promises.left(from, now));
+                self.direct.promised(from, self.promises.until(from));
                 self.go_on();
             }
             PeerFrame::AskView => {

@@ -93,7 +93,7 @@ impl<E: Engine> Driver<E> {
         let chart = Arc::new(Chart::of(Arc::new(view)));
         let view = &chart.view;
         // From here on others may hear of the view, so nobody may read by the one before.
-        self.direct.follow(&chart, &self.promises, clock());
+        self.direct.follow(&chart, &self.promises);
         self.promises.set_epoch(view.epoch);
         self.peers.set_epoch(view.epoch);
         let addresses = view.nodes.iter().map(|(node, it)| (*node, it.peers.clone())).collect();

@@ -9,6 +9,7 @@ use guira_chain::{Chart, NodeId};
 use guira_client::{Op, Outcome, Reply, Request};
 use guira_front::crowded::Turn;
 use guira_front::rewrites::LONG_BYTES;
+use guira_proto::is_key;
 use tokio::time::{sleep, timeout};
 
 use super::dressed::{dressed, is_numbered, stored_length};
@@ -40,6 +41,10 @@ impl Cluster {
             return Reply::failure(Outcome::RemoteError, words);
         }
         let key = key::without_prefix(&request.key);
+        // As other routes do. Changes travel as meta commands: without this, such a key could be written and not read.
+        if request.meta.is_none() && !is_key(key) {
+            return Reply::new(Outcome::BadKey);
+        }
         // A shadow request takes no place in the client's order.
         let line = (!context.is_shadow).then(|| context.order.line(key));
         let (mut reading, mut writing) = (None, None);
