@@ -10,7 +10,7 @@ use std::thread;
 
 /// Blocks that no test runs: other machines, services of the system, builds, downloads. `--nocapture` lists them. One
 /// more is a decision, so it changes this number.
-const NOT_RUN: usize = 39;
+const NOT_RUN: usize = 40;
 
 /// The pages below `root` that have commands, by their paths.
 fn pages(root: &Path, directories: &[&str]) -> Vec<String> {
