@@ -50,8 +50,6 @@ fn each_command_is_answered(cluster: &Replicas) {
         ("ma n D2 v", "VA 1\r\n3\r\n"),
         ("md n", "HD\r\n"),
         ("incr n 1", "NOT_FOUND\r\n"),
-        ("md none q O4", "NF O4\r\n"),
-        ("ma none q O5", "NF O5\r\n"),
         ("set c\u{1} 0 0 1\r\nx", "CLIENT_ERROR bad key\r\n"),
         ("get c\u{1}", "CLIENT_ERROR bad key\r\n"),
         ("delete c\u{1}", "CLIENT_ERROR bad key\r\n"),
