@@ -214,7 +214,7 @@ impl Storage {
             0 => bytes / BYTES_AN_ENTRY,
             items => items.into(),
         };
-        let tier = TierSettings {
+        let wanted = TierSettings {
             files,
             page_bytes: options.page_bytes(),
             buffer_bytes: options.wbuf_bytes as u64,
@@ -223,8 +223,8 @@ impl Storage {
             index_bytes_max: settings.memory_bytes / 4 * 3,
             tag_bits: TAG_BITS,
         };
-        let (pages, paths) = (tier.pages(), tier.files.clone());
-        let tier = Tier::open(disk, &tier).map_err(|error| {
+        let pages = wanted.pages();
+        let tier = Tier::open(disk, &wanted).map_err(|error| {
             let next = match error.kind() {
                 Some(io::ErrorKind::WouldBlock) => {
                     Some("stop that one, or name another file".to_owned())
@@ -234,7 +234,7 @@ impl Storage {
             let next = next.map(|words| format!(": {words}")).unwrap_or_default();
             Refusal::new(EXIT_SYSTEM, format!("cannot use storage (-o ext_path): {error}{next}"))
         })?;
-        warn_of_room(disk, &paths);
+        warn_of_room(disk, &wanted.files);
         Ok(Some(Arc::new(Storage {
             tier,
             live: LiveStorage::new(options, pages),
